@@ -1,0 +1,1 @@
+"""Differentially private stand-ins for sensitive tables."""

@@ -1,0 +1,27 @@
+"""Cliques, workloads, measurements, and the arithmetic of marginals. Nothing here sees records."""
+
+from understudy.marginals.error import marginal_errors, workload_error
+from understudy.marginals.measurement import Measurement, NoiseKind
+from understudy.marginals.workload import (
+    Workload,
+    all_kway,
+    downward_closure,
+    parse_workload,
+    read_workload,
+    skewed,
+    target,
+)
+
+__all__ = [
+    "Measurement",
+    "NoiseKind",
+    "Workload",
+    "all_kway",
+    "downward_closure",
+    "marginal_errors",
+    "parse_workload",
+    "read_workload",
+    "skewed",
+    "target",
+    "workload_error",
+]

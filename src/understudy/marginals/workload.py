@@ -1,0 +1,179 @@
+"""Workloads: the weighted marginals a stand-in is asked to preserve (paper AIM, Definition 2 and section 6.1)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from understudy.errors import WorkloadError
+from understudy.schema import Clique, Domain
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Cliques with non-negative weights, over a domain.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b", "c"), (2, 3, 4))
+    >>> workload = all_kway(domain, 2)
+    >>> workload.cliques
+    (('a', 'b'), ('a', 'c'), ('b', 'c'))
+    >>> sorted(workload.closure_weights().items())[:2]
+    [(('a',), 2.0), (('a', 'b'), 5.0)]
+    """
+
+    domain: Domain
+    cliques: tuple[Clique, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.cliques:
+            raise WorkloadError("A workload needs at least one marginal.")
+        if len(self.cliques) != len(self.weights):
+            raise WorkloadError(
+                f"A workload needs one weight per marginal; got {len(self.cliques)} and {len(self.weights)}."
+            )
+        canonical = tuple(self.domain.canonical(clique) for clique in self.cliques)
+        if len(set(canonical)) != len(canonical):
+            raise WorkloadError("A workload names each marginal once; add the weights of repeated ones.")
+        for clique, weight in zip(canonical, self.weights, strict=True):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise WorkloadError(f"The weight of {clique} ({weight}) must be finite and not negative.")
+        if not any(self.weights):
+            raise WorkloadError("At least one marginal of a workload must have a positive weight.")
+        object.__setattr__(self, "cliques", canonical)
+        object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
+
+    def __len__(self) -> int:
+        return len(self.cliques)
+
+    def __iter__(self) -> Iterator[tuple[Clique, float]]:
+        return iter(zip(self.cliques, self.weights, strict=True))
+
+    @classmethod
+    def uniform(cls, domain: Domain, cliques: Iterable[Iterable[str]]) -> Workload:
+        """Build a workload in which every marginal has weight one; repeated marginals add up."""
+        total: dict[Clique, float] = {}
+        for clique in cliques:
+            key = domain.canonical(clique)
+            total[key] = total.get(key, 0.0) + 1.0
+        return cls(domain, tuple(total), tuple(total.values()))
+
+    def closure(self) -> tuple[Clique, ...]:
+        """Return every non-empty subset of a workload marginal, small ones first."""
+        return downward_closure(self.domain, self.cliques)
+
+    def closure_weights(self) -> dict[Clique, float]:
+        """Return the AIM weight of every marginal in the closure: w_r = sum over s of c_s |r ∩ s|."""
+        member = np.array([[name in clique for name in self.domain.names] for clique in self.cliques], dtype=float)
+        per_clique = np.array(self.weights)
+        weights: dict[Clique, float] = {}
+        for candidate in self.closure():
+            inside = np.array([name in candidate for name in self.domain.names], dtype=float)
+            weights[candidate] = float(per_clique @ (member @ inside))
+        return weights
+
+
+def downward_closure(domain: Domain, cliques: Iterable[Clique]) -> tuple[Clique, ...]:
+    """Return every non-empty subset of the cliques, ordered by size and then by column position."""
+    closure: set[Clique] = set()
+    for clique in cliques:
+        for size in range(1, len(clique) + 1):
+            closure.update(combinations(clique, size))
+    position = domain.position
+    return tuple(sorted(closure, key=lambda clique: (len(clique), [position[name] for name in clique])))
+
+
+def all_kway(domain: Domain, k: int) -> Workload:
+    """Return all marginals over ``k`` columns (over all columns when there are fewer than ``k``)."""
+    if k < 1:
+        raise WorkloadError(f"all_kway needs k of at least 1, not {k}.")
+    return Workload.uniform(domain, combinations(domain.names, min(k, len(domain))))
+
+
+def target(domain: Domain, column: str, *, k: int = 3) -> Workload:
+    """Return all ``k``-way marginals that contain one column, such as the label of a prediction task."""
+    if k < 1:
+        raise WorkloadError(f"A target workload needs k of at least 1, not {k}.")
+    domain.index(column)
+    rest = [name for name in domain.names if name != column]
+    size = min(k, len(domain)) - 1
+    return Workload.uniform(domain, ((column, *others) for others in combinations(rest, size)))
+
+
+def skewed(domain: Domain, *, k: int = 3, draws: int = 256, seed: int = 0) -> Workload:
+    """Return ``k``-way marginals biased towards some columns, as in paper AIM section 6.1.
+
+    Each column gets a weight that is the square of an exponential variable; ``draws`` combinations
+    are drawn with probability proportional to the product of their weights. A combination drawn
+    several times keeps its multiplicity as weight. The seed is public: a workload says nothing about
+    the records.
+    """
+    generator = np.random.default_rng(seed)
+    attraction = generator.exponential(size=len(domain)) ** 2
+    candidates = list(combinations(range(len(domain)), min(k, len(domain))))
+    probability = np.array([np.prod(attraction[list(candidate)]) for candidate in candidates])
+    probability /= probability.sum()
+    chosen = generator.choice(len(candidates), size=draws, p=probability)
+    return Workload.uniform(domain, ([domain.names[i] for i in candidates[index]] for index in sorted(chosen)))
+
+
+def read_workload(domain: Domain, path: str | Path) -> Workload:
+    """Read a workload from YAML or JSON: a list of column lists, or of ``{columns: [...], weight: w}``."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"The workload file {path.name!r} cannot be read: {error}.") from None
+    try:
+        items = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (json.JSONDecodeError, yaml.YAMLError) as error:
+        raise WorkloadError(f"The workload file {path.name!r} is not valid JSON or YAML: {error}.") from None
+    if isinstance(items, Mapping):
+        items = items.get("workload")
+    if not isinstance(items, Sequence) or isinstance(items, str) or not items:
+        raise WorkloadError(f"The workload file {path.name!r} must hold a list of marginals.")
+    weights: dict[Clique, float] = {}
+    for item in items:
+        columns = item.get("columns") if isinstance(item, Mapping) else item
+        weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise WorkloadError(f"Each marginal of {path.name!r} must be a list of column names; got {item!r}.")
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise WorkloadError(f"The weight of {columns} in {path.name!r} must be a number; got {weight!r}.")
+        clique = domain.canonical(columns)
+        weights[clique] = weights.get(clique, 0.0) + float(weight)
+    return Workload(domain, tuple(weights), tuple(weights.values()))
+
+
+def parse_workload(domain: Domain, text: str) -> Workload:
+    """Turn a command-line word into a workload.
+
+    Accepted: ``all-3way`` (any number), ``target:COLUMN`` (or ``target:COLUMN:2``), ``skewed``
+    (or ``skewed:SEED``), or the path of a YAML or JSON file.
+    """
+    kind, _, rest = text.partition(":")
+    if kind.startswith("all-") and kind.endswith("way") and kind[4:-3].isdigit() and not rest:
+        return all_kway(domain, int(kind[4:-3]))
+    if kind == "target" and rest:
+        column, _, size = rest.partition(":")
+        if size and not size.isdigit():
+            raise WorkloadError(f"The size in {text!r} must be a whole number.")
+        return target(domain, column, k=int(size) if size else 3)
+    if kind == "skewed":
+        if rest and not rest.isdigit():
+            raise WorkloadError(f"The seed in {text!r} must be a whole number.")
+        return skewed(domain, seed=int(rest) if rest else 0)
+    if Path(text).exists():
+        return read_workload(domain, text)
+    raise WorkloadError(
+        f"{text!r} is not a workload. Use all-2way, all-3way, target:COLUMN, skewed, or a YAML or JSON file."
+    )
