@@ -27,7 +27,7 @@ class Workload:
     >>> workload.cliques
     (('a', 'b'), ('a', 'c'), ('b', 'c'))
     >>> sorted(workload.closure_weights().items())[:2]
-    [(('a',), 2.0), (('a', 'b'), 5.0)]
+    [(('a',), 2.0), (('a', 'b'), 4.0)]
     """
 
     domain: Domain

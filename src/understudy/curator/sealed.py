@@ -1,0 +1,250 @@
+"""Exact values under seal: what may be computed from them, and how far one person can move the result.
+
+A sealed value carries the exact numbers, the most that one protected unit can change them, and a
+repr that shows neither. Nothing can be read from it here; only the curator opens it, and it charges
+the ledger before it draws the noise. Each operation below states its sensitivity and why.
+
+Python cannot hide an attribute from somebody who wants it: the seal guards against accidents (a
+print, a log line, a forgotten noise call), and every place that breaks it is in
+:mod:`understudy.curator.curator`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator.information import entropy_sensitivity, mutual_information_sensitivity
+from understudy.errors import BudgetError
+from understudy.privacy import Unit
+from understudy.schema import Clique, Domain
+
+IntArray = npt.NDArray[np.int64]
+
+
+class SealedScalar:
+    """One exact number and the most that one unit can change it.
+
+    Attributes
+    ----------
+    sensitivity
+        Largest absolute change between neighbouring tables. Public.
+    """
+
+    __slots__ = ("_exact", "sensitivity")
+
+    def __init__(self, exact: float, *, sensitivity: float) -> None:
+        if not (math.isfinite(sensitivity) and sensitivity >= 0):
+            raise BudgetError(f"A sensitivity must be finite and not negative, not {sensitivity}.")
+        self._exact = float(exact)
+        self.sensitivity = float(sensitivity)
+
+    def scaled(self, factor: float) -> SealedScalar:
+        """Multiply by a public constant; the sensitivity is multiplied by its absolute value."""
+        return SealedScalar(self._exact * factor, sensitivity=self.sensitivity * abs(factor))
+
+    def shifted(self, constant: float) -> SealedScalar:
+        """Add a public constant; the sensitivity stays."""
+        return SealedScalar(self._exact + constant, sensitivity=self.sensitivity)
+
+    def clipped(self, low: float, high: float) -> SealedScalar:
+        """Clip to a public interval: the sensitivity can only shrink, at most to its length."""
+        if not low <= high:
+            raise BudgetError(f"The interval to clip to must not be empty; got [{low}, {high}].")
+        return SealedScalar(
+            min(max(self._exact, low), high), sensitivity=min(self.sensitivity, float(high) - float(low))
+        )
+
+    @staticmethod
+    def minimum(scalars: Iterable[SealedScalar]) -> SealedScalar:
+        """Return the smallest of several numbers; its sensitivity is the largest of theirs.
+
+        If each number moves by at most its own sensitivity, every one of them stays above (below)
+        the old minimum minus (plus) the largest sensitivity, and so does the new minimum.
+        """
+        items = list(scalars)
+        if not items:
+            raise BudgetError("The minimum of no numbers is undefined.")
+        return SealedScalar(
+            min(item._exact for item in items), sensitivity=max(item.sensitivity for item in items)
+        )
+
+    def __repr__(self) -> str:
+        return f"SealedScalar(sensitivity={self.sensitivity:.6g})"
+
+    def __float__(self) -> float:
+        raise TypeError("A sealed value cannot be read; ask the curator to measure it.")
+
+    __int__ = __float__
+
+    def __bool__(self) -> bool:
+        raise TypeError("A sealed value cannot be tested; ask the curator to test it.")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("Sealed values cannot be compared; ask the curator to choose or test.")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> str:
+        raise TypeError("A sealed value cannot be pickled or copied out of its process.")
+
+
+class SealedCounts:
+    """The exact marginal of one clique.
+
+    Attributes
+    ----------
+    clique, shape
+        Columns and number of codes of each. Public.
+    l1, l2, linf
+        Largest change of the vector of counts between neighbours, in three norms. Public.
+
+    Privacy
+    -------
+    Adding or removing one row changes one cell by one. A unit of ``k`` rows changes cells by a total
+    of ``k``, all of it possibly in one cell: L1, L2 and L-infinity change by at most ``k``. Replacing
+    a unit takes ``k`` away and adds ``k``, at worst in two single cells: L1 ``2k``, L2 ``k√2``,
+    L-infinity ``k``. :class:`~understudy.privacy.Unit` states these as ``histogram_l1`` and so on.
+    """
+
+    __slots__ = ("_exact", "_known_rows", "_unit", "clique", "l1", "l2", "linf", "shape")
+
+    def __init__(
+        self, exact: IntArray, *, clique: Clique, domain: Domain, unit: Unit, known_rows: int | None
+    ) -> None:
+        self._exact = np.asarray(exact, dtype=np.int64)
+        self._unit = unit
+        self._known_rows = known_rows
+        self.clique = clique
+        self.shape = domain.shape(clique)
+        self.l1 = float(unit.histogram_l1)
+        self.l2 = float(unit.histogram_l2)
+        self.linf = float(unit.histogram_linf)
+
+    def l1_distance(self, public: npt.ArrayLike) -> SealedScalar:
+        """Return the L1 distance to a public vector of the same shape.
+
+        By the triangle inequality it changes by at most the L1 change of the counts.
+        """
+        other = np.asarray(public, dtype=np.float64)
+        if other.shape != self.shape:
+            raise BudgetError(f"The public vector for {self.clique} must have shape {self.shape}, not {other.shape}.")
+        if not np.isfinite(other).all():
+            raise BudgetError(f"The public vector for {self.clique} holds values that are not finite.")
+        return SealedScalar(float(np.abs(self._exact - other).sum()), sensitivity=self.l1)
+
+    def sum(self, weights: npt.ArrayLike | None = None) -> SealedScalar:
+        """Return the sum over cells of count times a public weight (weight one by default).
+
+        One row in cell ``i`` contributes ``w_i``. A unit of ``k`` rows contributes at most
+        ``k max|w|``; replacing it changes the sum by at most ``k (max w - min w)``, which is zero
+        for constant weights when the unit has one row (the row count is then invariant). A
+        replaced unit may have any number of rows from 0 to ``k`` when ``k > 1``, so there its old
+        and new contributions range over ``k [min(0, w), max(0, w)]``.
+        """
+        if weights is None:
+            weights = np.ones(self.shape)
+        w = np.asarray(weights, dtype=np.float64)
+        if w.shape != self.shape:
+            raise BudgetError(f"The weights for {self.clique} must have shape {self.shape}, not {w.shape}.")
+        if not np.isfinite(w).all():
+            raise BudgetError(f"The weights for {self.clique} hold values that are not finite.")
+        low, high = float(w.min()), float(w.max())
+        rows = self._unit.max_rows
+        if self._unit.relation == "add-remove":
+            sensitivity = rows * max(abs(low), abs(high))
+        elif rows == 1:
+            sensitivity = high - low
+        else:
+            sensitivity = rows * (max(0.0, high) - min(0.0, low))
+        return SealedScalar(float((self._exact * w).sum()), sensitivity=sensitivity)
+
+    def mean(self, values: npt.ArrayLike, *, low: float, high: float) -> SealedScalar:
+        """Return the mean over rows of a public value per cell, clipped to ``[low, high]``.
+
+        The mean of an empty table is defined as the middle of the interval. With ``n`` known the
+        mean of clipped values moves by at most ``k (high - low) / n`` when a unit is replaced. When a
+        unit of ``k`` rows joins ``n`` rows, ``|m' - m| = (k / (n + k)) |mean of the new - m|``, at most
+        ``(high - low) k / (n + k)``; with no rows known that is at most ``high - low``. The smaller
+        of the two tables has at least ``known_rows - k`` rows.
+        """
+        v = np.asarray(values, dtype=np.float64)
+        if v.shape != self.shape:
+            raise BudgetError(f"The values for {self.clique} must have shape {self.shape}, not {v.shape}.")
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise BudgetError(f"The bounds of a mean must be finite with low < high; got [{low}, {high}].")
+        if not np.isfinite(v).all():
+            raise BudgetError(f"The values for {self.clique} hold values that are not finite.")
+        total = int(self._exact.sum())
+        clipped = np.clip(v, low, high)
+        middle = low + (high - low) / 2
+        exact = float((self._exact * clipped).sum() / total) if total else middle
+        width, rows, n = high - low, self._unit.max_rows, self._known_rows
+        if n is None or n == 0:
+            sensitivity = width
+        elif self._unit.relation == "replace-one" and rows == 1:
+            sensitivity = width / n
+        elif self._unit.relation == "replace-one":
+            # one removal and one addition of up to k rows, through a table of at least n - k rows
+            sensitivity = min(width, 2 * width * rows / max(rows, n))
+        else:
+            sensitivity = min(width, width * rows / max(rows, n))
+        return SealedScalar(exact, sensitivity=sensitivity)
+
+    def entropy(self) -> SealedScalar:
+        """Return the entropy of the marginal in nats (zero for an empty table).
+
+        Sensitivity: :func:`~understudy.curator.information.entropy_sensitivity`.
+        """
+        sensitivity = entropy_sensitivity(self._unit, cells=self._exact.size, known_rows=self._known_rows)
+        return SealedScalar(_entropy(self._exact), sensitivity=sensitivity)
+
+    def mutual_information(self, left: Iterable[str]) -> SealedScalar:
+        """Return the mutual information in nats between some columns of the clique and the others.
+
+        Sensitivity: :func:`~understudy.curator.information.mutual_information_sensitivity`.
+        """
+        chosen = set(left)
+        if not chosen or not chosen < set(self.clique):
+            raise BudgetError(f"The left side must be some but not all of the columns {self.clique}.")
+        left_axes = tuple(i for i, name in enumerate(self.clique) if name in chosen)
+        right_axes = tuple(i for i in range(len(self.clique)) if i not in left_axes)
+        left_counts, right_counts = self._exact.sum(axis=right_axes), self._exact.sum(axis=left_axes)
+        exact = _entropy(left_counts) + _entropy(right_counts) - _entropy(self._exact)
+        sensitivity = mutual_information_sensitivity(
+            self._unit,
+            left_cells=left_counts.size,
+            right_cells=right_counts.size,
+            known_rows=self._known_rows,
+        )
+        return SealedScalar(max(0.0, exact), sensitivity=sensitivity)
+
+    def __repr__(self) -> str:
+        return f"SealedCounts({self.clique}, shape={self.shape}, l1={self.l1:g})"
+
+    def __array__(self, *args: object, **kwargs: object) -> IntArray:
+        raise TypeError("Sealed counts cannot be read; ask the curator to measure them.")
+
+    def __bool__(self) -> bool:
+        raise TypeError("Sealed counts cannot be tested; ask the curator to test a sealed number.")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("Sealed counts cannot be compared; ask the curator to choose.")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> str:
+        raise TypeError("Sealed counts cannot be pickled or copied out of their process.")
+
+
+def _entropy(counts: IntArray) -> float:
+    """Entropy in nats of the distribution proportional to the counts."""
+    total = int(counts.sum())
+    if total == 0:
+        return 0.0
+    positive = counts[counts > 0].astype(np.float64)
+    return float(max(0.0, math.log(total) - float((positive * np.log(positive)).sum()) / total))
