@@ -29,6 +29,7 @@ possible number of rows is used.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from understudy.privacy import Unit
 
@@ -56,7 +57,7 @@ def _information_step(n: int, smaller_side: int) -> float:
     return binary_entropy(q) + q * math.log(max(1, min(n, smaller_side)))
 
 
-def _supremum(step: object, size: int, *, from_rows: int) -> float:
+def _supremum(step: Callable[[int, int], float], size: int, *, from_rows: int) -> float:
     """Return the largest step over every table of at least ``from_rows`` rows.
 
     Both steps fall in ``n`` once ``n`` is at least 3 and at least ``size``: ``h(1/(n+1))`` falls for
@@ -64,7 +65,6 @@ def _supremum(step: object, size: int, *, from_rows: int) -> float:
     ``ln(n)/(n+1)``, which falls for ``n >= 4``. Looking at ``n`` up to 4 past the start is enough.
     """
     start = max(1, from_rows)
-    assert callable(step)
     return max(step(n, size) for n in range(start, start + 5))
 
 

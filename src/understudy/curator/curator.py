@@ -1,0 +1,407 @@
+"""The only door to the records: it seals exact values, charges the ledger, then opens them with noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator.sealed import SealedCounts, SealedScalar
+from understudy.data import Table
+from understudy.errors import BudgetError, BudgetExceeded
+from understudy.marginals import Measurement
+from understudy.privacy import (
+    Accounting,
+    Budget,
+    Composed,
+    DiscreteGaussian,
+    Event,
+    Gaussian,
+    GaussianEvent,
+    Laplace,
+    LaplaceEvent,
+    Ledger,
+    PureEvent,
+    Randomness,
+    SelectionEvent,
+    SystemRandomness,
+    Unit,
+    ZcdpEvent,
+    accounting_for,
+    exponential_mechanism,
+    permute_and_flip,
+)
+from understudy.schema import Clique, Domain, Schema
+
+Noise = Gaussian | DiscreteGaussian | Laplace
+
+_GRID_BITS = 20
+"""Sealed numbers are rounded to 2**-20 of their sensitivity before integer noise is added."""
+
+
+class Curator:
+    """Holds a private table, its ledger and the noise; hands out only what has been paid for.
+
+    Parameters
+    ----------
+    table
+        The private records, already encoded by their schema.
+    unit
+        Who is protected. A person-level unit truncates the table at once, at random, to its
+        maximum number of rows per person.
+    ledger
+        Pays for every look. It must have been opened for the same unit.
+    randomness
+        Source of privacy noise. Production code leaves the default (the operating system's
+        cryptographic generator, which takes no seed); tests may pass a seeded one.
+
+    Privacy
+    -------
+    Every public method that returns something computed from the records first commits its cost to
+    the ledger and only then draws noise. If the ledger or the allowance cannot pay, nothing is
+    drawn and nothing is spent.
+    """
+
+    def __init__(
+        self, table: Table, *, unit: Unit, ledger: Ledger, randomness: Randomness | None = None
+    ) -> None:
+        table.schema.require_public()
+        if ledger.unit != unit:
+            raise BudgetError(
+                f"The ledger protects {ledger.unit.describe()}; the curator was asked to protect "
+                f"{unit.describe()}. Use the same unit, or another ledger."
+            )
+        self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
+        if unit.id_column is not None:
+            table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
+        self._table = table
+        self._ledger = ledger
+        self._unit = unit
+        self._scope = ""
+        self._accounting: Accounting = ledger.accounting
+        self._allowed: Fraction | None = None
+        self._used = Fraction(0)
+        self._budget: Budget = ledger.budget
+
+    # ------------------------------------------------------------------ public facts
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema of the table."""
+        return self._table.schema
+
+    @property
+    def domain(self) -> Domain:
+        """The public domain of the table."""
+        return self._table.schema.domain
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected."""
+        return self._unit
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that pays."""
+        return self._ledger
+
+    @property
+    def known_rows(self) -> int | None:
+        """The number of rows where it is no secret: declared public, or fixed by the relation.
+
+        Under replace-one with one row per unit all neighbours have equally many rows, so the number
+        is released at no cost. Otherwise it is private unless the schema declares it.
+        """
+        if self.schema.row_count is not None:
+            return self.schema.row_count
+        if self._unit.relation == "replace-one" and self._unit.max_rows == 1:
+            return self._table.exact_row_count()
+        return None
+
+    # ------------------------------------------------------------------ budget
+
+    @property
+    def accounting(self) -> Accounting:
+        """How costs add up here."""
+        return self._accounting
+
+    @property
+    def budget(self) -> Budget:
+        """The budget this curator works within."""
+        return self._budget
+
+    @property
+    def remaining(self) -> float:
+        """What may still be spent, in the additive unit of :attr:`accounting`, rounded down."""
+        if self._allowed is None:
+            return self._ledger.remaining
+        return _round_down(self._allowed - self._used)
+
+    @property
+    def spent(self) -> float:
+        """What has been spent within this allowance, in the additive unit of :attr:`accounting`."""
+        return float(self._used)
+
+    def within(self, budget: Budget, *, scope: str, accounting: Accounting | None = None) -> Curator:
+        """Return a curator of the same table that can spend at most ``budget``.
+
+        Every charge must fit both the allowance and the ledger. The allowance is checked against
+        what remains on the ledger at once, so that a fit that cannot be paid fails before it starts.
+
+        Parameters
+        ----------
+        budget
+            The allowance.
+        scope
+            Public name of the work, written into the ledger with each charge.
+        accounting
+            How costs add up; by default the tightest valid accounting for the kind of budget.
+        """
+        chosen = accounting_for(budget) if accounting is None else accounting
+        allowed = Fraction(chosen.total(budget))
+        self._ledger.require_room(budget, accounting=chosen)
+        if self._allowed is not None and (
+            chosen.name != self._accounting.name or allowed > self._allowed - self._used
+        ):
+            raise BudgetExceeded(
+                f"An allowance of {budget.describe()} does not fit into the {self._budget.describe()} it is "
+                f"taken from, of which {self.remaining:.6g} ({self._accounting.unit_name}) remains.",
+                requested=float(allowed),
+                remaining=self.remaining,
+                accounting=self._accounting.name,
+            )
+        child = object.__new__(Curator)
+        child._table = self._table
+        child._ledger = self._ledger
+        child._unit = self._unit
+        child._randomness = self._randomness
+        child._scope = scope if not self._scope else f"{self._scope}/{scope}"
+        child._accounting = chosen
+        child._allowed = allowed
+        child._used = Fraction(0)
+        child._budget = budget
+        child._ledger.note(f"allowance of {budget.describe()} opened", scope=child._scope)
+        return child
+
+    def split(self, weights: Sequence[float]) -> list[float]:
+        """Divide what remains in proportion to the weights; the parts never add up to more."""
+        total = Fraction(self.remaining)
+        mass = sum((Fraction(weight) for weight in weights), Fraction(0))
+        if mass <= 0 or any(weight < 0 for weight in weights):
+            raise BudgetError("A budget is split by weights that are not negative and not all zero.")
+        return [_round_down(total * Fraction(weight) / mass) for weight in weights]
+
+    def noise_for(self, cost: float) -> Noise:
+        """Return the noise for one marginal that costs at most ``cost``.
+
+        Laplace noise under pure accounting, Gaussian noise otherwise.
+        """
+        if self._accounting.name == "pure":
+            return Laplace(self._accounting.laplace_scale(cost, self._unit.histogram_l1))
+        return Gaussian(self._accounting.gaussian_sigma(cost, self._unit.histogram_l2))
+
+    def _charge(self, event: Event, *, purpose: str) -> None:
+        """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot pay."""
+        if self._allowed is not None:
+            cost = self._accounting.cost(event)
+            if not math.isfinite(cost) or Fraction(cost) > self._allowed - self._used:
+                raise BudgetExceeded(
+                    f"{purpose} costs {cost:.6g} ({self._accounting.unit_name}); {self.remaining:.6g} of the "
+                    f"allowance of {self._budget.describe()} remains. Use more noise, or a larger budget.",
+                    requested=cost,
+                    remaining=self.remaining,
+                    accounting=self._accounting.name,
+                )
+            self._ledger.charge(event, purpose=purpose, scope=self._scope)
+            self._used += Fraction(cost)
+        else:
+            self._ledger.charge(event, purpose=purpose, scope=self._scope)
+            self._used += Fraction(self._accounting.cost(event))
+
+    # ------------------------------------------------------------------ sealing
+
+    def counts(self, clique: Sequence[str]) -> SealedCounts:
+        """Seal the exact marginal of one clique; the empty clique is the number of rows."""
+        return self.counts_many([clique])[0]
+
+    def counts_many(self, cliques: Sequence[Sequence[str]]) -> list[SealedCounts]:
+        """Seal the exact marginals of many cliques, counted in one pass."""
+        canonical: list[Clique] = [self.domain.canonical(clique) for clique in cliques]
+        exact = self._table.count_many(canonical)
+        known = self.known_rows
+        return [
+            SealedCounts(counts, clique=clique, domain=self.domain, unit=self._unit, known_rows=known)
+            for clique, counts in zip(canonical, exact, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ opening
+
+    def measure(self, sealed: SealedCounts, *, noise: Noise, purpose: str | None = None) -> Measurement:
+        """Add noise to one marginal and charge its cost first. See :meth:`measure_many`."""
+        return self.measure_many([sealed], noise=[noise], purpose=purpose)[0]
+
+    def measure_many(
+        self, sealed: Sequence[SealedCounts], *, noise: Sequence[Noise], purpose: str | None = None
+    ) -> list[Measurement]:
+        """Add independent integer noise to several marginals and charge for all of them at once.
+
+        Returns
+        -------
+        list of Measurement
+            Noisy counts with the scale they were drawn with.
+
+        Privacy
+        -------
+        In: private. Out: releasable. Each marginal is an integer vector that neighbours change by at
+        most ``sealed.l1`` in L1 and ``sealed.l2`` in L2. Discrete Laplace noise of scale ``b`` is
+        ``l1/b``-DP. The rounded Gaussian of scale ``sigma`` is the continuous Gaussian mechanism
+        followed by rounding (the counts are integers), hence ``l2/sigma``-GDP and
+        ``l2²/(2 sigma²)``-zCDP. The discrete Gaussian satisfies the same zCDP bound. The charge of
+        the batch is the sum of its parts and is committed before the first draw.
+        """
+        if len(sealed) != len(noise):
+            raise BudgetError(f"Need one noise per marginal; got {len(noise)} for {len(sealed)}.")
+        if not sealed:
+            return []
+        events = [_noise_event(item, kind) for item, kind in zip(sealed, noise, strict=True)]
+        event = events[0] if len(events) == 1 else Composed(tuple(events))
+        self._charge(event, purpose=purpose or _measuring(sealed))
+        measurements = []
+        for item, kind in zip(sealed, noise, strict=True):
+            drawn = kind.draw(item.shape, self._randomness)
+            measurements.append(
+                Measurement(item.clique, (item._exact + drawn).astype(np.float64), kind.kind, kind.scale_value)
+            )
+        return measurements
+
+    def measure_scalar(self, sealed: SealedScalar, *, noise: Noise, purpose: str) -> float:
+        """Add noise to one sealed number and charge its cost first.
+
+        Privacy
+        -------
+        In: private. Out: releasable. The number is rounded to a public grid of step ``g``, a power
+        of two near ``2**-20`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round
+        to integers at distance at most ``s/g + 1``; that many steps is the sensitivity charged, and
+        integer noise of the wanted scale divided by ``g`` is added on the grid.
+        """
+        if sealed.sensitivity == 0:
+            raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
+        step = 2.0 ** (math.ceil(math.log2(sealed.sensitivity)) - _GRID_BITS)
+        steps = math.ceil(sealed.sensitivity / step) + 1
+        on_grid = type(noise)(noise.scale_value / step)
+        self._charge(_scalar_event(steps, on_grid), purpose=purpose)
+        drawn = int(on_grid.draw((), self._randomness))
+        return (round(sealed._exact / step) + drawn) * step
+
+    def choose(
+        self,
+        scores: Sequence[SealedScalar],
+        *,
+        epsilon: float,
+        purpose: str,
+        mechanism: str = "exponential",
+    ) -> int:
+        """Choose the index of a high score and charge first.
+
+        Parameters
+        ----------
+        scores
+            One sealed score per candidate; larger is better.
+        epsilon
+            Privacy parameter of the choice: candidate ``i`` is chosen with probability proportional
+            to ``exp(epsilon score_i / (2 sensitivity))``.
+        mechanism
+            ``"exponential"``, or ``"permute-and-flip"`` which is never worse in expected score but
+            has no bounded-range discount under zCDP and GDP.
+
+        Privacy
+        -------
+        In: private. Out: the chosen index. The sensitivity of the choice is the largest sensitivity
+        of a score. The exponential mechanism is ``epsilon``-DP and ``epsilon``-bounded-range;
+        permute-and-flip is ``epsilon``-DP.
+        """
+        if not scores:
+            raise BudgetError("There is nothing to choose from.")
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise BudgetError(f"epsilon ({epsilon}) of a choice must be positive and finite.")
+        sensitivity = max(score.sensitivity for score in scores)
+        if sensitivity == 0:
+            raise BudgetError("Scores that nobody can change are public; choose outside the curator.")
+        if mechanism == "exponential":
+            self._charge(SelectionEvent(epsilon), purpose=purpose)
+            sampler = exponential_mechanism
+        elif mechanism == "permute-and-flip":
+            self._charge(PureEvent(epsilon), purpose=purpose)
+            sampler = permute_and_flip
+        else:
+            raise BudgetError(f"No selection named {mechanism!r}. Known: exponential, permute-and-flip.")
+        exact = np.array([score._exact for score in scores], dtype=np.float64)
+        return sampler(exact, epsilon=epsilon, sensitivity=sensitivity, randomness=self._randomness)
+
+    def test(self, sealed: SealedScalar, *, above: float, epsilon: float, purpose: str) -> bool:
+        """Say whether a sealed number plus Laplace noise exceeds a public threshold; charge first.
+
+        Privacy
+        -------
+        In: private. Out: one bit, a post-processing of the number measured with Laplace noise of
+        scale ``sensitivity / epsilon``.
+        """
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise BudgetError(f"epsilon ({epsilon}) of a test must be positive and finite.")
+        # the grid adds one step to the sensitivity; the scale covers it, so that epsilon is not exceeded
+        scale = sealed.sensitivity * (1 + 2.0**-_GRID_BITS * 2) / epsilon
+        return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
+
+    def __repr__(self) -> str:
+        return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self._budget.describe()})"
+
+
+def _noise_event(sealed: SealedCounts, noise: Noise) -> Event:
+    """Say what adding this noise to these counts means for privacy."""
+    if isinstance(noise, Laplace):
+        return LaplaceEvent(sealed.l1, noise.scale)
+    if isinstance(noise, Gaussian):
+        return GaussianEvent(sealed.l2, noise.sigma)
+    return ZcdpEvent(_round_up(Fraction(sealed.l2) ** 2 / (2 * Fraction(noise.sigma) ** 2)))
+
+
+def _scalar_event(steps: int, noise: Noise) -> Event:
+    """Say what adding this noise to one integer of sensitivity ``steps`` means for privacy."""
+    if isinstance(noise, Laplace):
+        return LaplaceEvent(float(steps), noise.scale)
+    if isinstance(noise, Gaussian):
+        return GaussianEvent(float(steps), noise.sigma)
+    return ZcdpEvent(_round_up(Fraction(steps) ** 2 / (2 * Fraction(noise.sigma) ** 2)))
+
+
+def _measuring(sealed: Sequence[SealedCounts]) -> str:
+    """Describe a batch of measurements from public facts alone."""
+    if len(sealed) == 1:
+        clique = sealed[0].clique
+        return f"measure {', '.join(clique)}" if clique else "measure the number of rows"
+    return f"measure {len(sealed)} marginals"
+
+
+def _round_down(value: Fraction) -> float:
+    """Return the largest float that is not above a non-negative fraction."""
+    number = float(value)
+    return number if Fraction(number) <= value else math.nextafter(number, 0.0)
+
+
+def _round_up(value: Fraction) -> float:
+    """Return the smallest float that is not below a non-negative fraction."""
+    number = float(value)
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+
+
+def exact_vector(sealed: SealedCounts) -> npt.NDArray[np.int64]:
+    """Break the seal without noise or charge. For tests and the non-private benchmark only.
+
+    Privacy
+    -------
+    In: private. Out: PRIVATE. Nothing in :mod:`understudy` outside the test suite calls it.
+    """
+    return sealed._exact.copy()
