@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
@@ -188,20 +187,7 @@ class Curator:
 
     def split(self, weights: Sequence[float]) -> list[float]:
         """Divide what remains in proportion to the weights; the parts never add up to more."""
-        total = Fraction(self.remaining)
-        mass = sum((Fraction(weight) for weight in weights), Fraction(0))
-        if mass <= 0 or any(weight < 0 for weight in weights):
-            raise BudgetError("A budget is split by weights that are not negative and not all zero.")
-        return [_round_down(total * Fraction(weight) / mass) for weight in weights]
-
-    def noise_for(self, cost: float) -> Noise:
-        """Return the noise for one marginal that costs at most ``cost``.
-
-        Laplace noise under pure accounting, Gaussian noise otherwise.
-        """
-        if self._accounting.name == "pure":
-            return Laplace(self._accounting.laplace_scale(cost, self._unit.histogram_l1))
-        return Gaussian(self._accounting.gaussian_sigma(cost, self._unit.histogram_l2))
+        return split_cost(self.remaining, weights)
 
     def _charge(self, event: Event, *, purpose: str) -> None:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot pay."""
@@ -351,12 +337,36 @@ class Curator:
         """
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a test must be positive and finite.")
-        # the grid adds one step to the sensitivity; the scale covers it, so that epsilon is not exceeded
-        scale = sealed.sensitivity * (1 + 2.0**-_GRID_BITS * 2) / epsilon
+        # rounding to the grid adds at most two steps of 2**-19 of the sensitivity; the scale covers them
+        scale = sealed.sensitivity * (1 + 2.0 ** (2 - _GRID_BITS)) / epsilon
         return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
 
     def __repr__(self) -> str:
         return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self._budget.describe()})"
+
+
+def split_cost(total: float, weights: Sequence[float]) -> list[float]:
+    """Divide a cost in proportion to the weights; the parts never add up to more than the whole.
+
+    Examples
+    --------
+    >>> split_cost(1.0, [1, 3])
+    [0.25, 0.75]
+    """
+    mass = sum((Fraction(weight) for weight in weights), Fraction(0))
+    if mass <= 0 or any(weight < 0 for weight in weights):
+        raise BudgetError("A budget is split by weights that are not negative and not all zero.")
+    return [_round_down(Fraction(total) * Fraction(weight) / mass) for weight in weights]
+
+
+def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
+    """Return the noise for one marginal that costs at most ``cost``, from public facts alone.
+
+    Laplace noise under pure accounting, Gaussian noise otherwise.
+    """
+    if accounting.name == "pure":
+        return Laplace(accounting.laplace_scale(cost, unit.histogram_l1))
+    return Gaussian(accounting.gaussian_sigma(cost, unit.histogram_l2))
 
 
 def _noise_event(sealed: SealedCounts, noise: Noise) -> Event:
@@ -395,13 +405,3 @@ def _round_up(value: Fraction) -> float:
     """Return the smallest float that is not below a non-negative fraction."""
     number = float(value)
     return number if Fraction(number) >= value else math.nextafter(number, math.inf)
-
-
-def exact_vector(sealed: SealedCounts) -> npt.NDArray[np.int64]:
-    """Break the seal without noise or charge. For tests and the non-private benchmark only.
-
-    Privacy
-    -------
-    In: private. Out: PRIVATE. Nothing in :mod:`understudy` outside the test suite calls it.
-    """
-    return sealed._exact.copy()

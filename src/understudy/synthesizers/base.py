@@ -1,0 +1,145 @@
+"""What every mechanism is: a configuration that can plan, and fit a model through a curator."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from understudy.curator import Curator, Noise
+from understudy.errors import NoSuchGuarantee
+from understudy.privacy import Accounting, ApproxDP, Budget, GDP, PureDP, Unit, ZCDP, accounting_for
+from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers.model import Model, Provenance
+
+Progress = Callable[[str, float], None]
+"""Called with the name of a stage and the fraction of the whole fit that is done."""
+
+ALL_BUDGETS: tuple[type, ...] = (PureDP, ApproxDP, ZCDP, GDP)
+
+
+def no_progress(stage: str, fraction: float) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class PlannedMeasurement:
+    """One marginal that will be measured, and the noise it will get."""
+
+    clique: Clique
+    cells: int
+    noise: Noise
+
+    @property
+    def expected_l1(self) -> float:
+        """Expected L1 norm of the noise alone, in rows."""
+        per_cell = (
+            self.noise.scale_value if self.noise.kind == "laplace" else self.noise.scale_value * math.sqrt(2 / math.pi)
+        )
+        return self.cells * per_cell
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit would do, computed from public facts alone.
+
+    Attributes
+    ----------
+    measurements
+        The marginals that will be measured; for adaptive methods, those known in advance.
+    model_cells
+        Number of cells the fitted model will hold at most.
+    notes
+        Sentences a person should read before spending the budget.
+    """
+
+    method: str
+    budget: Budget
+    unit: Unit
+    accounting: str
+    measurements: tuple[PlannedMeasurement, ...]
+    model_cells: int
+    notes: tuple[str, ...] = ()
+
+
+class Synthesizer(ABC):
+    """Base of every mechanism. Subclasses are frozen, keyword-only dataclasses of options.
+
+    A subclass names itself, says which budgets it accepts, and implements :meth:`plan` and
+    :meth:`_fit`. Constructors store and validate options; they never see data.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    budgets: ClassVar[tuple[type, ...]] = ALL_BUDGETS
+
+    def accounting(self, budget: Budget) -> Accounting:
+        """Return the accounting this mechanism uses for a kind of budget."""
+        return accounting_for(budget)
+
+    @abstractmethod
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say what a fit would do, from public facts alone, or refuse with a reason."""
+
+    @abstractmethod
+    def _fit(self, curator: Curator, *, progress: Progress) -> Any:
+        """Spend the curator's allowance and return ``(distribution, measurements)``."""
+
+    def fit(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
+        """Fit a model, spending at most ``budget``.
+
+        Everything that can be checked without the records is checked before anything is spent.
+
+        Privacy
+        -------
+        The mechanism sees the records only through a curator limited to ``budget``; the model it
+        returns is a function of what that curator released.
+        """
+        self.require(budget)
+        self.plan(curator.schema, unit=curator.unit, budget=budget)
+        purse = curator.within(budget, scope=self.name, accounting=self.accounting(budget))
+        distribution, measurements = self._fit(purse, progress=progress)
+        provenance = Provenance(
+            method=self.name,
+            options=self.options(),
+            unit=curator.unit,
+            budget=budget,
+            accounting=purse.accounting.name,
+            spent=purse.spent,
+            ledger_id=curator.ledger.ledger_id,
+        )
+        return Model(
+            schema=curator.schema,
+            distribution=distribution,
+            measurements=tuple(measurements),
+            provenance=provenance,
+        )
+
+    def require(self, budget: Budget) -> None:
+        """Refuse a kind of budget this mechanism cannot work with."""
+        if not isinstance(budget, self.budgets):
+            accepted = ", ".join(kind.__name__ for kind in self.budgets)
+            raise NoSuchGuarantee(
+                f"{self.name} cannot give a {type(budget).__name__} guarantee. It accepts: {accepted}."
+            )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of this mechanism as plain values, for the model file."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    """Turn an option into something JSON can hold."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    describe = getattr(value, "to_plain", None)
+    return describe() if callable(describe) else repr(value)
+
+
+def planned(domain: Domain, design: Sequence[tuple[Clique, Noise]]) -> tuple[PlannedMeasurement, ...]:
+    """Turn a list of cliques and noises into planned measurements."""
+    return tuple(PlannedMeasurement(clique, domain.cells(clique), noise) for clique, noise in design)

@@ -1,0 +1,179 @@
+"""A fitted model: a public distribution with the schema it speaks and the story of how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import ConstraintError, WorkloadError
+from understudy.marginals import Measurement
+from understudy.privacy import Budget, Unit
+from understudy.schema import Clique, Domain, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+_MAX_ATTEMPTS = 60
+"""How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
+
+
+class Distribution(Protocol):
+    """Something that answers marginals and draws records: the heart of a model."""
+
+    kind: str
+    domain: Domain
+    total: float
+
+    def marginals(self, cliques: Sequence[Clique]) -> list[npt.NDArray[np.float64]]:
+        """Return expected counts over each clique."""
+
+    def sample_codes(self, n: int, generator: np.random.Generator) -> Codes:
+        """Draw ``n`` encoded records as an ``[n, columns]`` array."""
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return a JSON-able description and the arrays it refers to."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a model was made. All of it is public."""
+
+    method: str
+    options: Mapping[str, Any]
+    unit: Unit
+    budget: Budget
+    accounting: str
+    spent: float
+    ledger_id: str
+
+    def guarantee(self) -> str:
+        """Say the privacy promise in one sentence."""
+        return (
+            f"{self.budget.describe()} differential privacy for {self.unit.describe()}, "
+            f"by {self.accounting} accounting."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted distribution that can be asked, sampled, saved and published.
+
+    Everything in a model is a function of released measurements and public facts, so any use of it
+    is post-processing and costs nothing. Sampling may take a seed for the same reason.
+    """
+
+    schema: Schema
+    distribution: Distribution
+    measurements: tuple[Measurement, ...]
+    provenance: Provenance
+
+    @property
+    def total(self) -> float:
+        """Estimated number of rows of the table the model stands for."""
+        return self.distribution.total
+
+    def marginal(self, clique: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the model's expected counts over one clique."""
+        return self.marginals([clique])[0]
+
+    def marginals(self, cliques: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
+        """Return the model's expected counts over many cliques."""
+        return self.distribution.marginals([self.schema.domain.canonical(clique) for clique in cliques])
+
+    def default_rows(self) -> int:
+        """Return how many rows a sample has when nobody says: the declared or estimated number."""
+        if self.schema.row_count is not None:
+            return self.schema.row_count
+        return max(0, round(self.total))
+
+    def sample_codes(self, n: int | None = None, *, seed: int | None = None) -> dict[str, Codes]:
+        """Draw encoded records that satisfy every constraint of the schema.
+
+        Parameters
+        ----------
+        n
+            Number of rows; by default the declared row count, or else the model's estimate.
+        seed
+            Makes the draw repeatable. Safe: the model is already public.
+        """
+        rows = self.default_rows() if n is None else n
+        if rows < 0:
+            raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
+        generator = np.random.default_rng(seed)
+        drawn = self.distribution.sample_codes(rows, generator)
+        if self.schema.constraints and rows:
+            drawn = self._only_valid(drawn, rows, generator)
+        return {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
+
+    def _only_valid(self, drawn: Codes, rows: int, generator: np.random.Generator) -> Codes:
+        """Drop records that break a constraint and draw others in their place."""
+        kept = [drawn[self._valid(drawn)]]
+        missing = rows - len(kept[0])
+        request = max(missing, 64)
+        for _ in range(_MAX_ATTEMPTS):
+            if missing == 0:
+                break
+            more = self.distribution.sample_codes(request, generator)
+            valid = more[self._valid(more)][:missing]
+            kept.append(valid)
+            missing -= len(valid)
+            if len(valid) * 4 < request:
+                request = min(request * 2, max(4 * rows, 1 << 20))
+        if missing:
+            raise ConstraintError(
+                f"The constraints reject nearly every record the model draws: {missing} of {rows} rows could not "
+                "be filled. Loosen the constraints, or use a method that models them."
+            )
+        joined = np.concatenate(kept)
+        generator.shuffle(joined, axis=0)
+        return joined
+
+    def _valid(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Say which records satisfy all constraints."""
+        by_name = {name: codes[:, index] for index, name in enumerate(self.schema.names)}
+        valid = np.ones(len(codes), dtype=bool)
+        for constraint in self.schema.constraints:
+            valid &= constraint.holds_codes(by_name)
+        return valid
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw rows as a pandas frame with the columns and types of the schema."""
+        return self.schema.decode(self.sample_codes(n, seed=seed), seed=seed)
+
+    def sample_chunks(
+        self, n: int | None = None, *, rows_per_chunk: int = 1_000_000, seed: int | None = None
+    ) -> Iterator[pd.DataFrame]:
+        """Draw rows in frames of at most ``rows_per_chunk``, so that any number fits in memory."""
+        rows = self.default_rows() if n is None else n
+        if rows_per_chunk < 1:
+            raise WorkloadError(f"rows_per_chunk ({rows_per_chunk}) must be at least 1.")
+        seeds = np.random.SeedSequence(seed)
+        for start in range(0, rows, rows_per_chunk):
+            chunk_seed = int(seeds.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
+            yield self.sample(min(rows_per_chunk, rows - start), seed=chunk_seed)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file: a zip of JSON and plain arrays, without any record."""
+        from understudy.synthesizers.modelfile import save_model
+
+        save_model(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Model:
+        """Read a model file. Nothing in it can run code."""
+        from understudy.synthesizers.modelfile import load_model
+
+        return load_model(path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.provenance.method}, {len(self.schema.names)} columns, "
+            f"{len(self.measurements)} measurements, {self.provenance.budget.describe()})"
+        )

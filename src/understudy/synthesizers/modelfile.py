@@ -1,0 +1,183 @@
+"""The model file: a zip of one JSON document and plain NumPy arrays. Never a pickle, never a record.
+
+Layout::
+
+    model.json            format, schema, provenance, measurements without their values, distribution
+    arrays/NAME.npy       one array per measurement and per part of the distribution
+
+Reading is defensive: names, sizes and types are checked before anything is allocated, so that a
+file from a stranger can be refused but cannot run code or exhaust the memory.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import ModelFileError, OutputError, UnderstudyError
+from understudy.marginals import Measurement
+from understudy.privacy import Unit, budget_from_dict
+from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    from understudy.synthesizers.model import Distribution, Model
+
+FORMAT = "understudy-model"
+VERSION = 1
+MAX_BYTES = 8 << 30
+MAX_JSON_BYTES = 256 << 20
+MAX_FILES = 200_000
+_DTYPES = frozenset("biuf")
+
+
+def save_model(model: Model, path: str | Path) -> None:
+    """Write a model atomically: the old file, if any, stays until the new one is complete."""
+    path = Path(path)
+    meta, parts = model.distribution.to_arrays()
+    arrays: dict[str, npt.NDArray[Any]] = {f"distribution-{name}": array for name, array in parts.items()}
+    measurements = []
+    for index, item in enumerate(model.measurements):
+        arrays[f"measurement-{index}"] = item.values
+        measurements.append({"clique": list(item.clique), "noise": item.noise, "scale": item.scale})
+    provenance = model.provenance
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "schema": model.schema.to_dict(),
+        "provenance": {
+            "method": provenance.method,
+            "options": dict(provenance.options),
+            "unit": provenance.unit.to_dict(),
+            "budget": provenance.budget.to_dict(),
+            "accounting": provenance.accounting,
+            "spent": provenance.spent,
+            "ledger_id": provenance.ledger_id,
+        },
+        "measurements": measurements,
+        "distribution": {"kind": model.distribution.kind, "meta": meta},
+        "arrays": sorted(arrays),
+    }
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("model.json", json.dumps(document, indent=1, allow_nan=False))
+                for name, array in arrays.items():
+                    buffer = io.BytesIO()
+                    np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+                    archive.writestr(f"arrays/{name}.npy", buffer.getbuffer())
+                archive.close()
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OutputError(f"The model file {str(path)!r} cannot be written: {error.strerror or error}.") from None
+
+
+def load_model(path: str | Path) -> Model:
+    """Read a model file, refusing anything that is not one."""
+    from understudy.synthesizers.model import Model, Provenance
+
+    path = Path(path)
+    document, arrays = _read_archive(path)
+    try:
+        schema = Schema.from_dict(document["schema"])
+        story = document["provenance"]
+        provenance = Provenance(
+            method=str(story["method"]),
+            options=dict(story["options"]),
+            unit=Unit.from_dict(story["unit"]),
+            budget=budget_from_dict(story["budget"]),
+            accounting=str(story["accounting"]),
+            spent=float(story["spent"]),
+            ledger_id=str(story["ledger_id"]),
+        )
+        measurements = []
+        for index, item in enumerate(document["measurements"]):
+            clique = schema.domain.canonical(item["clique"])
+            values = arrays[f"measurement-{index}"]
+            if values.shape != schema.domain.shape(clique):
+                raise ModelFileError(f"{path.name}: measurement {index} does not fit its columns.")
+            measurements.append(Measurement(clique, values, item["noise"], float(item["scale"])))
+        described = document["distribution"]
+        prefix = "distribution-"
+        parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        distribution = _distribution(described["kind"], schema, dict(described["meta"]), parts)
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, UnderstudyError) as error:
+        raise ModelFileError(f"{path.name} is not a usable model file: {_reason(error)}") from None
+    return Model(schema=schema, distribution=distribution, measurements=tuple(measurements), provenance=provenance)
+
+
+def _reason(error: Exception) -> str:
+    """Describe a malformed part; a model file holds nothing private, so its content may be quoted."""
+    return f"{type(error).__name__}: {error}"
+
+
+def _distribution(kind: str, schema: Schema, meta: dict[str, Any], parts: dict[str, npt.NDArray[Any]]) -> Distribution:
+    """Rebuild the distribution of one of the known kinds."""
+    from understudy.engine import distribution_from_arrays
+
+    return distribution_from_arrays(kind, schema.domain, meta, parts)
+
+
+def _read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Open the zip with every limit checked before anything is unpacked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+            if len(infos) > MAX_FILES or sum(info.file_size for info in infos) > MAX_BYTES:
+                raise ModelFileError(f"{path.name} unpacks to more than a model file may hold.")
+            names = {info.filename for info in infos}
+            if "model.json" not in names or len(names) != len(infos):
+                raise ModelFileError(f"{path.name} is not a model file of Understudy.")
+            if archive.getinfo("model.json").file_size > MAX_JSON_BYTES:
+                raise ModelFileError(f"{path.name}: its description is too large.")
+            document = json.loads(archive.read("model.json"))
+            if not isinstance(document, dict) or document.get("format") != FORMAT:
+                raise ModelFileError(f"{path.name} is not a model file of Understudy.")
+            if document.get("version") != VERSION:
+                raise ModelFileError(
+                    f"{path.name} has format version {document.get('version')!r}; this program reads {VERSION}."
+                )
+            listed = document.get("arrays")
+            if not isinstance(listed, list) or names != {"model.json"} | {f"arrays/{name}.npy" for name in listed}:
+                raise ModelFileError(f"{path.name}: the arrays it lists are not the ones it holds.")
+            return document, {name: _read_array(archive, f"arrays/{name}.npy") for name in listed}
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no model file {str(path)!r}.") from None
+    except OSError as error:
+        raise ModelFileError(f"The model file {str(path)!r} cannot be read: {error.strerror or error}.") from None
+    except (zipfile.BadZipFile, json.JSONDecodeError, UnicodeDecodeError, EOFError, RecursionError) as error:
+        raise ModelFileError(f"{path.name} is not a model file of Understudy ({type(error).__name__}).") from None
+    except (ValueError, NotImplementedError, RuntimeError, MemoryError) as error:
+        if isinstance(error, UnderstudyError):
+            raise
+        raise ModelFileError(f"{path.name} is damaged ({type(error).__name__}).") from None
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """Read one array of plain numbers."""
+    declared = archive.getinfo(name).file_size
+    with archive.open(name) as stream:
+        version = np.lib.format.read_magic(stream)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = header(stream)
+    if dtype.kind not in _DTYPES:
+        raise ModelFileError(f"The array {name} holds something other than numbers.")
+    if int(np.prod([int(size) for size in shape], dtype=object)) * dtype.itemsize > declared:
+        raise ModelFileError(f"The array {name} is shorter than it says.")
+    with archive.open(name) as stream:
+        return np.load(io.BytesIO(stream.read()), allow_pickle=False)

@@ -1,0 +1,93 @@
+"""Every mechanism by name. Adding one is a line here, a file beside it, and a page in the documentation."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass, fields
+from typing import Any
+
+from understudy.errors import MissingExtra, UnknownMethod, WorkloadError
+from understudy.synthesizers.base import Synthesizer
+
+
+@dataclass(frozen=True)
+class Method:
+    """Where a mechanism lives and what it is for, without importing it.
+
+    Attributes
+    ----------
+    name
+        What users type.
+    module, class_name
+        Where the class is.
+    data
+        The kind of tables it takes, in a few words.
+    extra
+        The optional dependency it needs, if any.
+    takes_workload
+        Whether it can be told which marginals matter.
+    """
+
+    name: str
+    module: str
+    class_name: str
+    data: str
+    extra: str | None = None
+    takes_workload: bool = False
+
+    def load(self) -> type[Synthesizer]:
+        """Import the class; a missing optional dependency is an error that says what to install."""
+        try:
+            module = importlib.import_module(self.module)
+        except ImportError as error:
+            if self.extra is None:
+                raise
+            raise MissingExtra(
+                f"{self.name} needs the optional extra: pip install 'understudy[{self.extra}]' ({error.name})."
+            ) from error
+        cls: type[Synthesizer] = getattr(module, self.class_name)
+        return cls
+
+
+_METHODS = (
+    Method("independent", "understudy.synthesizers.independent", "Independent", "any encoded table"),
+    Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
+)
+
+_BY_NAME = {method.name: method for method in _METHODS}
+
+
+def methods() -> tuple[Method, ...]:
+    """Return every registered mechanism."""
+    return _METHODS
+
+
+def method(name: str) -> Method:
+    """Return one mechanism by name, with a suggestion when there is none."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        close = difflib.get_close_matches(name, _BY_NAME, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownMethod(f"No synthesizer named {name!r}.{hint} Known: {', '.join(_BY_NAME)}.") from None
+
+
+def create(name: str, **options: Any) -> Synthesizer:
+    """Build a mechanism from its name and options.
+
+    Examples
+    --------
+    >>> create("laplace", post_processing="simplex").name
+    'laplace'
+    """
+    cls = method(name).load()
+    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise WorkloadError(
+                f"{name} has no option {option!r}.{hint} Known: {', '.join(sorted(known)) or 'none'}."
+            )
+    return cls(**options)
