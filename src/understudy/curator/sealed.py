@@ -109,6 +109,8 @@ class SealedCounts:
     of ``k``, all of it possibly in one cell: L1, L2 and L-infinity change by at most ``k``. Replacing
     a unit takes ``k`` away and adds ``k``, at worst in two single cells: L1 ``2k``, L2 ``k√2``,
     L-infinity ``k``. :class:`~understudy.privacy.Unit` states these as ``histogram_l1`` and so on.
+    A marginal with a single cell is the number of rows, which a replaced unit of at most ``k`` rows
+    changes by at most ``k`` in every norm.
     """
 
     __slots__ = ("_exact", "_known_rows", "_unit", "clique", "l1", "l2", "linf", "shape")
@@ -121,8 +123,9 @@ class SealedCounts:
         self._known_rows = known_rows
         self.clique = clique
         self.shape = domain.shape(clique)
-        self.l1 = float(unit.histogram_l1)
-        self.l2 = float(unit.histogram_l2)
+        one_cell = self._exact.size == 1
+        self.l1 = float(unit.max_rows if one_cell else unit.histogram_l1)
+        self.l2 = float(unit.max_rows if one_cell else unit.histogram_l2)
         self.linf = float(unit.histogram_linf)
 
     def l1_distance(self, public: npt.ArrayLike) -> SealedScalar:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine import Distribution
 from understudy.errors import ConstraintError, WorkloadError
 from understudy.marginals import Measurement
 from understudy.privacy import Budget, Unit
-from understudy.schema import Clique, Domain, Schema
+from understudy.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,23 +23,6 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 _MAX_ATTEMPTS = 60
 """How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
-
-
-class Distribution(Protocol):
-    """Something that answers marginals and draws records: the heart of a model."""
-
-    kind: str
-    domain: Domain
-    total: float
-
-    def marginals(self, cliques: Sequence[Clique]) -> list[npt.NDArray[np.float64]]:
-        """Return expected counts over each clique."""
-
-    def sample_codes(self, n: int, generator: np.random.Generator) -> Codes:
-        """Draw ``n`` encoded records as an ``[n, columns]`` array."""
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Return a JSON-able description and the arrays it refers to."""
 
 
 @dataclass(frozen=True)

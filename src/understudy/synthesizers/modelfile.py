@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
 from understudy.marginals import Measurement
 from understudy.privacy import Unit, budget_from_dict
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
-    from understudy.synthesizers.model import Distribution, Model
+    from understudy.synthesizers.model import Model
 
 FORMAT = "understudy-model"
 VERSION = 1
@@ -113,7 +114,7 @@ def load_model(path: str | Path) -> Model:
         described = document["distribution"]
         prefix = "distribution-"
         parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        distribution = _distribution(described["kind"], schema, dict(described["meta"]), parts)
+        distribution = distribution_from_arrays(described["kind"], schema.domain, dict(described["meta"]), parts)
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, UnderstudyError) as error:
@@ -124,13 +125,6 @@ def load_model(path: str | Path) -> Model:
 def _reason(error: Exception) -> str:
     """Describe a malformed part; a model file holds nothing private, so its content may be quoted."""
     return f"{type(error).__name__}: {error}"
-
-
-def _distribution(kind: str, schema: Schema, meta: dict[str, Any], parts: dict[str, npt.NDArray[Any]]) -> Distribution:
-    """Rebuild the distribution of one of the known kinds."""
-    from understudy.engine import distribution_from_arrays
-
-    return distribution_from_arrays(kind, schema.domain, meta, parts)
 
 
 def _read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

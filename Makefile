@@ -1,0 +1,41 @@
+# The same commands locally and in CI. The first one run sets everything up in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-unit test-statistical check docs bench clean
+
+demo: $(STAMP)  ## simulate a registry, make its private stand-in, show the ledger
+	$(BIN)/understudy demo --out demo-out
+
+test: $(STAMP)  ## the whole test suite
+	$(BIN)/python -m pytest -q -n 2
+
+test-unit: $(STAMP)  ## the quick part
+	$(BIN)/python -m pytest -q tests/unit
+
+test-statistical: $(STAMP)  ## distributions, sensitivities, kills
+	$(BIN)/python -m pytest -q -n 2 tests/statistical
+
+check: $(STAMP)  ## format, lint, types
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+
+docs: $(STAMP)  ## regenerate the generated reference pages
+	$(BIN)/python docs/generate.py
+
+bench: $(STAMP)  ## the benchmarks behind the tables in docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "Understudy needs Python 3.11, 3.12 or 3.13; set PYTHON=/path/to/one."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --editable '.[dev]' \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(STAMP)

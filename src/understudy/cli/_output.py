@@ -1,0 +1,60 @@
+"""Printing for people and for programs: tables, JSON, progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Write one JSON document to standard output and nothing else."""
+    sys.stdout.write(json.dumps(document, indent=2, default=str, allow_nan=False) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a plain table."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    console.print(table)
+
+
+def say(message: str) -> None:
+    """Tell a person something on the error stream, so that standard output stays clean."""
+    errors.print(message, markup=False)
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
+    """Show a progress bar; yields a callback ``(stage, fraction)``."""
+    if quiet or not errors.is_terminal:
+        yield lambda stage, fraction: None
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(title, total=1.0)
+
+        def update(stage: str, fraction: float) -> None:
+            bar.update(task, description=f"{title}: {stage}", completed=min(1.0, fraction))
+
+        yield update

@@ -1,0 +1,19 @@
+"""Every command, hung onto the application. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add all commands to the application."""
+    from understudy.cli import demo, ledger, methods, plan, schema, synth
+
+    if app.registered_commands:
+        return
+    app.command("demo")(demo.demo)
+    app.add_typer(schema.app, name="schema")
+    app.command("methods")(methods.show_methods)
+    app.command("plan")(plan.plan)
+    app.command("synth")(synth.synth)
+    app.add_typer(ledger.app, name="ledger")

@@ -1,0 +1,96 @@
+"""``understudy ledger``: what was spent, when, on what, and whether the record can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli._options import (
+    Delta,
+    Epsilon,
+    IdColumn,
+    Json,
+    MaxRows,
+    Mu,
+    Rho,
+    UnitName,
+    parse_budget,
+    parse_unit,
+)
+
+app = typer.Typer(help="Look at, check or create the ledger of a table.", no_args_is_help=True, rich_markup_mode=None)
+
+LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
+
+
+@app.command("show")
+def show(file: LedgerPath, json: Json = False) -> None:
+    """Show every charge, what has been spent and what remains."""
+    from understudy.cli._output import console, print_json, print_table
+    from understudy.privacy import Ledger
+
+    with Ledger.open(file) as book:
+        summary = book.summary()
+        entries = [entry.to_dict() for entry in book.entries()]
+        if json:
+            print_json(summary | {"entries": entries})
+            return
+        console.print(f"Table: {book.table}", markup=False)
+        console.print(f"Protects: {book.unit.describe()}", markup=False)
+        console.print(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)", markup=False)
+        print_table(
+            "Charges",
+            ("#", "time (UTC)", "scope", "purpose", f"cost ({book.accounting.unit_name})"),
+            [
+                (item["sequence"], item["time"], item["scope"], item["purpose"], _cost(item, book.accounting.name))
+                for item in entries
+            ],
+        )
+        console.print(book.describe_spending(), markup=False)
+
+
+def _cost(entry: dict[str, object], accounting: str) -> str:
+    """Cost of an entry in the ledger's accounting; notes cost nothing."""
+    costs = entry.get("costs")
+    value = costs.get(accounting) if isinstance(costs, dict) else None
+    return "" if value is None else f"{value:.6g}"
+
+
+@app.command("verify")
+def verify(file: LedgerPath, json: Json = False) -> None:
+    """Recompute the hash chain, every cost and the total; fail if anything was changed."""
+    from understudy.cli._output import console, print_json
+    from understudy.privacy import Ledger
+
+    with Ledger.open(file) as book:
+        book.verify()
+        if json:
+            print_json({"verified": True, "head": book.head_hash} | book.summary())
+            return
+        console.print(f"The ledger of {book.table!r} is intact. Head {book.head_hash}.", markup=False)
+        console.print(book.describe_spending(), markup=False)
+
+
+@app.command("create")
+def create(
+    file: LedgerPath,
+    table: Annotated[str, typer.Option(help="Name of the table it belongs to: its file name.")],
+    unit: UnitName,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    id_column: IdColumn = None,
+    max_rows_per_person: MaxRows = None,
+) -> None:
+    """Create a ledger with a total budget for everything that will ever be released from a table."""
+    from understudy.cli._output import console
+    from understudy.privacy import Ledger
+
+    budget = parse_budget(epsilon, delta, rho, mu)
+    with Ledger.create(
+        file, budget=budget, unit=parse_unit(unit, id_column, max_rows_per_person), table=table
+    ) as book:
+        console.print(f"Created {file}: {book.describe_spending()}", markup=False)

@@ -1,0 +1,85 @@
+"""The command line: one application, one place where errors become messages and exit codes.
+
+Exit codes: 0 done; 1 an unexpected fault (a bug: please report it); 2 a command line that cannot be
+understood; 3 a budget or guarantee that cannot be had; 4 a schema, table, workload or model that
+cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError
+
+app = typer.Typer(
+    name="understudy",
+    help="Make a differentially private stand-in for a sensitive table.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+EXIT_FAULT, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT, EXIT_INTERRUPTED = 1, 3, 4, 5, 6, 130
+
+
+def _version(show: bool) -> None:
+    if show:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"understudy {version('understudy')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Make a differentially private stand-in for a sensitive table."""
+
+
+def exit_code(error: UnderstudyError) -> int:
+    """Return the documented exit code of an error."""
+    if isinstance(error, BudgetError):
+        return EXIT_BUDGET
+    if isinstance(error, LedgerError):
+        return EXIT_LEDGER
+    if isinstance(error, OutputError):
+        return EXIT_OUTPUT
+    return EXIT_INPUT
+
+
+def run() -> None:
+    """Run the command line; every deliberate error becomes a message without a traceback.
+
+    An unexpected fault is reported by its type and place alone: its message could quote a record.
+    """
+    from understudy.cli import commands
+
+    commands.register(app)
+    try:
+        app(standalone_mode=True)
+    except UnderstudyError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(exit_code(error)) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. What the ledger shows as spent is spent; nothing else was released.\n")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except (SystemExit, BrokenPipeError):
+        raise
+    except Exception as fault:
+        place = fault.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = f"{place.tb_frame.f_globals.get('__name__')}:{place.tb_lineno}" if place is not None else "unknown"
+        sys.stderr.write(
+            f"error: an unexpected {type(fault).__name__} at {where}. This is a fault of Understudy; its details "
+            "are withheld because they could quote private data.\n"
+        )
+        raise SystemExit(EXIT_FAULT) from None
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,101 @@
+"""``understudy schema``: drafting, importing and checking what is public about a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli._options import Json, require_writable
+
+app = typer.Typer(help="Draft, import or check a schema.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("draft")
+def draft(
+    table: Annotated[str, typer.Argument(help="Table to look at: CSV (also .gz) or Parquet.")],
+    out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+    declare_public: Annotated[
+        bool,
+        typer.Option(
+            "--declare-public",
+            help="Promise that every fact read from this table (its categories, bounds and missing values) is public "
+            "knowledge or may be published as it is. Without it the facts are marked from-data and fitting refuses them.",
+        ),
+    ] = False,
+    max_categories: Annotated[int, typer.Option(help="Most categories a text column may have.")] = 100,
+    separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
+) -> None:
+    """Draft a schema from a table. What it reads from the data is private until its owner says otherwise."""
+    from understudy.cli._output import say
+    from understudy.data import draft_schema, read_frame
+
+    require_writable(out, what="schema")
+    frame = read_frame(table, separator=separator, encoding=encoding)
+    drafted = draft_schema(
+        frame, name=Path(table).name.split(".")[0], max_categories=max_categories, declare_public=declare_public
+    )
+    drafted.write(out)
+    say(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
+    if not declare_public:
+        say(
+            "Its facts were read from the data and are marked from-data. Read them, correct them, and mark them "
+            "public (origin: public) before fitting; do not publish the draft before that."
+        )
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")],
+    out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+) -> None:
+    """Turn another tool's domain file into a schema."""
+    from understudy.cli._output import say
+    from understudy.schema import import_schema
+
+    require_writable(out, what="schema")
+    imported = import_schema(file)
+    imported.write(out)
+    say(f"Wrote a schema of {len(imported.names)} columns to {out}.")
+
+
+@app.command("check")
+def check(
+    schema: Annotated[Path, typer.Argument(help="Schema to check.")],
+    table: Annotated[str | None, typer.Argument(help="Table to check against it.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
+    json: Json = False,
+) -> None:
+    """Validate a schema and, if a table is given, that the table fits it. No value is ever shown."""
+    from understudy.cli._output import console, print_json, print_table
+    from understudy.data import read_table
+    from understudy.schema import Schema
+
+    described = Schema.read(schema)
+    if table is not None:
+        read_table(table, described, separator=separator, encoding=encoding)
+    rows = described.describe()
+    private = described.facts_from_data()
+    if json:
+        print_json(
+            {
+                "valid": True,
+                "columns": rows,
+                "cells": described.domain.cells(),
+                "facts_from_data": list(private),
+                "table_fits": None if table is None else True,
+            }
+        )
+        return
+    headings = list(rows[0]) if rows else []
+    print_table(f"Schema {schema}", headings, [list(row.values()) for row in rows])
+    console.print(f"{len(rows)} columns, {described.domain.cells():.6g} cells in all.", markup=False)
+    for constraint in described.constraints:
+        console.print(f"Constraint: {constraint}", markup=False)
+    if private:
+        console.print(f"{len(private)} facts are marked from-data; fitting refuses them until they are public.", markup=False)
+    if table is not None:
+        console.print("The table fits the schema.", markup=False)

@@ -1,0 +1,151 @@
+"""``understudy synth``: one table, one fit, one ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from understudy.cli._options import (
+    Delta,
+    Epsilon,
+    IdColumn,
+    Json,
+    MaxRows,
+    MethodName,
+    Mu,
+    OptionWords,
+    Rho,
+    SchemaPath,
+    UnitName,
+    WorkloadText,
+    parse_budget,
+    parse_method,
+    parse_unit,
+    require_writable,
+)
+from understudy.errors import OutputError, WorkloadError
+
+if TYPE_CHECKING:
+    from understudy.synthesizers import Model
+
+
+def synth(
+    table: Annotated[str, typer.Argument(help="Private table: CSV (also .gz), Parquet file or folder.")],
+    schema: SchemaPath,
+    method: MethodName,
+    unit: UnitName,
+    out: Annotated[Path, typer.Option("--out", help="Synthetic table to write (.csv, .csv.gz or .parquet).")],
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    id_column: IdColumn = None,
+    max_rows_per_person: MaxRows = None,
+    workload: WorkloadText = None,
+    option: OptionWords = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger of the table; made with this budget as its total if absent. "
+                     "Default: TABLE.ledger beside the output."),
+    ] = None,
+    table_name: Annotated[
+        str | None, typer.Option(help="Name of the table in the ledger; default: the file name.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Number of synthetic rows; default: the model's estimate.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed for drawing rows from the model. Never touches the privacy noise.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Json = False,
+) -> None:
+    """Fit one private model to a table and write synthetic rows.
+
+    Everything that can be checked without the records is checked first. The ledger is charged before
+    each draw of noise; a second run on the same ledger spends again, or is refused.
+    """
+    from understudy.cli._output import console, print_json, progress_bar
+    from understudy.curator import Curator
+    from understudy.data import read_table
+    from understudy.data.output import check_output_format, write_frame
+    from understudy.privacy import Ledger
+    from understudy.schema import Schema
+
+    budget = parse_budget(epsilon, delta, rho, mu)
+    privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
+    if rows is not None and rows < 0:
+        raise WorkloadError(f"--rows ({rows}) must not be negative.")
+    if seed is not None and seed < 0:
+        raise WorkloadError(f"--seed ({seed}) must not be negative.")
+    described = Schema.read(schema)
+    described.require_public()
+    synthesizer = parse_method(method, described, workload, option)
+    synthesizer.require(budget)
+    synthesizer.plan(described, unit=privacy_unit, budget=budget)
+    check_output_format(out)
+    require_writable(out, what="output")
+    if model is not None:
+        require_writable(model, what="model file")
+    source = Path(table)
+    label = table_name or source.name
+    ledger_path = ledger or out.parent / f"{source.name.split('.')[0]}.ledger"
+    require_writable(ledger_path, what="ledger")
+
+    with progress_bar(method, quiet=quiet or json) as progress:
+        progress("reading", 0.0)
+        records = read_table(
+            source, described, id_column=privacy_unit.id_column, separator=separator, encoding=encoding
+        )
+        with Ledger.open_or_create(ledger_path, budget=budget, unit=privacy_unit, table=label) as book:
+            curator = Curator(records, unit=privacy_unit, ledger=book)
+            fitted = synthesizer.fit(curator, budget, progress=progress)
+            spent = book.summary()
+        progress("sampling", 1.0)
+        frame = _deliver(fitted, out=out, model=model, rows=rows, seed=seed, write=write_frame)
+    result: dict[str, Any] = {
+        "method": method,
+        "guarantee": fitted.provenance.guarantee(),
+        "rows": len(frame),
+        "out": str(out),
+        "model": None if model is None else str(model),
+        "ledger": str(ledger_path),
+        "spent": spent,
+    }
+    if json:
+        print_json(result)
+        return
+    console.print(f"Wrote {len(frame):,} synthetic rows to {out}.", markup=False)
+    if model is not None:
+        console.print(f"Wrote the model to {model}.", markup=False)
+    console.print(f"Guarantee: {fitted.provenance.guarantee()}", markup=False)
+    console.print(f"Ledger {ledger_path}: {book.describe_spending()}", markup=False)
+
+
+def _deliver(fitted: Model, *, out: Path, model: Path | None, rows: int | None, seed: int | None, write: Any) -> Any:
+    """Write model and rows; if that fails, keep the paid-for model somewhere and say where."""
+    try:
+        if model is not None:
+            fitted.save(model)
+        frame = fitted.sample(rows, seed=seed)
+        write(frame, out)
+    except Exception as error:
+        rescue = _rescue(fitted)
+        kept = f" The fitted model, already paid for, is kept in {rescue}." if rescue else ""
+        raise OutputError(f"The synthetic table was not written: {error}{kept}") from None
+    return frame
+
+
+def _rescue(fitted: Model) -> Path | None:
+    """Try to save the model into a fresh file of the temporary folder."""
+    import tempfile
+
+    try:
+        rescue = Path(tempfile.mkdtemp(prefix="understudy-")) / "model.understudy"
+        fitted.save(rescue)
+    except OSError:
+        return None
+    return rescue

@@ -1,0 +1,159 @@
+"""Parquet files and folders, and any other Arrow dataset, read in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from understudy.data._stream import BATCH_ROWS, attempt, explain_os_error, file_stamp, guarded
+from understudy.errors import DataError, Problems
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+
+PARQUET_SUFFIXES = (".parquet", ".pq")
+
+
+class DatasetStream:
+    """An Arrow dataset as batches, file after file and in the order of the file names.
+
+    Parameters
+    ----------
+    dataset
+        What to read.
+    wanted
+        Columns that every file must have, as stored columns or as part of its folder name.
+    label
+        What to call it in messages.
+    """
+
+    def __init__(self, dataset: pads.Dataset, wanted: Sequence[str], *, label: str) -> None:
+        self.label = label
+        self._dataset = dataset
+        self._paths = _local_paths(dataset)
+        attempt(lambda: self._check_columns(wanted), self._explain)
+
+    @classmethod
+    def from_paths(cls, paths: Sequence[Path], wanted: Sequence[str]) -> DatasetStream:
+        """Open Parquet files, or one folder of them with Hive-style partitions (``year=2024/...``)."""
+        label = paths[0].name if len(paths) == 1 else f"{len(paths)} Parquet files"
+        dataset = attempt(lambda: _open(paths), lambda error: _explain_parquet(error, label))
+        return cls(dataset, wanted, label=label)
+
+    def stamp(self) -> object:
+        """Return sizes and times of change of the files, where they are local."""
+        return attempt(lambda: file_stamp(self._paths), self._explain)
+
+    def count_rows(self) -> int:
+        """Return the number of rows; for Parquet from the file footers alone. Private."""
+        return attempt(lambda: int(self._dataset.count_rows()), self._explain)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Iterate over batches with the given columns; other columns are not read from disk."""
+        return guarded(self._read(list(columns)), self._explain)
+
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for fragment in self._fragments():
+            yield from fragment.to_batches(
+                schema=self._dataset.schema,
+                columns=columns,
+                batch_size=BATCH_ROWS,
+                batch_readahead=2,
+                fragment_readahead=1,
+            )
+
+    def _fragments(self) -> list[Any]:
+        return sorted(self._dataset.get_fragments(), key=lambda fragment: getattr(fragment, "path", ""))
+
+    def _check_columns(self, wanted: Sequence[str]) -> None:
+        import pyarrow.dataset as pads
+
+        problems = Problems(f"The columns of {self.label!r} do not fit the schema")
+        names = self._dataset.schema.names
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            problems.add(f"missing columns: {', '.join(map(repr, missing))}; names must match exactly")
+        for fragment in self._fragments():
+            stored = fragment.physical_schema.names
+            here = {*stored, *pads.get_partition_keys(fragment.partition_expression)}
+            absent = [name for name in wanted if name not in here and name not in missing]
+            if absent:
+                problems.add(f"some files lack columns that others have: {', '.join(map(repr, absent))}")
+            repeated = [name for name in wanted if stored.count(name) > 1]
+            if repeated:
+                problems.add(f"columns named more than once: {', '.join(map(repr, repeated))}")
+            if absent or repeated:
+                break
+        problems.raise_if_any(DataError)
+
+    def _explain(self, error: Exception) -> DataError:
+        return _explain_parquet(error, self.label)
+
+
+def _open(paths: Sequence[Path]) -> pads.Dataset:
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+
+    base: Path | None = None
+    files = list(paths)
+    if len(paths) == 1 and paths[0].is_dir():
+        base = paths[0]
+        files = _parquet_files(base)
+    partitioning = None
+    if base is not None:
+        keys = dict.fromkeys(
+            unquote(part.partition("=")[0])
+            for file in files
+            for part in file.relative_to(base).parts[:-1]
+            if "=" in part
+        )
+        # as text: a folder named code=007 holds the value 007, not 7
+        partitioning = pads.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
+    for file in files:
+        _check_magic(file)
+    return pads.dataset(
+        [str(file) for file in files],
+        format="parquet",
+        partitioning=partitioning,
+        partition_base_dir=None if base is None else str(base),
+    )
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    def visible(path: Path) -> bool:
+        return not any(part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts)
+
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PARQUET_SUFFIXES and visible(path))
+    files = [path for path in files if path.is_file()]
+    if not files:
+        raise DataError(
+            f"The folder {folder.name!r} holds no Parquet files. Files must end in {' or '.join(PARQUET_SUFFIXES)}; "
+            "for CSV, pass the file itself."
+        )
+    return files
+
+
+def _check_magic(file: Path) -> None:
+    with file.open("rb") as stream:
+        start = stream.read(4)
+    if start not in (b"PAR1", b"PARE"):
+        what = "is empty" if not start else "is not a Parquet file"
+        raise DataError(f"{file.name!r} {what}, although it is named like one. Check how it was written.")
+
+
+def _local_paths(dataset: pads.Dataset) -> list[Path]:
+    paths = [Path(name) for name in getattr(dataset, "files", [])]
+    return paths if all(path.exists() for path in paths) else []
+
+
+def _explain_parquet(error: Exception, label: str) -> DataError:
+    known = explain_os_error(error, label)
+    if known is not None:
+        return known
+    return DataError(
+        f"{label!r} cannot be read: a file is damaged, incomplete, or its columns have other types than in "
+        "the other files. Write it again or copy it anew."
+    )

@@ -1,0 +1,120 @@
+"""From Arrow batches to codes, one column at a time and by the rules of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data._counting import Codes, code_dtype
+from understudy.data._stream import Stream, attempt
+from understudy.errors import DataError, Problems
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from understudy.schema import Schema
+
+
+def encoded_batches(
+    stream: Stream, schema: Schema, columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Codes]]]:
+    """Iterate over the batches of a stream as ``(rows, codes)``.
+
+    Privacy
+    -------
+    In and out: private. A value outside its domain is refused by the column itself, without being shown.
+    """
+    for batch in stream.batches(columns):
+        yield batch.num_rows, encode_batch(batch, schema, columns)
+
+
+def encode_batch(batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Sequence[str]) -> dict[str, Codes]:
+    """Encode some columns of a batch, reporting the problems of all of them at once."""
+    problems = Problems("The table does not fit the schema")
+    codes: dict[str, Codes] = {}
+    for name in columns:
+        try:
+            codes[name] = _encode_column(batch.column(name), schema, name)
+        except DataError as error:
+            problems.add(str(error))
+    problems.raise_if_any(DataError)
+    return codes
+
+
+def _encode_column(values: pa.Array | pa.ChunkedArray, schema: Schema, name: str) -> Codes:
+    def unreadable(error: Exception) -> DataError:
+        return DataError(
+            f"Column {name!r} is stored in a way that a column of kind {schema.column(name).kind!r} cannot "
+            "take. Convert it before reading the table."
+        )
+
+    size = schema.domain.size(name)
+    codes = np.asarray(attempt(lambda: _codes(values, schema.column(name)), unreadable))
+    if codes.size and int(codes.max()) >= size:
+        raise DataError(f"Column {name!r} was encoded to codes outside 0 to {size - 1}.")
+    return codes.astype(code_dtype(size), copy=False)
+
+
+def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    if _is_text(values.type) and column.kind in ("integer", "real"):
+        values = _parsed(values)
+    kind = values.type
+    if _is_text(kind) or pa.types.is_dictionary(kind) or pa.types.is_boolean(kind):
+        return _encode_distinct(values, column)
+    if pa.types.is_decimal(kind):
+        values = values.cast(pa.float64())
+    return np.asarray(column.encode(_to_series(values)))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _parsed(values: pa.Array) -> pa.Array:
+    """Return text as numbers if all of it is numbers; otherwise the column decides about each text."""
+    import pyarrow as pa
+
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return values.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return values
+
+
+def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
+    """Encode each distinct value once: columns of text have few."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    labels = values.dictionary
+    absent = len(labels)
+    indices = values.indices.fill_null(absent).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    used = np.flatnonzero(np.bincount(indices, minlength=absent + 1))
+    listed = labels.to_pylist() + [None]
+    distinct = pd.Series([listed[place] for place in used], dtype=object)
+    codes = np.asarray(column.encode(distinct))
+    table = np.zeros(absent + 1, codes.dtype)
+    table[used] = codes
+    return table[indices]
+
+
+def _to_series(values: pa.Array) -> Any:
+    """Return an Arrow array as a pandas Series that keeps whole numbers exact beside missing values."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type) and values.null_count:
+        return values.to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+    return values.to_pandas(date_as_object=False)

@@ -1,0 +1,101 @@
+"""Compiled loops that turn columns of codes into counts. Import this module only when something is counted.
+
+One kernel serves every marginal. It is compiled once per code width (uint8, uint16, uint32) and kept
+on disk, so a second process starts without compiling. Two choices make it fast:
+
+- Cliques that differ only in their last column share the mixed-radix index of the other columns.
+- Each half of the rows has its own accumulator. Neighbouring rows of real tables often fall in the same
+  cell, and two chains of increments do not wait for each other's stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_ROWS_PER_CALL = 1 << 20
+"""Rows handed to the kernel at once: 32-bit accumulators cannot overflow and scratch stays small."""
+
+SCRATCH_CELLS = 1 << 18
+"""Largest marginal counted in scratch accumulators; larger ones are counted in place."""
+
+
+def _compiled(function: F) -> F:
+    """Compile without the interpreter lock, cached on disk where a folder can be written."""
+    try:
+        return njit(nogil=True, cache=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no writable cache folder: compile in every process
+        return njit(nogil=True)(function)  # type: ignore[no-any-return]
+
+
+@_compiled
+def add_counts(
+    matrix: npt.NDArray[Any],
+    prefix: npt.NDArray[np.int64],
+    prefix_sizes: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int64],
+    member_sizes: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    totals: npt.NDArray[np.int64],
+) -> None:
+    """Add the counts of the cliques ``(*prefix, member)`` to ``totals``.
+
+    Parameters
+    ----------
+    matrix
+        Codes, one row per column of the table, at most ``MAX_ROWS_PER_CALL`` wide. Every code must be
+        smaller than the size of its column: nothing is checked here.
+    prefix, prefix_sizes
+        Rows of ``matrix`` that all cliques share, in the order of the axes, with their sizes.
+    members, member_sizes
+        The last column of each clique, with its size.
+    offsets
+        Where the cells of each clique begin in ``totals``.
+    totals
+        Exact counts so far, changed in place. Private.
+    """
+    one = np.uint32(1)
+    n = matrix.shape[1]
+    half = n // 2
+    index = np.zeros(n, np.uint32)
+    prefix_cells = 1
+    for i in range(len(prefix)):
+        column = matrix[prefix[i]]
+        size = np.uint32(prefix_sizes[i])
+        prefix_cells *= prefix_sizes[i]
+        for row in range(n):
+            index[row] = index[row] * size + np.uint32(column[row])
+    scratch_cells = 0
+    for j in range(len(members)):
+        cells = prefix_cells * member_sizes[j]
+        if cells <= SCRATCH_CELLS and cells <= n:
+            scratch_cells = max(scratch_cells, cells)
+    scratch = np.zeros((2, scratch_cells), np.uint32)
+    left = scratch[0]
+    right = scratch[1]
+    for j in range(len(members)):
+        column = matrix[members[j]]
+        size = np.uint32(member_sizes[j])
+        cells = prefix_cells * member_sizes[j]
+        counts = totals[offsets[j] : offsets[j] + cells]
+        if cells <= scratch_cells:
+            first_index, second_index = index[:half], index[half:]
+            first_column, second_column = column[:half], column[half:]
+            for row in range(half):
+                left[first_index[row] * size + np.uint32(first_column[row])] += one
+                right[second_index[row] * size + np.uint32(second_column[row])] += one
+            for row in range(2 * half, n):
+                left[index[row] * size + np.uint32(column[row])] += one
+            for cell in range(cells):
+                counts[cell] += np.int64(left[cell]) + np.int64(right[cell])
+                left[cell] = 0
+                right[cell] = 0
+        else:
+            for row in range(n):
+                counts[index[row] * size + np.uint32(column[row])] += 1

@@ -1,0 +1,201 @@
+"""A table that stays on disk and is counted batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data._counting import Codes, Counts, MarginalCounter
+from understudy.data._dataset import DatasetStream
+from understudy.data._encode import encoded_batches
+from understudy.data._persons import check_max_rows, kept_rows_of_stream
+from understudy.data._records import distinct_records, merge_distinct
+from understudy.data._stream import Stream
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
+from understudy.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
+
+    from understudy.schema import Schema
+
+Path_ = str | PathLike[str]
+
+
+class ArrowTable:
+    """Parquet files (or any Arrow dataset) larger than memory, read in batches for every question.
+
+    Only the columns a question needs are read, and one batch at a time is in memory. Questions are
+    best asked together: ``count_many`` reads the files once. `read_table` chooses this class when the
+    encoded table would not fit its memory limit.
+
+    Parameters
+    ----------
+    source
+        A Parquet file, several of them, a folder (Hive-style partitions such as ``year=2024/`` become
+        columns of text), or a ``pyarrow.dataset.Dataset``.
+    schema
+        The public schema. Every record is checked against it here, before any budget can be spent.
+    id_column
+        The column that says who a row is about, for person-level units.
+
+    Raises
+    ------
+    DataError
+        If the files cannot be read or do not fit the schema. Later, if they change while in use.
+
+    Privacy
+    -------
+    The table is private. Its repr shows neither values nor the number of rows.
+
+    Examples
+    --------
+    >>> import pandas as pd, tempfile
+    >>> from understudy.schema import Boolean, Schema
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pd.DataFrame({"smokes": [True, False, True]}).to_parquet(f"{folder}/t.parquet")
+    ...     table = ArrowTable(f"{folder}/t.parquet", Schema(columns=(Boolean(name="smokes"),)))
+    ...     table.count(("smokes",)).tolist()
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        source: Path_ | Sequence[Path_] | pads.Dataset | Stream,
+        schema: Schema,
+        *,
+        id_column: str | None = None,
+    ) -> None:
+        self._schema = schema
+        self._id_column = id_column
+        self._stream = as_stream(source, wanted_columns(schema, id_column))
+        self._kept: npt.NDArray[np.bool_] | None = None
+        self._stamp = self._stream.stamp()
+        self._stored_rows = sum(rows for rows, _ in encoded_batches(self._stream, schema, schema.domain.names))
+        self._rows = self._stored_rows
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self._schema
+
+    def __repr__(self) -> str:
+        return f"ArrowTable({len(self._schema.domain)} columns; records not shown)"
+
+    def exact_row_count(self) -> int:
+        """Return the exact number of rows. Private."""
+        return self._rows
+
+    def count(self, clique: Sequence[str]) -> Counts:
+        """Return the exact marginal of one clique. Private. Reads the files once."""
+        return self.count_many([clique])[0]
+
+    def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
+        """Return the exact marginals of several cliques. Private. Reads the files once."""
+        counter = MarginalCounter(self._schema.domain, cliques)
+        if counter.columns:
+            for rows, codes in self._batches(counter.columns):
+                counter.add(codes, rows=rows)
+        else:
+            counter.add({}, rows=self._rows)
+        return counter.counts()
+
+    def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
+        """Return the distinct records of some columns, sorted, and how often each occurs. Private.
+
+        Memory grows with the number of distinct records, not with the number of rows.
+        """
+        names = self._names(columns)
+        sizes = self._schema.domain.shape(names)
+        parts = (
+            distinct_records([codes[name] for name in names], sizes, rows=rows)
+            for rows, codes in self._batches(names)
+        )
+        return merge_distinct(parts, sizes)
+
+    def chunks(
+        self, columns: Sequence[str] | None = None, *, rows: int = DEFAULT_CHUNK_ROWS
+    ) -> Iterator[dict[str, Codes]]:
+        """Iterate over the records in the order they are stored, at most ``rows`` at a time. Private."""
+        names = self._names(self._schema.domain.names if columns is None else columns)
+        if rows < 1:
+            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        for length, codes in self._batches(names):
+            for start in range(0, length, rows):
+                yield {name: codes[name][start : start + rows] for name in names}
+
+    def truncated(self, id_column: str, max_rows: int, words: Words) -> ArrowTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen at random.
+
+        See `Table.truncated` for the argument. One bit per row is kept in memory; the ids are read
+        several times, each time comparing only those of one part of the persons.
+        """
+        check_max_rows(max_rows)
+        if id_column != self._id_column or self._kept is not None:
+            raise DataError(
+                f"This table was read without the id column {id_column!r}. "
+                f"Read it with read_table(..., id_column={id_column!r})."
+            )
+        kept = kept_rows_of_stream(
+            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
+            id_column,
+            rows=self._stored_rows,
+            max_rows=int(max_rows),
+            words=words,
+        )
+        self._check_unchanged(len(kept))
+        table = object.__new__(ArrowTable)
+        table._schema, table._id_column, table._stream = self._schema, None, self._stream
+        table._stamp, table._stored_rows = self._stamp, self._stored_rows
+        table._kept, table._rows = kept, int(kept.sum())
+        return table
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Codes]]]:
+        self._check_unchanged(self._stored_rows)
+        seen = 0
+        for rows, codes in encoded_batches(self._stream, self._schema, columns):
+            if self._kept is None:
+                yield rows, codes
+            else:
+                kept = self._kept[seen : seen + rows]
+                yield int(kept.sum()), {name: column[kept] for name, column in codes.items()}
+            seen += rows
+        self._check_unchanged(seen)
+
+    def _check_unchanged(self, rows: int) -> None:
+        if rows != self._stored_rows or self._stream.stamp() != self._stamp:
+            raise DataError(f"{self._stream.label!r} changed while it was in use. Read the table again.")
+
+    def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
+        self._schema.domain.canonical(columns)  # refuses unknown and repeated names
+        return tuple(columns)
+
+
+def wanted_columns(schema: Schema, id_column: str | None) -> list[str]:
+    """Return the columns to look for in a source, refusing an id column that is also data."""
+    if id_column is not None and id_column in schema.domain:
+        raise DataError(
+            f"The id column {id_column!r} must not be a column of the schema: it says whose a row is, and "
+            "never appears in a synthetic table."
+        )
+    return [*schema.domain.names, *([] if id_column is None else [id_column])]
+
+
+def as_stream(source: Path_ | Sequence[Path_] | pads.Dataset | Stream, wanted: Sequence[str]) -> Stream:
+    """Turn what a user passes into a stream of batches."""
+    import pyarrow.dataset as pads
+
+    if isinstance(source, pads.Dataset):
+        return DatasetStream(source, wanted, label="the dataset")
+    if isinstance(source, str | PathLike):
+        return DatasetStream.from_paths([Path(source)], wanted)
+    if isinstance(source, Sequence):
+        if not source:
+            raise DataError("No files were given.")
+        return DatasetStream.from_paths([Path(path) for path in source], wanted)
+    return source

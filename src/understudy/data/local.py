@@ -1,0 +1,153 @@
+"""A table held in memory as columns of small unsigned integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data._counting import Codes, Counts, MarginalCounter, code_dtype
+from understudy.data._persons import Persons, check_max_rows, draw_words, kept_rows
+from understudy.data._records import distinct_records
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
+from understudy.errors import DataError, Problems
+from understudy.schema import Schema
+
+
+class LocalTable:
+    """An encoded table in memory; the usual back end.
+
+    Parameters
+    ----------
+    schema
+        The public schema.
+    columns
+        Codes of every column of the schema, of equal length: whole numbers from 0 to one below the
+        size of the column. They are copied into the smallest unsigned type that fits.
+    persons
+        For person-level units: per id column, a whole number per row that is the same for rows of the
+        same person. ``read_table(..., id_column=...)`` fills this in.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, unknown, of another length, or holds codes outside its domain. All
+        problems are reported at once, without values or counts.
+
+    Privacy
+    -------
+    The table is private and can not be changed. Its repr shows neither values nor the number of rows.
+
+    Examples
+    --------
+    >>> from understudy.schema import Boolean, Schema
+    >>> schema = Schema(columns=(Boolean(name="smokes"), Boolean(name="exercises")))
+    >>> table = LocalTable(schema, {"smokes": [0, 1, 1], "exercises": [1, 1, 0]})
+    >>> table
+    LocalTable(2 columns; records not shown)
+    >>> table.count(("smokes",)).tolist()
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        columns: Mapping[str, npt.ArrayLike],
+        *,
+        persons: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> None:
+        self._schema = schema
+        self._columns, self._rows = _checked_columns(schema, columns)
+        self._persons = {name: _checked_persons(name, ids, self._rows) for name, ids in (persons or {}).items()}
+        for name in self._persons:
+            if name in schema.domain:
+                raise DataError(f"The id column {name!r} must not be a column of the schema.")
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self._schema
+
+    def __repr__(self) -> str:
+        return f"LocalTable({len(self._schema.domain)} columns; records not shown)"
+
+    def exact_row_count(self) -> int:
+        """Return the exact number of rows. Private."""
+        return self._rows
+
+    def count(self, clique: Sequence[str]) -> Counts:
+        """Return the exact marginal of one clique. Private."""
+        return self.count_many([clique])[0]
+
+    def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
+        """Return the exact marginals of several cliques, counted together. Private."""
+        counter = MarginalCounter(self._schema.domain, cliques)
+        counter.add(self._columns, rows=self._rows)
+        return counter.counts()
+
+    def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
+        """Return the distinct records of some columns, sorted, and how often each occurs. Private."""
+        names = self._names(columns)
+        sizes = self._schema.domain.shape(names)
+        return distinct_records([self._columns[name] for name in names], sizes, rows=self._rows)
+
+    def chunks(
+        self, columns: Sequence[str] | None = None, *, rows: int = DEFAULT_CHUNK_ROWS
+    ) -> Iterator[dict[str, Codes]]:
+        """Iterate over the records, at most ``rows`` at a time, without copying. Private."""
+        names = self._names(self._schema.domain.names if columns is None else columns)
+        if rows < 1:
+            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        for start in range(0, self._rows, rows):
+            yield {name: self._columns[name][start : start + rows] for name in names}
+
+    def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen at random.
+
+        See `Table.truncated` for the argument. The result no longer knows who is who.
+        """
+        check_max_rows(max_rows)
+        if id_column not in self._persons:
+            raise DataError(
+                f"This table was read without the id column {id_column!r}. "
+                f"Read it with read_table(..., id_column={id_column!r})."
+            )
+        kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
+        return LocalTable(self._schema, {name: codes[kept] for name, codes in self._columns.items()})
+
+    def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
+        self._schema.domain.canonical(columns)  # refuses unknown and repeated names
+        return tuple(columns)
+
+
+def _checked_columns(schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Codes], int]:
+    problems = Problems("The codes do not fit the schema")
+    checked: dict[str, Codes] = {}
+    for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True):
+        if name not in columns:
+            problems.add(f"column {name!r} is missing")
+            continue
+        codes = np.asarray(columns[name])
+        if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iub"):
+            problems.add(f"column {name!r} must be a one-dimensional array of whole numbers")
+        elif codes.size and (codes.min() < 0 or codes.max() >= size):
+            problems.add(f"column {name!r} has codes outside 0 to {size - 1}; they are private and not shown")
+        else:
+            checked[name] = codes.astype(code_dtype(size))
+            checked[name].flags.writeable = False
+    if any(name not in schema.domain for name in columns):
+        problems.add("there are columns that the schema does not declare")
+    if len({len(codes) for codes in checked.values()}) > 1:
+        problems.add("the columns have different lengths")
+    problems.raise_if_any(DataError)
+    return checked, len(next(iter(checked.values()), ()))
+
+
+def _checked_persons(name: str, ids: npt.ArrayLike, rows: int) -> Persons:
+    persons = np.asarray(ids)
+    if persons.shape != (rows,) or (rows and persons.dtype.kind not in "iu"):
+        raise DataError(f"The id column {name!r} needs one whole number per row.")
+    persons = np.unique(persons, return_inverse=True)[1].astype(np.int64).reshape(rows)
+    persons.flags.writeable = False
+    return persons

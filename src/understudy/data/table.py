@@ -1,0 +1,86 @@
+"""What the curator needs from a table, wherever its records live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data._counting import Codes, Counts
+from understudy.schema import Schema
+
+Words = Callable[[int], npt.NDArray[np.uint64]] | npt.NDArray[np.uint64]
+"""Random 64-bit words: a source that is asked for ``n`` of them, or one word per row (for tests)."""
+
+DEFAULT_CHUNK_ROWS = 1 << 18
+
+
+@runtime_checkable
+class Table(Protocol):
+    """A private table seen through its public schema.
+
+    A table answers exact questions. It belongs to a curator, which seals the answers; nothing else
+    may hold one. An implementation is free to count elsewhere (in a database, on a cluster): the
+    methods below say what comes back, not how it is computed.
+
+    Columns are referred to by their names in the schema and their values by codes, unsigned integers
+    below the size of the column.
+
+    Privacy
+    -------
+    Everything except ``schema`` is private: counts, distinct records and the number of rows. The repr
+    of an implementation shows neither values nor counts, and its errors contain neither.
+    """
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        ...
+
+    def exact_row_count(self) -> int:
+        """Return the exact number of rows. Private."""
+        ...
+
+    def count(self, clique: Sequence[str]) -> Counts:
+        """Return the exact marginal of one clique: ``int64``, of shape ``domain.shape(clique)``.
+
+        The empty clique gives a zero-dimensional array, the number of rows.
+        """
+        ...
+
+    def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
+        """Return the exact marginals of several cliques, from one pass over the records if possible."""
+        ...
+
+    def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
+        """Return the distinct records of some columns, lexicographically sorted, and their counts.
+
+        The codes form an array of shape ``(number of distinct records, len(columns))``.
+        """
+        ...
+
+    def chunks(
+        self, columns: Sequence[str] | None = None, *, rows: int = DEFAULT_CHUNK_ROWS
+    ) -> Iterator[dict[str, Codes]]:
+        """Iterate over all records in order, at most ``rows`` at a time; all columns by default."""
+        ...
+
+    def truncated(self, id_column: str, max_rows: int, words: Words) -> Table:
+        """Return this table with at most ``max_rows`` rows of each person, chosen at random.
+
+        Every row gets an independent random word; a person keeps the rows with the smallest ones.
+        Adding or removing one person then changes the result by at most ``max_rows`` rows, because
+        the words of all other rows, and so the choice among them, stay the same.
+
+        Parameters
+        ----------
+        id_column
+            The column that says who a row is about. It is not part of the schema.
+        max_rows
+            How many rows a person may contribute. At least one.
+        words
+            Source of uniform random 64-bit words, from the curator's generator.
+        """
+        ...

@@ -1,0 +1,315 @@
+"""Numba kernels of the engine. Import on first use only: Numba is slow to load.
+
+All tables of a model live in two flat arrays: ``cells`` (bags and measured marginals) and
+``vectors`` (separators, ratios, log potentials, noisy values). What to do with them is written as a
+*program*, a matrix of integers with one operation per row, which `execute` interprets. A new
+structure is therefore a new program, never a new compilation.
+
+A *map* says where the cells of a table go when it is summed down to some of its columns. The table
+is read in blocks of consecutive cells; ``offset[o]`` is where block ``o`` starts in the smaller
+table, and inside a block one of three patterns applies:
+
+- ``CELLS``: cell ``j`` goes to ``offset[o] + table[j]``;
+- ``KEPT``: runs of ``run`` cells go to ``run`` consecutive places from ``offset[o] + table[r]``;
+- ``SUMMED``: runs of ``run`` cells all go to ``offset[o] + table[r]``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+CELLS, KEPT, SUMMED = 0, 1, 2
+PASS, SEPARATE, COPY, STEP, RATIO, ADD, PEAK, EXP, MESSAGE, EVALUATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+GAUSSIAN, LAPLACE = 0, 1
+FLOOR = 1e-14
+
+
+@njit(cache=True)
+def _multiply(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
+    if mode == CELLS:
+        for j in range(block):
+            cells[start + j] *= vectors[base + index[table + j]]
+    elif mode == KEPT:
+        k = start
+        for r in range(block // run):
+            source = base + index[table + r]
+            for j in range(run):
+                cells[k + j] *= vectors[source + j]
+            k += run
+    else:
+        k = start
+        for r in range(block // run):
+            factor = vectors[base + index[table + r]]
+            if factor != 1.0:
+                for j in range(run):
+                    cells[k + j] *= factor
+            k += run
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _accumulate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
+    if mode == CELLS:
+        for j in range(block):
+            vectors[base + index[table + j]] += cells[start + j]
+    elif mode == KEPT:
+        k = start
+        for r in range(block // run):
+            target = base + index[table + r]
+            for j in range(run):
+                vectors[target + j] += cells[k + j]
+            k += run
+    else:
+        k = start
+        for r in range(block // run):
+            total = 0.0
+            for j in range(run):
+                total += cells[k + j]
+            vectors[base + index[table + r]] += total
+            k += run
+
+
+@njit(cache=True)
+def _add(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
+    if mode == CELLS:
+        for j in range(block):
+            cells[start + j] += vectors[base + index[table + j]]
+    elif mode == KEPT:
+        k = start
+        for r in range(block // run):
+            source = base + index[table + r]
+            for j in range(run):
+                cells[k + j] += vectors[source + j]
+            k += run
+    else:
+        k = start
+        for r in range(block // run):
+            term = vectors[base + index[table + r]]
+            for j in range(run):
+                cells[k + j] += term
+            k += run
+
+
+@njit(cache=True)
+def _maximise(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
+    for j in range(block):
+        if mode == CELLS:
+            target = base + index[table + j]
+        elif mode == KEPT:
+            target = base + index[table + j // run] + j % run
+        else:
+            target = base + index[table + j // run]
+        vectors[target] = max(vectors[target], cells[start + j])
+
+
+@njit(cache=True)
+def _exponentiate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
+    for j in range(block):
+        if mode == CELLS:
+            source = base + index[table + j]
+        elif mode == KEPT:
+            source = base + index[table + j // run] + j % run
+        else:
+            source = base + index[table + j // run]
+        cells[start + j] = math.exp(cells[start + j] - vectors[source])
+
+
+@njit(cache=True)
+def omega(z, guess):  # type: ignore[no-untyped-def]
+    """Return the Wright omega function: the positive x with x + log x = z."""
+    if z < -36.0:
+        return math.exp(z)
+    x = guess
+    good = x > 0.0
+    residual = 0.0
+    if good:
+        residual = z - x - math.log(x)
+        good = abs(residual) < 0.5
+    if not good:
+        x = z - math.log(z) if z > 2.0 else math.exp(z) / (1.0 + math.exp(0.6 * z))
+        residual = z - x - math.log(x)
+    for _ in range(8):
+        if abs(residual) <= 4e-15 * (1.0 + abs(z)):
+            break
+        up = x + 1.0
+        t = up * (up + 2.0 / 3.0 * residual)
+        x *= 1.0 + (residual / up) * (t - 0.5 * residual) / (t - residual)
+        residual = z - x - math.log(x)
+    return x
+
+
+@njit(cache=True)
+def gaussian_step(cells, start, size, vectors, theta, y, z, rate, memory, total):  # type: ignore[no-untyped-def]
+    """Replace a marginal by the minimiser of its block problem; update its log potential.
+
+    Solves m = c q exp(rate (y - m)) with sum(m) = total, where q is the marginal with ``memory``
+    (one or nought) times its own potential taken out.
+    """
+    log_rate = math.log(rate)
+    floor = FLOOR * total
+    count = 0.0
+    slope = 0.0
+    for j in range(size):
+        m = cells[start + j]
+        if m > 0.0:
+            z[j] = log_rate + math.log(m) - memory * vectors[theta + j] + rate * vectors[y + j]
+    shift = 0.0
+    for _ in range(60):
+        count = 0.0
+        slope = 0.0
+        for j in range(size):
+            m = cells[start + j]
+            if m > 0.0:
+                x = omega(z[j] + shift, rate * m)
+                count += x
+                slope += x / (1.0 + x)
+        gap = math.log(rate * total / count)
+        if abs(gap) < 1e-10:
+            break
+        move = gap * count / slope
+        shift += min(max(move, -50.0), 50.0)
+    for j in range(size):
+        m = cells[start + j]
+        if m > 0.0:
+            new = omega(z[j] + shift, rate * m) / rate
+            if new < floor and new < m:
+                new = min(floor, m)
+                vectors[theta + j] += math.log(new / m) - shift
+            else:
+                vectors[theta + j] = (1.0 - memory) * vectors[theta + j] + rate * (vectors[y + j] - new)
+            cells[start + j] = new
+
+
+@njit(cache=True)
+def laplace_step(cells, start, size, vectors, theta, y, z, rate, memory, total):  # type: ignore[no-untyped-def]
+    """The block step for Laplace noise: m = y clipped to [c q exp(-rate), c q exp(rate)]."""
+    floor = FLOOR * total
+    up, down = math.exp(rate), math.exp(-rate)
+    for j in range(size):
+        m = cells[start + j]
+        if m > 0.0:
+            z[j] = m * math.exp(-memory * vectors[theta + j])
+    low, high = -1e3, 1e3
+    shift = 0.0
+    for _ in range(200):
+        scale = math.exp(shift)
+        count = 0.0
+        slope = 0.0
+        for j in range(size):
+            if cells[start + j] > 0.0:
+                base = scale * z[j]
+                target = vectors[y + j]
+                if target <= base * down:
+                    count += base * down
+                    slope += base * down
+                elif target >= base * up:
+                    count += base * up
+                    slope += base * up
+                else:
+                    count += target
+        gap = math.log(total / count)
+        if abs(gap) < 1e-12 or high - low < 1e-13:
+            break
+        if gap > 0.0:
+            low = shift
+        else:
+            high = shift
+        new_shift = shift + gap * count / slope if slope > 0.0 else 0.5 * (low + high)
+        shift = new_shift if low < new_shift < high else 0.5 * (max(low, shift - 30.0) + min(high, shift + 30.0))
+    scale = math.exp(shift)
+    for j in range(size):
+        m = cells[start + j]
+        if m > 0.0:
+            base = scale * z[j]
+            new = min(max(vectors[y + j], base * down), base * up)
+            if new < floor and new < m:
+                new = min(floor, m)
+            vectors[theta + j] += math.log(new / m) - shift
+            cells[start + j] = new
+
+
+@njit(cache=True)
+def execute(  # type: ignore[no-untyped-def]
+    program, maps, index, cells, vectors, scratch, kinds, rates, memory, total, squares
+):
+    """Run a program over the flat tables of a model.
+
+    Columns of ``program``: operation, start in cells, map and start in vectors of the first operand,
+    map and start in vectors of the second operand, size, measurement. ``squares`` receives, per
+    measurement, the loss before its step.
+    """
+    for step in range(program.shape[0]):
+        code = program[step, 0]
+        start = program[step, 1]
+        map_a, vec_a = program[step, 2], program[step, 3]
+        map_b, vec_b = program[step, 4], program[step, 5]
+        size = program[step, 6]
+        which = program[step, 7]
+        if code == PASS:
+            if map_b >= 0:
+                vectors[vec_b : vec_b + size] = 0.0
+            lead = map_a if map_a >= 0 else map_b
+            block = maps[lead, 0]
+            for o in range(maps[lead, 1]):
+                at = start + o * block
+                if map_a >= 0:
+                    base = vec_a + index[maps[map_a, 4] + o]
+                    _multiply(cells, at, vectors, base, maps[map_a, 2], maps[map_a, 3], index, maps[map_a, 5], block)
+                if map_b >= 0:
+                    base = vec_b + index[maps[map_b, 4] + o]
+                    _accumulate(cells, at, vectors, base, maps[map_b, 2], maps[map_b, 3], index, maps[map_b, 5], block)
+        elif code == SEPARATE:
+            for j in range(size):
+                new, old = vectors[vec_a + j], vectors[vec_b + j]
+                vectors[vec_b + j] = new
+                vectors[vec_a + j] = new / old if old > 0.0 else 0.0
+        elif code == COPY:
+            for j in range(size):
+                cells[start + j] = vectors[vec_a + j]
+        elif code == RATIO:
+            for j in range(size):
+                old = vectors[vec_a + j]
+                vectors[vec_a + j] = cells[start + j] / old if old > 0.0 else 0.0
+        elif code == STEP:
+            if kinds[which] == GAUSSIAN:
+                gaussian_step(cells, start, size, vectors, vec_a, vec_b, scratch, rates[which], memory, total)
+            else:
+                laplace_step(cells, start, size, vectors, vec_a, vec_b, scratch, rates[which], memory, total)
+        elif code == EVALUATE:
+            loss = 0.0
+            if kinds[which] == GAUSSIAN:
+                for j in range(size):
+                    loss += (cells[start + j] - vectors[vec_b + j]) ** 2
+            else:
+                for j in range(size):
+                    loss += abs(cells[start + j] - vectors[vec_b + j])
+            squares[which] = loss
+        else:
+            if code == MESSAGE:
+                for j in range(size):
+                    amount = vectors[vec_b + j]
+                    vectors[vec_a + j] = vectors[vec_a + j] + math.log(amount) if amount > 0.0 else -np.inf
+                    vectors[vec_b + j] = 1.0 / amount if amount > 0.0 else 0.0
+                continue
+            if code == PEAK:
+                vectors[vec_a : vec_a + size] = -np.inf
+            if code == EXP:
+                vectors[vec_b : vec_b + size] = 0.0
+                for j in range(size):
+                    if vectors[vec_a + j] == -np.inf:
+                        vectors[vec_a + j] = 0.0
+            block = maps[map_a, 0]
+            mode, run, table = maps[map_a, 2], maps[map_a, 3], maps[map_a, 5]
+            for o in range(maps[map_a, 1]):
+                at = start + o * block
+                base = vec_a + index[maps[map_a, 4] + o]
+                if code == ADD:
+                    _add(cells, at, vectors, base, mode, run, index, table, block)
+                elif code == PEAK:
+                    _maximise(cells, at, vectors, base, mode, run, index, table, block)
+                else:
+                    _exponentiate(cells, at, vectors, base, mode, run, index, table, block)
+                    base = vec_b + index[maps[map_a, 4] + o]
+                    _accumulate(cells, at, vectors, base, mode, run, index, table, block)

@@ -1,0 +1,62 @@
+"""Helpers for error messages: collected problems, suggestions, and quoted names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from understudy.errors import Problems, SchemaError, UnderstudyError
+
+__all__ = ["did_you_mean", "listing", "problems_of", "raise_problems"]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest known word, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("mothr_age", ["mother_age", "parity"])
+    " Did you mean 'mother_age'?"
+    >>> did_you_mean("colour", ["age"])
+    ''
+    """
+    from difflib import get_close_matches
+
+    candidates = list(known)
+    for candidate in candidates:
+        if candidate.casefold() == word.casefold():
+            return f" Did you mean {candidate!r}?"
+    close = get_close_matches(word, candidates, n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def listing(names: Sequence[str], *, most: int = 8) -> str:
+    """Return the names quoted and separated by commas, cut short when there are many.
+
+    Examples
+    --------
+    >>> listing(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def raise_problems(
+    heading: str, items: Sequence[str], error: type[UnderstudyError] = SchemaError
+) -> None:
+    """Raise one error that lists every item and carries them in its ``problems`` attribute."""
+    if not items:
+        return
+    problems = Problems(heading)
+    problems.extend(items)
+    try:
+        problems.raise_if_any(error)
+    except UnderstudyError as raised:
+        vars(raised)["problems"] = tuple(items)
+        raise
+
+
+def problems_of(error: UnderstudyError) -> tuple[str, ...]:
+    """Return the single problems of an error raised by `raise_problems`, or its whole message."""
+    found = vars(error).get("problems")
+    return tuple(found) if found else (str(error),)

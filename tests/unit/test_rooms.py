@@ -1,0 +1,85 @@
+"""Imports point the way the design says: what cannot reach records cannot leak them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "understudy"
+
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "schema": {"errors"},
+    "privacy": {"errors"},
+    "marginals": {"errors", "schema"},
+    "data": {"errors", "schema", "marginals"},
+    "curator": {"errors", "schema", "marginals", "data", "privacy"},
+    "engine": {"errors", "schema", "marginals"},
+    "synthesizers": {"errors", "schema", "marginals", "curator", "engine", "privacy", "inference"},
+    "inference": {"errors", "schema", "marginals", "engine"},
+    "evaluation": {"errors", "schema", "marginals"},
+    "datasets": {"errors", "schema"},
+    "report": {"errors", "schema", "marginals"},
+}
+# Mechanisms describe noise; only the curator may draw it.
+NOISE_DOOR = {"Randomness", "SystemRandomness", "SeededRandomness", "exponential_mechanism", "permute_and_flip"}
+
+
+def _imports(path: Path) -> list[tuple[str, str]]:
+    """Every import of the package in one file, as (room, name), wherever it stands."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            raise AssertionError(f"{path}: relative imports hide which room is entered")
+    inside = []
+    for module, name in found:
+        parts = module.split(".")
+        if parts[0] != "understudy":
+            continue
+        room = parts[1] if len(parts) > 1 else name
+        inside.append((room, name))
+    return inside
+
+
+def _files(room: str) -> list[Path]:
+    single = SOURCE / f"{room}.py"
+    return [single] if single.exists() else sorted((SOURCE / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", sorted(ALLOWED))
+def test_a_room_imports_only_what_the_table_allows(room: str) -> None:
+    files = _files(room)
+    assert files, f"the room {room} is empty"
+    for path in files:
+        for other, name in _imports(path):
+            if other != room:
+                assert other in ALLOWED[room], f"{path.relative_to(SOURCE)} imports {name} from {other}"
+
+
+def test_every_room_is_in_the_table() -> None:
+    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert rooms - {"__init__", "cli"} == set(ALLOWED)
+
+
+def test_nobody_imports_the_command_line() -> None:
+    for room in ALLOWED:
+        for path in _files(room):
+            assert all(other != "cli" for other, _ in _imports(path)), path
+
+
+def test_mechanisms_cannot_draw_noise_themselves() -> None:
+    for room in ("synthesizers", "engine", "inference", "evaluation", "report"):
+        for path in _files(room):
+            assert not {name for _, name in _imports(path)} & NOISE_DOOR, path
+
+
+def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f():\n    from understudy.data import read_table\n", encoding="utf-8")
+    assert _imports(bad) == [("data", "read_table")]
