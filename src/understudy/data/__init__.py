@@ -1,1 +1,20 @@
-""" """
+"""Private tables: reading, encoding and exact counting. Only the curator talks to this room."""
+
+from understudy.data._counting import Codes, Counts
+from understudy.data.arrow import ArrowTable
+from understudy.data.local import LocalTable
+from understudy.data.output import check_output, write_frame
+from understudy.data.sources import read_table
+from understudy.data.table import Table, Words
+
+__all__ = [
+    "ArrowTable",
+    "Codes",
+    "Counts",
+    "LocalTable",
+    "Table",
+    "Words",
+    "check_output",
+    "read_table",
+    "write_frame",
+]

@@ -94,7 +94,9 @@ class MarginalCounter:
         self._rows = 0
         _check_cells(domain, canonical)
         self._summed_from = _sums(domain, canonical)
-        counted = [clique for clique in dict.fromkeys(canonical) if clique and clique not in self._summed_from]
+        counted = [
+            clique for clique in dict.fromkeys(canonical) if clique and clique not in self._summed_from
+        ]
         self.columns: Clique = domain.canonical({name for clique in counted for name in clique})
         self._groups: list[_Group] = []
         self._place: dict[Clique, tuple[Counts, int]] = {}
@@ -162,7 +164,9 @@ class MarginalCounter:
 
     def counts(self) -> list[Counts]:
         """Return the counts, in the order the cliques were given; call it once, after the last chunk."""
-        return [self._counts(asked, clique) for asked, clique in zip(self._asked, self._canonical, strict=True)]
+        return [
+            self._counts(asked, clique) for asked, clique in zip(self._asked, self._canonical, strict=True)
+        ]
 
     def _counts(self, asked: Clique, clique: Clique) -> Counts:
         if not clique:

@@ -107,7 +107,9 @@ class CsvStream:
                 raise DataError(f"{self.label!r} is named as CSV but {advice}.")
         compressed = start.startswith(b"\x1f\x8b")
         if self._path.suffix == ".gz" and not compressed:
-            raise DataError(f"{self.label!r} is named as gzip but is not compressed. Remove '.gz' from its name.")
+            raise DataError(
+                f"{self.label!r} is named as gzip but is not compressed. Remove '.gz' from its name."
+            )
         return compressed
 
     def _header_text(self) -> tuple[str, bool]:
@@ -160,10 +162,14 @@ class CsvStream:
         if isinstance(error, UnicodeError) or "invalid utf8" in text:
             shown = "UTF-8" if self._encoding == "utf-8-sig" else self._encoding
             return DataError(
-                f"{self.label!r} is not valid {shown} text. Pass its encoding, for example encoding='latin-1' "
-                "or encoding='cp1252'."
+                f"{self.label!r} is not valid {shown} text. Pass its encoding, for example "
+                "encoding='latin-1' or encoding='cp1252'."
             )
-        if isinstance(error, EOFError | gzip.BadGzipFile | zlib.error) or "compressed" in text or "zlib" in text:
+        if (
+            isinstance(error, EOFError | gzip.BadGzipFile | zlib.error)
+            or "compressed" in text
+            or "zlib" in text
+        ):
             return DataError(
                 f"{self.label!r} is damaged: its gzip data ends early or does not match its checksum. "
                 "Copy or download it again."
@@ -190,7 +196,9 @@ def _checked_encoding(encoding: str) -> str:
     except LookupError:
         name = ""
     if not name:
-        raise DataError(f"No text encoding is named {encoding!r}. Try 'utf-8', 'latin-1', 'cp1252' or 'utf-16'.")
+        raise DataError(
+            f"No text encoding is named {encoding!r}. Try 'utf-8', 'latin-1', 'cp1252' or 'utf-16'."
+        )
     return "utf-8-sig" if name == "utf-8" else name
 
 

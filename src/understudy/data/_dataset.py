@@ -124,14 +124,18 @@ def _open(paths: Sequence[Path]) -> pads.Dataset:
 
 def _parquet_files(folder: Path) -> list[Path]:
     def visible(path: Path) -> bool:
-        return not any(part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts)
+        return not any(
+            part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts
+        )
 
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PARQUET_SUFFIXES and visible(path))
+    files = sorted(
+        path for path in folder.rglob("*") if path.suffix.lower() in PARQUET_SUFFIXES and visible(path)
+    )
     files = [path for path in files if path.is_file()]
     if not files:
         raise DataError(
-            f"The folder {folder.name!r} holds no Parquet files. Files must end in {' or '.join(PARQUET_SUFFIXES)}; "
-            "for CSV, pass the file itself."
+            f"The folder {folder.name!r} holds no Parquet files. Their names must end in "
+            f"{' or '.join(PARQUET_SUFFIXES)}; for CSV, pass the file itself."
         )
     return files
 

@@ -31,7 +31,9 @@ def encoded_batches(
         yield batch.num_rows, encode_batch(batch, schema, columns)
 
 
-def encode_batch(batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Sequence[str]) -> dict[str, Codes]:
+def encode_batch(
+    batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Sequence[str]
+) -> dict[str, Codes]:
     """Encode some columns of a batch, reporting the problems of all of them at once."""
     problems = Problems("The table does not fit the schema")
     codes: dict[str, Codes] = {}
@@ -102,12 +104,12 @@ def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
     absent = len(labels)
     indices = values.indices.fill_null(absent).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     used = np.flatnonzero(np.bincount(indices, minlength=absent + 1))
-    listed = labels.to_pylist() + [None]
+    listed = [*labels.to_pylist(), None]
     distinct = pd.Series([listed[place] for place in used], dtype=object)
     codes = np.asarray(column.encode(distinct))
     table = np.zeros(absent + 1, codes.dtype)
     table[used] = codes
-    return table[indices]
+    return np.asarray(table[indices])
 
 
 def _to_series(values: pa.Array) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.data._stream import attempt
 from understudy.data.table import Words
 from understudy.errors import BudgetError, DataError
 
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 Persons = npt.NDArray[np.int64]
 """A number per row that is the same for rows of the same person. Private."""
 
+ROWS_PER_PART = 1 << 22
+"""How many ids of a streamed table are compared at a time."""
+
 
 def check_max_rows(max_rows: int) -> None:
     """Refuse a bound that is not a whole number of at least one."""
     if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 1:
-        raise BudgetError(f"The maximum number of rows per person ({max_rows!r}) must be a whole number, 1 or more.")
+        raise BudgetError(
+            f"The maximum number of rows per person ({max_rows!r}) must be a whole number, 1 or more."
+        )
 
 
 def missing_ids(id_column: str) -> DataError:
@@ -41,8 +47,8 @@ def draw_words(words: Words, rows: int) -> npt.NDArray[np.uint64]:
     return drawn
 
 
-def number_persons(ids: pa.ChunkedArray | pa.Array, id_column: str) -> Persons:
-    """Replace ids by numbers: equal ids get equal numbers, and the ids are forgotten.
+def number_persons(ids: Sequence[pa.Array], id_column: str) -> Persons:
+    """Replace the ids of consecutive batches by numbers: equal ids get equal numbers, the ids are forgotten.
 
     Privacy
     -------
@@ -50,39 +56,41 @@ def number_persons(ids: pa.ChunkedArray | pa.Array, id_column: str) -> Persons:
     """
     import pyarrow as pa
 
-    if pa.types.is_floating(ids.type):
-        import pyarrow.compute as pc
+    def unusable(error: Exception) -> DataError:
+        return DataError(f"The id column {id_column!r} must hold text, whole numbers or dates, one per row.")
 
-        ids = pc.if_else(pc.is_nan(ids), pa.scalar(None, ids.type), ids)
-    if ids.null_count:
-        raise missing_ids(id_column)
-    chunks = ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]
-    chunks = [chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk for chunk in chunks]
-    if any(chunk.null_count for chunk in chunks):
-        raise missing_ids(id_column)
-    if not chunks:
+    if not ids:
         return np.zeros(0, np.int64)
-    try:
-        # encoding a chunked array gives all chunks one dictionary
-        encoded = pa.chunked_array(chunks).dictionary_encode()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise DataError(
-            f"The id column {id_column!r} must hold text, whole numbers or dates, one per row."
-        ) from None
-    numbers = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-    return np.concatenate(numbers).astype(np.int64)
+    plain = [
+        _without_nan(batch.dictionary_decode() if pa.types.is_dictionary(batch.type) else batch)
+        for batch in ids
+    ]
+    if any(batch.null_count for batch in plain):
+        raise missing_ids(id_column)
+    # encoding a chunked array gives all its chunks one dictionary
+    encoded = attempt(lambda: pa.chunked_array(plain).dictionary_encode(), unusable)
+    return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]).astype(
+        np.int64
+    )
+
+
+def _without_nan(ids: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return (
+        pc.if_else(pc.is_nan(ids), pa.scalar(None, ids.type), ids) if pa.types.is_floating(ids.type) else ids
+    )
 
 
 def ids_from_pandas(values: Any, id_column: str) -> Persons:
     """Replace the ids of a pandas column, of any type, by numbers."""
     import pandas as pd
 
-    try:
-        numbers, _ = pd.factorize(values)
-    except TypeError:
-        raise DataError(
-            f"The id column {id_column!r} must hold text, whole numbers or dates, one per row."
-        ) from None
+    def unusable(error: Exception) -> DataError:
+        return DataError(f"The id column {id_column!r} must hold text, whole numbers or dates, one per row.")
+
+    numbers = attempt(lambda: pd.factorize(values)[0], unusable)
     if (numbers < 0).any():
         raise missing_ids(id_column)
     return np.asarray(numbers, np.int64)
@@ -120,7 +128,48 @@ def kept_rows(persons: Persons, words: npt.NDArray[np.uint64], max_rows: int) ->
     return kept
 
 
-def join(parts: Iterable[npt.NDArray[Any]], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Concatenate parts that may be none at all."""
-    listed = list(parts)
-    return np.concatenate(listed) if listed else np.zeros(0, dtype)
+def kept_rows_of_stream(
+    read_ids: Callable[[], Iterator[pa.Array]], id_column: str, *, rows: int, max_rows: int, words: Words
+) -> npt.NDArray[np.bool_]:
+    """Do what `kept_rows` does for ids that are read in batches and do not fit in memory together.
+
+    Persons are dealt out to parts by a hash of their id, and each part is handled on its own by a pass
+    over the ids. A person lies in one part, so the result is exact.
+    """
+    kept = np.ones(rows, bool)
+    given = None if callable(words) else draw_words(words, rows)
+    parts = max(1, -(-rows // ROWS_PER_PART))
+    for part in range(parts):
+        seen = 0
+        ids: list[pa.Array] = []
+        places: list[npt.NDArray[np.int64]] = []
+        for batch in read_ids():
+            if batch.null_count:
+                raise missing_ids(id_column)
+            mine = np.flatnonzero(_parts_of(batch, parts) == part)
+            ids.append(batch.take(mine))
+            places.append(mine + seen)
+            seen += len(batch)
+        if seen != rows:
+            return np.ones(seen, bool)  # the source changed; the caller compares lengths
+        if ids:
+            place = np.concatenate(places)
+            persons = number_persons(ids, id_column)
+            drawn = draw_words(words, len(place)) if given is None else given[place]
+            kept[place[~kept_rows(persons, drawn, max_rows)]] = False
+    return kept
+
+
+def _parts_of(ids: pa.Array, parts: int) -> npt.NDArray[np.int64]:
+    """Say which part each id belongs to; equal ids belong to equal parts."""
+    import pyarrow as pa
+
+    from understudy.data._kernels import hash_texts
+
+    if parts == 1:
+        return np.zeros(len(ids), np.int64)
+    texts = ids.cast(pa.large_string())
+    _, offsets, text = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64, len(ids) + 1, texts.offset * 8)
+    letters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+    return (hash_texts(bounds, letters) % np.uint64(parts)).astype(np.int64)

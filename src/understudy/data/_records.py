@@ -54,9 +54,7 @@ def distinct_records(
     return codes, counts
 
 
-def merge_distinct(
-    parts: Iterable[tuple[Codes, Counts]], sizes: Sequence[int]
-) -> tuple[Codes, Counts]:
+def merge_distinct(parts: Iterable[tuple[Codes, Counts]], sizes: Sequence[int]) -> tuple[Codes, Counts]:
     """Merge the distinct records of several chunks, holding little more than the distinct ones at a time."""
     codes: npt.NDArray[Any] = np.empty((0, len(sizes)), code_dtype(max(sizes, default=1)))
     counts = np.zeros(0, np.int64)

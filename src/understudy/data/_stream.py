@@ -37,7 +37,7 @@ class Stream(Protocol):
 
 
 def attempt(action: Callable[[], T], explain: Callable[[Exception], DataError]) -> T:
-    """Run ``action``; if a reader fails, raise the error that ``explain`` returns, and nothing of the old one.
+    """Run ``action``; if a reader fails, raise what ``explain`` returns and nothing of the old error.
 
     Errors of this package are passed on with their message alone.
 
@@ -53,6 +53,7 @@ def attempt(action: Callable[[], T], explain: Callable[[Exception], DataError]) 
         return action()
     except DataError as error:
         failure = DataError(*error.args)
+        vars(failure).update(vars(error))
     except UnderstudyError:
         raise
     except Exception as error:

@@ -76,7 +76,9 @@ class ArrowTable:
         self._stream = as_stream(source, wanted_columns(schema, id_column))
         self._kept: npt.NDArray[np.bool_] | None = None
         self._stamp = self._stream.stamp()
-        self._stored_rows = sum(rows for rows, _ in encoded_batches(self._stream, schema, schema.domain.names))
+        self._stored_rows = sum(
+            rows for rows, _ in encoded_batches(self._stream, schema, schema.domain.names)
+        )
         self._rows = self._stored_rows
 
     @property
@@ -132,7 +134,7 @@ class ArrowTable:
     def truncated(self, id_column: str, max_rows: int, words: Words) -> ArrowTable:
         """Return the table with at most ``max_rows`` rows per person, chosen at random.
 
-        See `Table.truncated` for the argument. One bit per row is kept in memory; the ids are read
+        See `Table.truncated` for the argument. One byte per row is kept in memory; the ids are read
         several times, each time comparing only those of one part of the persons.
         """
         check_max_rows(max_rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,9 @@ from understudy.data._persons import Persons, check_max_rows, draw_words, kept_r
 from understudy.data._records import distinct_records
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
 from understudy.errors import DataError, Problems
-from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    from understudy.schema import Schema
 
 
 class LocalTable:
@@ -59,10 +62,21 @@ class LocalTable:
     ) -> None:
         self._schema = schema
         self._columns, self._rows = _checked_columns(schema, columns)
-        self._persons = {name: _checked_persons(name, ids, self._rows) for name, ids in (persons or {}).items()}
-        for name in self._persons:
-            if name in schema.domain:
-                raise DataError(f"The id column {name!r} must not be a column of the schema.")
+        self._persons = {
+            name: _checked_persons(name, ids, self._rows) for name, ids in (persons or {}).items()
+        }
+
+    @classmethod
+    def _adopting(
+        cls, schema: Schema, columns: Mapping[str, Codes], persons: Mapping[str, Persons]
+    ) -> LocalTable:
+        """Build a table around arrays that were checked, have the right type and belong to nobody else."""
+        table = cls.__new__(cls)
+        table._schema, table._columns, table._persons = schema, dict(columns), dict(persons)
+        table._rows = len(next(iter(columns.values()), ()))
+        for array in (*columns.values(), *persons.values()):
+            array.flags.writeable = False
+        return table
 
     @property
     def schema(self) -> Schema:
@@ -114,7 +128,9 @@ class LocalTable:
                 f"Read it with read_table(..., id_column={id_column!r})."
             )
         kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
-        return LocalTable(self._schema, {name: codes[kept] for name, codes in self._columns.items()})
+        return LocalTable._adopting(
+            self._schema, {name: codes[kept] for name, codes in self._columns.items()}, {}
+        )
 
     def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
         self._schema.domain.canonical(columns)  # refuses unknown and repeated names

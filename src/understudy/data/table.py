@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data._counting import Codes, Counts
-from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    from understudy.schema import Schema
 
 Words = Callable[[int], npt.NDArray[np.uint64]] | npt.NDArray[np.uint64]
 """Random 64-bit words: a source that is asked for ``n`` of them, or one word per row (for tests)."""

@@ -1,0 +1,179 @@
+"""Writing tables so that a reader never finds half a file."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from understudy.errors import OutputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Writer = Callable[["pd.DataFrame", BinaryIO], None]
+
+
+def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
+    """Write a frame as CSV, gzipped CSV or Parquet, whichever the name of the file says.
+
+    The rows go to a new file in the same folder, which takes the name only when it is complete and on
+    disk. If anything fails, an existing file of that name is as it was. Equal frames give equal bytes.
+
+    Parameters
+    ----------
+    frame
+        What to write; its index is not written.
+    path
+        Ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    Raises
+    ------
+    OutputError
+        If the name ends in something else, or the file cannot be written.
+
+    Privacy
+    -------
+    Whatever is passed is written as it is. Pass synthetic or public tables only.
+
+    Examples
+    --------
+    >>> import pandas as pd, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_frame(pd.DataFrame({"a": [1, 2]}), f"{folder}/out.csv")
+    ...     path.read_text()
+    'a\\n1\\n2\\n'
+    """
+    target = Path(path)
+    write = _writer(target)
+    with _replacing(target) as file:
+        write(frame, file)
+    return target
+
+
+def check_output(path: str | PathLike[str]) -> None:
+    """Refuse a path that `write_frame` could not write, before any work is done or budget spent.
+
+    Raises
+    ------
+    OutputError
+        If the ending is unknown, the path is a folder, or its folder is absent or not writable.
+
+    Examples
+    --------
+    >>> check_output("table.xlsx")
+    Traceback (most recent call last):
+    ...
+    understudy.errors.OutputError: The name 'table.xlsx' does not say how to write the table. Use .csv, ...
+    """
+    target = Path(path)
+    _writer(target)
+    if target.is_dir():
+        raise OutputError(f"{str(target)!r} is a folder. Give the name of a file.")
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise OutputError(f"The folder {str(folder)!r} does not exist. Create it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _not_written(target, OSError(errno.EACCES, ""))
+
+
+def _writer(target: Path) -> Writer:
+    name = target.name.lower()
+    if name.endswith(".csv"):
+        return _write_csv
+    if name.endswith(".csv.gz"):
+        return _write_csv_gz
+    if name.endswith((".parquet", ".pq")):
+        return _write_parquet
+    raise OutputError(
+        f"The name {target.name!r} does not say how to write the table. Use .csv, .csv.gz or .parquet."
+    )
+
+
+def _write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
+    frame.to_csv(file, index=False, lineterminator="\n", encoding="utf-8")
+
+
+def _write_csv_gz(frame: pd.DataFrame, file: BinaryIO) -> None:
+    import gzip
+
+    # neither name nor time in the header: equal frames give equal bytes
+    with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as compressed:
+        frame.to_csv(compressed, index=False, lineterminator="\n", encoding="utf-8")  # type: ignore[arg-type]
+
+
+def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:
+        raise OutputError(
+            "A column mixes types that Parquet cannot hold together. Write CSV instead."
+        ) from None
+    pq.write_table(table, file)
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of ``target`` when the block ends without an error."""
+    if target.is_symlink():
+        target = target.resolve()  # replace what the link points to, not the link
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "")
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o777)
+        temporary.replace(target)
+    except OSError as error:
+        raise _not_written(target, error) from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    with contextlib.suppress(OSError):  # the file is in place; a folder that cannot be synced is no failure
+        _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_ADVICE = {
+    errno.ENOENT: "its folder does not exist; create it first",
+    errno.EACCES: "this user may not write in its folder; choose another one",
+    errno.EPERM: "this user may not write in its folder; choose another one",
+    errno.EROFS: "its folder is read-only; choose another one",
+    errno.ENOSPC: "the disk is full; make room or choose another one",
+    errno.EDQUOT: "the disk quota is used up; make room or choose another disk",
+    errno.EFBIG: "the file would be larger than the system allows",
+    errno.EISDIR: "there is a folder of that name",
+    errno.ENOTDIR: "part of its path is a file, not a folder",
+    errno.ENAMETOOLONG: "its name is too long",
+}
+
+
+def _not_written(target: Path, error: OSError) -> OutputError:
+    if isinstance(error, OutputError):
+        return error
+    reason = _ADVICE.get(error.errno or 0, "the system refused")
+    return OutputError(f"{str(target)!r} cannot be written: {reason}. An existing file was left as it was.")

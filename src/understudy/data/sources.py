@@ -1,0 +1,229 @@
+"""One door for every kind of source: `read_table`."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from understudy.data._counting import Codes, code_dtype
+from understudy.data._csv import CsvStream
+from understudy.data._dataset import PARQUET_SUFFIXES, DatasetStream
+from understudy.data._encode import encode_batch
+from understudy.data._persons import Persons, ids_from_pandas, number_persons
+from understudy.data._stream import Stream, attempt, explain_os_error
+from understudy.data.arrow import ArrowTable, wanted_columns
+from understudy.data.local import LocalTable
+from understudy.errors import DataError, Problems
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from understudy.data.table import Table
+    from understudy.schema import Schema
+
+CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+_ACCEPTED = (
+    "a pandas or Polars frame, an Arrow table, batch or dataset, the path of a CSV file (.csv, .csv.gz), "
+    "or the path of a Parquet file or folder"
+)
+
+
+def read_table(
+    source: Any,
+    schema: Schema,
+    *,
+    id_column: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    max_memory_mb: int = 1024,
+) -> Table:
+    """Read a private table from wherever it is and encode it by its schema.
+
+    Columns that the schema does not declare are skipped. CSV columns are read as text, so ``007`` and
+    ``NA`` mean what the schema says; an empty field is a missing value.
+
+    Parameters
+    ----------
+    source
+        A pandas or Polars frame; an Arrow table, record batch or dataset; the path of a CSV file
+        (plain or gzipped) or of a Parquet file; a folder of Parquet files, with or without partitions;
+        or a list of Parquet files.
+    schema
+        The public schema.
+    id_column
+        The column that says who a row is about, for a person-level privacy unit. It must not be part of
+        the schema. Ids are replaced by numbers while reading and never shown.
+    separator
+        CSV only: the character between fields. By default the header tells (comma, semicolon, tab or bar).
+    encoding
+        CSV only: the text encoding, UTF-8 by default.
+    max_memory_mb
+        A file whose encoded records take more megabytes than this is left on disk and read again, in
+        batches, for each question.
+
+    Returns
+    -------
+    Table
+        A `LocalTable`, or an `ArrowTable` for files beyond the memory limit.
+
+    Raises
+    ------
+    DataError
+        If the source cannot be read or does not fit the schema. The message says where and what to do,
+        and contains no value of the table and no number of rows.
+
+    Privacy
+    -------
+    In and out: private. Hand the table to a curator and keep no other reference to it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from understudy.schema import Categorical, Schema
+    >>> schema = Schema(columns=(Categorical(name="ward", values=("north", "south")),))
+    >>> table = read_table(pd.DataFrame({"ward": ["south", "north", "south"]}), schema)
+    >>> table.count(("ward",)).tolist()
+    [1, 2]
+    """
+    wanted = wanted_columns(schema, id_column)
+    limit = _limit_bytes(max_memory_mb)
+    if isinstance(source, str | PathLike):
+        path = Path(fspath(source))
+        if _is_csv(path):
+            csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8")
+            return _load(csv, schema, id_column, limit) or ArrowTable(csv, schema, id_column=id_column)
+    if separator is not None or encoding is not None:
+        raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+    if isinstance(source, str | PathLike):
+        return _read_dataset(DatasetStream.from_paths([path], wanted), schema, id_column, limit)
+    if isinstance(source, Sequence) and source and all(isinstance(item, str | PathLike) for item in source):
+        files = [Path(fspath(item)) for item in source]
+        return _read_dataset(DatasetStream.from_paths(files, wanted), schema, id_column, limit)
+    return _read_object(source, schema, id_column, wanted, limit)
+
+
+def _read_object(
+    source: Any, schema: Schema, id_column: str | None, wanted: Sequence[str], limit: int
+) -> Table:
+    """Read something that is already in memory, or a dataset; nothing is imported that the source did not."""
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        return _from_pandas(source, schema, id_column, wanted)
+    if polars is not None and isinstance(source, polars.LazyFrame):
+        source = source.collect()
+    if polars is not None and isinstance(source, polars.DataFrame):
+        _check_names(list(source.columns), wanted)
+        return _from_arrow(source.select(wanted).to_arrow(), schema, id_column)
+    if "pyarrow" in sys.modules:
+        import pyarrow as pa
+        import pyarrow.dataset as pads
+
+        if isinstance(source, pads.Dataset):
+            return _read_dataset(DatasetStream(source, wanted, label="the dataset"), schema, id_column, limit)
+        if isinstance(source, pa.Table | pa.RecordBatch):
+            _check_names(source.schema.names, wanted)
+            return _from_arrow(source, schema, id_column)
+    raise DataError(
+        f"A table cannot be read from an object of type {type(source).__qualname__!r}. Pass {_ACCEPTED}."
+    )
+
+
+def _from_pandas(frame: Any, schema: Schema, id_column: str | None, wanted: Sequence[str]) -> LocalTable:
+    _check_names(list(frame.columns), wanted)
+
+    def unreadable(error: Exception) -> DataError:
+        return DataError("The frame cannot be encoded by this schema. Check the types of its columns.")
+
+    encoded = attempt(lambda: schema.encode_frame(frame[list(schema.domain.names)]), unreadable)
+    persons = {} if id_column is None else {id_column: ids_from_pandas(frame[id_column], id_column)}
+    return LocalTable(schema, encoded, persons=persons)
+
+
+def _from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema, id_column: str | None) -> LocalTable:
+    codes = encode_batch(data, schema, schema.domain.names)
+    persons: dict[str, Persons] = {}
+    if id_column is not None:
+        ids = data.column(id_column)
+        persons[id_column] = number_persons(getattr(ids, "chunks", [ids]), id_column)
+    return LocalTable(schema, codes, persons=persons)
+
+
+def _read_dataset(stream: DatasetStream, schema: Schema, id_column: str | None, limit: int) -> Table:
+    bytes_per_row = sum(code_dtype(size).itemsize for size in schema.domain.sizes)
+    if stream.count_rows() * bytes_per_row <= limit:
+        table = _load(stream, schema, id_column, limit)
+        if table is not None:
+            return table
+    return ArrowTable(stream, schema, id_column=id_column)
+
+
+def _load(stream: Stream, schema: Schema, id_column: str | None, limit: int) -> LocalTable | None:
+    """Encode a stream into memory, or give up when the codes and ids outgrow ``limit`` bytes."""
+    names = schema.domain.names
+    parts: list[dict[str, Codes]] = []
+    ids: list[pa.Array] = []
+    used = 0
+    for batch in stream.batches(wanted_columns(schema, id_column)):
+        parts.append(encode_batch(batch, schema, names))
+        used += sum(codes.nbytes for codes in parts[-1].values())
+        if id_column is not None:
+            ids.append(batch.column(id_column))
+            used += ids[-1].nbytes
+        if used > limit:
+            return None
+    persons = {} if id_column is None else {id_column: number_persons(ids, id_column)}
+    ids.clear()
+    columns: dict[str, Codes] = {}
+    for name, size in zip(names, schema.domain.sizes, strict=True):
+        # taking each column out of the parts frees it: only one column is held twice
+        columns[name] = np.concatenate([np.zeros(0, code_dtype(size)), *(part.pop(name) for part in parts)])
+    return LocalTable._adopting(schema, columns, persons)
+
+
+def _check_names(names: Sequence[Any], wanted: Sequence[str]) -> None:
+    """Refuse missing and repeated columns; names outside the schema are not shown."""
+    problems = Problems("The columns do not fit the schema")
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        problems.add(f"missing columns: {', '.join(map(repr, missing))}; names must match exactly")
+    repeated = [name for name in wanted if list(names).count(name) > 1]
+    if repeated:
+        problems.add(f"columns named more than once: {', '.join(map(repr, repeated))}")
+    problems.raise_if_any(DataError)
+
+
+def _is_csv(path: Path) -> bool:
+    """Say whether a path is to be read as CSV, refusing what cannot be read at all."""
+
+    def explain(error: Exception) -> DataError:
+        return explain_os_error(error, path.name) or DataError(
+            f"{path.name!r} cannot be opened. Check the path."
+        )
+
+    status = attempt(path.stat, explain)
+    name = path.name.lower()
+    if stat.S_ISDIR(status.st_mode):
+        return False
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(f"{path.name!r} is not a regular file. Save the table to a file first.")
+    if name.endswith(CSV_SUFFIXES):
+        return True
+    if name.endswith(PARQUET_SUFFIXES):
+        return False
+    raise DataError(
+        f"The name {path.name!r} does not say what kind of file it is. "
+        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}."
+    )
+
+
+def _limit_bytes(max_memory_mb: int) -> int:
+    if not max_memory_mb >= 0:
+        raise DataError(f"max_memory_mb ({max_memory_mb}) must not be negative.")
+    return int(max_memory_mb * 2**20)
