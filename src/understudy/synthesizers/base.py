@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from understudy.curator import Curator, Noise
+from understudy.engine import Distribution
 from understudy.errors import NoSuchGuarantee
-from understudy.privacy import Accounting, ApproxDP, Budget, GDP, PureDP, Unit, ZCDP, accounting_for
+from understudy.marginals import Measurement, Workload
+from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers._rounds import Round, expected_absolute_noise
 from understudy.synthesizers.model import Model, Provenance
 
 Progress = Callable[[str, float], None]
@@ -35,10 +40,29 @@ class PlannedMeasurement:
     @property
     def expected_l1(self) -> float:
         """Expected L1 norm of the noise alone, in rows."""
-        per_cell = (
-            self.noise.scale_value if self.noise.kind == "laplace" else self.noise.scale_value * math.sqrt(2 / math.pi)
-        )
-        return self.cells * per_cell
+        return self.cells * expected_absolute_noise(self.noise)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a mechanism hands back: a distribution and everything it learnt it from.
+
+    Attributes
+    ----------
+    distribution
+        The fitted distribution.
+    measurements
+        Every noisy marginal that was released, in order.
+    workload
+        The marginals the rows should be fitted to when they are drawn; ``None`` for no record fitting.
+    rounds
+        The adaptive rounds, where there were any; error bounds need them.
+    """
+
+    distribution: Distribution
+    measurements: Sequence[Measurement]
+    workload: Workload | None = None
+    rounds: tuple[Round, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,8 +108,8 @@ class Synthesizer(ABC):
         """Say what a fit would do, from public facts alone, or refuse with a reason."""
 
     @abstractmethod
-    def _fit(self, curator: Curator, *, progress: Progress) -> Any:
-        """Spend the curator's allowance and return ``(distribution, measurements)``."""
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        """Spend the curator's allowance and return what was learnt."""
 
     def fit(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
         """Fit a model, spending at most ``budget``.
@@ -100,7 +124,7 @@ class Synthesizer(ABC):
         self.require(budget)
         self.plan(curator.schema, unit=curator.unit, budget=budget)
         purse = curator.within(budget, scope=self.name, accounting=self.accounting(budget))
-        distribution, measurements = self._fit(purse, progress=progress)
+        fitted = self._fit(purse, progress=progress)
         provenance = Provenance(
             method=self.name,
             options=self.options(),
@@ -112,9 +136,11 @@ class Synthesizer(ABC):
         )
         return Model(
             schema=curator.schema,
-            distribution=distribution,
-            measurements=tuple(measurements),
+            distribution=fitted.distribution,
+            measurements=tuple(fitted.measurements),
             provenance=provenance,
+            workload=fitted.workload,
+            rounds=fitted.rounds,
         )
 
     def require(self, budget: Budget) -> None:
@@ -143,3 +169,8 @@ def _plain(value: Any) -> Any:
 def planned(domain: Domain, design: Sequence[tuple[Clique, Noise]]) -> tuple[PlannedMeasurement, ...]:
     """Turn a list of cliques and noises into planned measurements."""
     return tuple(PlannedMeasurement(clique, domain.cells(clique), noise) for clique, noise in design)
+
+
+def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
+    """Return the record constraints of a schema as allowed cells over the columns each one names."""
+    return [(constraint.columns, constraint.allowed(schema.domain)) for constraint in schema.constraints]

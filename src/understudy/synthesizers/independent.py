@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator, Noise, noise_for, split_cost
-from understudy.engine import Distribution, estimate
-from understudy.marginals import Measurement
+from understudy.engine import estimate
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers.base import Plan, Progress, Synthesizer, planned
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ class Independent(Synthesizer):
             notes=("Relations between columns are not kept: use it as a baseline, or for one-way statistics.",),
         )
 
-    def _fit(self, curator: Curator, *, progress: Progress) -> tuple[Distribution, list[Measurement]]:
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         design = _design(curator.domain, curator.unit, curator.accounting, curator.remaining)
         progress("counting", 0.1)
         sealed = curator.counts_many([clique for clique, _ in design])
@@ -61,7 +60,7 @@ class Independent(Synthesizer):
         progress("estimating", 0.8)
         distribution = estimate(curator.domain, measurements, total=curator.known_rows)
         progress("done", 1.0)
-        return distribution, measurements
+        return Fitted(distribution, measurements)
 
 
 def _design(domain: Domain, unit: Unit, accounting: Accounting, total: float) -> list[tuple[Clique, Noise]]:

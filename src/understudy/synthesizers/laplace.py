@@ -11,10 +11,9 @@ import numpy.typing as npt
 from understudy.curator import Curator, split_cost
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals import Measurement
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers.base import Plan, Progress, Synthesizer, planned
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 Array = npt.NDArray[np.float64]
 POST_PROCESSING = ("simplex", "zero-truncation", "boundary-inflated")
@@ -120,7 +119,7 @@ class LaplaceTable(Synthesizer):
             for clique, cost, change in zip(cliques, costs, changes, strict=True)
         ]
 
-    def _fit(self, curator: Curator, *, progress: Progress) -> tuple[DenseTable, list[Measurement]]:
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         known = curator.known_rows
         design = self._design(
             curator.domain, curator.unit, curator.accounting, curator.remaining, total_known=known is not None
@@ -139,7 +138,7 @@ class LaplaceTable(Synthesizer):
             total = max(0.0, float(measurements[0].values if len(measurements) > 1 else noisy.sum()))
         cells = self._legitimate(noisy, total)
         progress("done", 1.0)
-        return DenseTable(curator.domain, cells), measurements
+        return Fitted(DenseTable(curator.domain, cells), measurements)
 
     def _legitimate(self, noisy: Array, total: float) -> Array:
         """Turn noisy cells into a table without negative cells."""

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from understudy.engine import Distribution
 from understudy.errors import ConstraintError, WorkloadError
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, Workload
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._rounds import Round
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +58,8 @@ class Model:
     distribution: Distribution
     measurements: tuple[Measurement, ...]
     provenance: Provenance
+    workload: Workload | None = None
+    rounds: tuple[Round, ...] = ()
 
     @property
     def total(self) -> float:
