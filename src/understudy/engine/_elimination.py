@@ -224,7 +224,14 @@ def best_elimination(adjacency, vertices, sizes, rules, ties, limit, order, bags
     best_bags = 0
     for r in range(rules.shape[0]):
         cells, n_bags = eliminate(
-            adjacency.copy(), vertices, sizes, rules[r, 0], ties[rules[r, 1]], min(limit, best), trial_order, trial_bags
+            adjacency.copy(),
+            vertices,
+            sizes,
+            rules[r, 0],
+            ties[rules[r, 1]],
+            min(limit, best),
+            trial_order,
+            trial_bags,
         )
         if cells < best:
             best = cells

@@ -217,7 +217,9 @@ def laplace_step(cells, start, size, vectors, theta, y, z, rate, memory, total):
         else:
             high = shift
         new_shift = shift + gap * count / slope if slope > 0.0 else 0.5 * (low + high)
-        shift = new_shift if low < new_shift < high else 0.5 * (max(low, shift - 30.0) + min(high, shift + 30.0))
+        shift = (
+            new_shift if low < new_shift < high else 0.5 * (max(low, shift - 30.0) + min(high, shift + 30.0))
+        )
     scale = math.exp(shift)
     for j in range(size):
         m = cells[start + j]
@@ -256,10 +258,14 @@ def execute(  # type: ignore[no-untyped-def]
                 at = start + o * block
                 if map_a >= 0:
                     base = vec_a + index[maps[map_a, 4] + o]
-                    _multiply(cells, at, vectors, base, maps[map_a, 2], maps[map_a, 3], index, maps[map_a, 5], block)
+                    _multiply(
+                        cells, at, vectors, base, maps[map_a, 2], maps[map_a, 3], index, maps[map_a, 5], block
+                    )
                 if map_b >= 0:
                     base = vec_b + index[maps[map_b, 4] + o]
-                    _accumulate(cells, at, vectors, base, maps[map_b, 2], maps[map_b, 3], index, maps[map_b, 5], block)
+                    _accumulate(
+                        cells, at, vectors, base, maps[map_b, 2], maps[map_b, 3], index, maps[map_b, 5], block
+                    )
         elif code == SEPARATE:
             for j in range(size):
                 new, old = vectors[vec_a + j], vectors[vec_b + j]
@@ -313,3 +319,22 @@ def execute(  # type: ignore[no-untyped-def]
                     _exponentiate(cells, at, vectors, base, mode, run, index, table, block)
                     base = vec_b + index[maps[map_a, 4] + o]
                     _accumulate(cells, at, vectors, base, mode, run, index, table, block)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def sum_middle(values, out):  # type: ignore[no-untyped-def]
+    """Sum a three-way table over its middle axis."""
+    outer, size, inner = values.shape
+    if inner == 1:
+        for i in range(outer):
+            total = 0.0
+            for k in range(size):
+                total += values[i, k, 0]
+            out[i, 0] = total
+        return
+    for i in range(outer):
+        for j in range(inner):
+            out[i, j] = values[i, 0, j]
+        for k in range(1, size):
+            for j in range(inner):
+                out[i, j] += values[i, k, j]

@@ -95,7 +95,9 @@ class DenseTable:
         return {}, {"cells": self.cells}
 
     @classmethod
-    def from_arrays(cls, domain: Domain, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> DenseTable:
+    def from_arrays(
+        cls, domain: Domain, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+    ) -> DenseTable:
         """Rebuild from the description and arrays of a model file."""
         return cls(domain, arrays["cells"])
 

@@ -100,7 +100,9 @@ def max_to(values: Array, columns: Columns, target: Columns) -> Array:
     if columns == target:
         return values
     kept = set(target)
-    return np.asarray(values.max(axis=tuple(axis for axis, column in enumerate(columns) if column not in kept)))
+    return np.asarray(
+        values.max(axis=tuple(axis for axis, column in enumerate(columns) if column not in kept))
+    )
 
 
 def spread(values: Array, columns: Columns, over: Columns) -> Array:

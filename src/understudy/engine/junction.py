@@ -92,12 +92,15 @@ def join_bags(sizes: tuple[int, ...], bags: Sequence[Columns]) -> JunctionTree:
     cells = [cells_of(sizes, bag) for bag in bags]
     root = max(range(len(bags)), key=lambda bag: (cells[bag], -bag))
     order, links = [root], {root: (-1, 0)}
-    best = {
-        bag: ((masks[bag] & masks[root]).bit_count(), root) for bag in range(len(bags)) if bag != root
-    }
+    best = {bag: ((masks[bag] & masks[root]).bit_count(), root) for bag in range(len(bags)) if bag != root}
     while best:
         chosen = max(
-            best, key=lambda bag: (best[bag][0], cells_of(sizes, from_mask(masks[bag] & masks[best[bag][1]])), -bag)
+            best,
+            key=lambda bag: (
+                best[bag][0],
+                cells_of(sizes, from_mask(masks[bag] & masks[best[bag][1]])),
+                -bag,
+            ),
         )
         _, parent = best.pop(chosen)
         order.append(chosen)

@@ -55,7 +55,11 @@ def calibrate_log(
     for bag in range(1, len(tree.bags)):
         parent, separator = tree.parents[bag], tree.separators[bag]
         outer = log_sum_to(tables[parent], tree.bags[parent], separator)
-        ratio = np.where(np.isfinite(messages[bag]), outer - np.where(np.isfinite(messages[bag]), messages[bag], 0), -np.inf)
+        ratio = np.where(
+            np.isfinite(messages[bag]),
+            outer - np.where(np.isfinite(messages[bag]), messages[bag], 0),
+            -np.inf,
+        )
         tables[bag] = tables[bag] + spread(ratio, separator, tree.bags[bag])
     return tables, log_partition
 

@@ -48,7 +48,9 @@ class Triangulation:
 def _ties(d: int) -> npt.NDArray[np.float64]:
     """Return fixed tie-breaking keys: position, and two shuffles that depend only on the width."""
     generator = np.random.default_rng(d)
-    return np.stack([np.arange(d, dtype=np.float64), generator.permutation(d) * 1.0, generator.permutation(d) * 1.0])
+    return np.stack(
+        [np.arange(d, dtype=np.float64), generator.permutation(d) * 1.0, generator.permutation(d) * 1.0]
+    )
 
 
 def _adjacency(d: int, cliques: Iterable[Columns]) -> npt.NDArray[np.uint64]:
@@ -97,7 +99,9 @@ def triangulate(sizes: Sequence[int], cliques: Iterable[Columns]) -> Triangulati
         vertices = np.flatnonzero(label == component)
         found = np.zeros((len(vertices), adjacency.shape[1]), dtype=np.uint64)
         sequence = np.zeros(len(vertices), dtype=np.int64)
-        _, n_bags = kernel.best_elimination(adjacency, vertices, floats, _RULES, ties, math.inf, sequence, found)
+        _, n_bags = kernel.best_elimination(
+            adjacency, vertices, floats, _RULES, ties, math.inf, sequence, found
+        )
         bags.extend(_unpack_row(row) for row in found[:n_bags])
         order.extend(int(v) for v in sequence)
     bags.sort()

@@ -1,0 +1,232 @@
+"""The fitted model: an immutable distribution over the whole domain that answers marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.answers import Answers
+from understudy.engine.calibration import Potential, Workspace
+from understudy.engine.factors import BYTES_PER_CELL, Array, Columns, shape_of, sum_to, to_clique, to_columns
+from understudy.engine.junction import JunctionTree, build_tree
+from understudy.engine.triangulation import MEGABYTE
+from understudy.errors import ModelFileError, WorkloadError
+from understudy.schema import Clique, Domain
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class FitInfo:
+    """How an estimate ended.
+
+    Attributes
+    ----------
+    epochs
+        Passes over all measurements.
+    loss
+        Negative log likelihood at the estimate, up to a constant (``sum w/2 |Mp - y|^2`` for squares).
+    gap
+        How far above the optimum the loss may still be (see `understudy.engine.estimate`).
+    tolerance
+        The gap at which the estimator stops.
+    converged
+        Whether the gap was reached before the cap on epochs.
+    """
+
+    epochs: int = 0
+    loss: float = 0.0
+    gap: float = 0.0
+    tolerance: float = 0.0
+    converged: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class GraphicalModel:
+    """A distribution of records, as a product of potentials over cliques.
+
+    Models are made by `understudy.engine.estimate`, not by hand. They hold nothing but noisy
+    measurements turned into parameters, so everything they answer may be published.
+
+    Parameters
+    ----------
+    domain
+        The columns.
+    total
+        Expected number of records; marginals are expected counts.
+    potentials
+        Cliques with log potentials; ``-inf`` marks cells that cannot occur.
+    local
+        Locally consistent tables, for a model of kind ``"local-consistency"``: cliques that were
+        measured but do not fit into a junction tree together. Empty otherwise.
+    info
+        How the estimate ended.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b"), (2, 3))
+    >>> model = GraphicalModel(domain, 12.0)
+    >>> model.marginal(("b",))
+    array([4., 4., 4.])
+    >>> model.kind
+    'junction-tree'
+    """
+
+    domain: Domain
+    total: float
+    potentials: tuple[tuple[Clique, Array], ...] = ()
+    local: tuple[tuple[Clique, Array], ...] = ()
+    info: FitInfo = field(default_factory=FitInfo)
+
+    @property
+    def kind(self) -> str:
+        """Either ``"junction-tree"`` (exact) or ``"local-consistency"`` (pseudo-marginals, see ``local``)."""
+        return "local-consistency" if self.local else "junction-tree"
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The cliques of the potentials."""
+        return tuple(clique for clique, _ in self.potentials)
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The junction tree the model is calibrated on (internal: column positions, not names)."""
+        return build_tree(self.domain.sizes, [to_columns(self.domain, clique) for clique in self.cliques])
+
+    @cached_property
+    def size_mb(self) -> float:
+        """Size of the calibrated tree in megabytes."""
+        return self.tree.cells * BYTES_PER_CELL / MEGABYTE
+
+    @cached_property
+    def tables(self) -> tuple[Array, ...]:
+        """Expected counts of every bag of the tree, read-only (internal)."""
+        workspace = Workspace(self.tree, [], self.total)
+        workspace.load(self.column_potentials())
+        return freeze_tables(workspace)
+
+    def column_potentials(self) -> list[Potential]:
+        """Return the potentials with column positions (internal)."""
+        return [(to_columns(self.domain, clique), values) for clique, values in self.potentials]
+
+    @cached_property
+    def _local(self) -> list[tuple[Columns, Array]]:
+        return [(to_columns(self.domain, clique), values) for clique, values in self.local]
+
+    def marginal(self, clique: Iterable[str]) -> Array:
+        """Return the expected counts over a clique, axes in the order of the domain."""
+        return self.marginals([tuple(clique)])[0]
+
+    def marginals(self, cliques: Sequence[Iterable[str]]) -> list[Array]:
+        """Return the expected counts over many cliques, sharing the work between them.
+
+        Parameters
+        ----------
+        cliques
+            Any cliques, also across the tree; column order does not matter.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            One table per clique, axes in the order of the domain, summing to ``total``.
+        """
+        answers = Answers(self.tree, self.tables, self.total)
+        columns = [to_columns(self.domain, clique) for clique in cliques]
+        if not self.local:
+            return answers.marginals(columns)
+        found = {item: self._from_local(item) for item in columns}
+        rest = [item for item, table in found.items() if table is None]
+        found.update(zip(rest, answers.marginals(rest), strict=True))
+        return [found[item] for item in columns]  # type: ignore[misc]
+
+    def _from_local(self, columns: Columns) -> Array | None:
+        wanted = set(columns)
+        holders = [(values.size, outer, values) for outer, values in self._local if wanted <= set(outer)]
+        if not holders:
+            return None
+        _, outer, values = min(holders, key=lambda item: (item[0], item[1]))
+        return sum_to(values, outer, columns)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the model as a JSON-able dictionary and named arrays, for a model file.
+
+        Examples
+        --------
+        >>> model = GraphicalModel(Domain(("a",), (2,)), 3.0, ((("a",), np.array([0.0, 1.0])),))
+        >>> meta, arrays = model.to_arrays()
+        >>> sorted(arrays)
+        ['potential-0']
+        >>> GraphicalModel.from_arrays(meta, arrays).total
+        3.0
+        """
+        meta = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "names": list(self.domain.names),
+            "sizes": list(self.domain.sizes),
+            "total": self.total,
+            "potentials": [list(clique) for clique, _ in self.potentials],
+            "local": [list(clique) for clique, _ in self.local],
+            "fit": {
+                "epochs": self.info.epochs,
+                "loss": self.info.loss,
+                "gap": self.info.gap,
+                "tolerance": self.info.tolerance,
+                "converged": self.info.converged,
+            },
+        }
+        arrays = {f"potential-{i}": values for i, (_, values) in enumerate(self.potentials)}
+        arrays.update({f"local-{i}": values for i, (_, values) in enumerate(self.local)})
+        return meta, arrays
+
+    @classmethod
+    def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> GraphicalModel:
+        """Rebuild a model from what `to_arrays` returned.
+
+        Raises
+        ------
+        ModelFileError
+            If the format is unknown or a part is missing or has the wrong shape.
+        """
+        if meta.get("format") != FORMAT:
+            raise ModelFileError(
+                f"Unknown engine format {meta.get('format')!r}; this version reads {FORMAT}."
+            )
+        try:
+            domain = Domain(tuple(meta["names"]), tuple(int(size) for size in meta["sizes"]))
+            tables = []
+            for group, prefix in (("potentials", "potential"), ("local", "local")):
+                items = []
+                for i, names in enumerate(meta[group]):
+                    clique = domain.canonical(names)
+                    values = np.asarray(arrays[f"{prefix}-{i}"], dtype=np.float64)
+                    if values.shape != domain.shape(clique):
+                        raise ModelFileError(
+                            f"Part {prefix}-{i} of the model does not have the shape of {clique}."
+                        )
+                    items.append((clique, values))
+                tables.append(tuple(items))
+            return cls(domain, float(meta["total"]), tables[0], tables[1], FitInfo(**meta["fit"]))
+        except (KeyError, TypeError, WorkloadError) as error:
+            raise ModelFileError(f"The model file is incomplete or damaged: {error}.") from None
+
+
+def freeze_tables(workspace: Workspace) -> tuple[Array, ...]:
+    """Return read-only views of the bags of a workspace."""
+    workspace.cells.flags.writeable = False
+    return tuple(workspace.bag(bag) for bag in range(len(workspace.tree.bags)))
+
+
+def named(domain: Domain, potentials: Iterable[Potential]) -> tuple[tuple[Clique, Array], ...]:
+    """Give potentials over column positions their names back, as read-only copies."""
+    result = []
+    for columns, values in potentials:
+        copy = np.array(values, dtype=np.float64).reshape(shape_of(domain.sizes, columns))
+        copy.flags.writeable = False
+        result.append((to_clique(domain, columns), copy))
+    return tuple(result)

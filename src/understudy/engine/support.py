@@ -1,0 +1,49 @@
+"""Structural zeros and schema constraints: cells that cannot occur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.calibration import Potential
+from understudy.engine.factors import Array, Columns, to_columns
+from understudy.errors import ConstraintError
+from understudy.schema import Domain
+
+Zeros = tuple[Sequence[str], npt.NDArray[np.bool_]]
+"""A clique and a boolean table over it: ``True`` where a combination of values may occur."""
+
+
+def support_potentials(domain: Domain, zeros: Iterable[Zeros]) -> list[Potential]:
+    """Turn support restrictions into log potentials: 0 where allowed, ``-inf`` where not.
+
+    Restrictions over the same columns are combined; those that forbid nothing are dropped.
+
+    Examples
+    --------
+    >>> support_potentials(Domain(("a",), (2,)), [(("a",), np.array([True, False]))])
+    [((0,), array([  0., -inf]))]
+    """
+    tables: dict[Columns, npt.NDArray[np.bool_]] = {}
+    for clique, allowed in zeros:
+        columns = to_columns(domain, clique)
+        table = np.asarray(allowed, dtype=bool)
+        shape = domain.shape(tuple(clique))
+        if table.shape != shape:
+            raise ConstraintError(
+                f"The restriction over {tuple(clique)} has shape {table.shape}, not {shape}."
+            )
+        table = table.transpose(np.argsort([domain.index(name) for name in clique]))
+        tables[columns] = tables[columns] & table if columns in tables else table
+    potentials: list[tuple[Columns, Array]] = []
+    for columns, table in tables.items():
+        if not table.any():
+            raise ConstraintError(
+                "The structural zeros and constraints leave no possible record: every combination of"
+                f" {', '.join(domain.names[column] for column in columns)} is forbidden."
+            )
+        if not table.all():
+            potentials.append((columns, np.where(table, 0.0, -np.inf)))
+    return potentials
