@@ -3,6 +3,8 @@
 Everything here is post-processing: the engine sees a public domain and noisy measurements only.
 """
 
+from understudy.engine.dense import DenseTable, project_to_simplex
+from understudy.engine.distribution import Distribution, distribution_from_arrays
 from understudy.engine.estimation import estimate
 from understudy.engine.model import FitInfo, GraphicalModel
 from understudy.engine.sampling import sample_chunks, sample_codes
@@ -10,13 +12,17 @@ from understudy.engine.support import Zeros
 from understudy.engine.triangulation import candidate_sizes, model_cells, model_size
 
 __all__ = [
+    "DenseTable",
+    "Distribution",
     "FitInfo",
     "GraphicalModel",
     "Zeros",
     "candidate_sizes",
+    "distribution_from_arrays",
     "estimate",
     "model_cells",
     "model_size",
+    "project_to_simplex",
     "sample_chunks",
     "sample_codes",
 ]

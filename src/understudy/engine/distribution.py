@@ -45,4 +45,8 @@ def distribution_from_arrays(
         from understudy.engine.dense import DenseTable
 
         return DenseTable.from_arrays(domain, meta, arrays)
+    if kind in ("junction-tree", "local-consistency"):
+        from understudy.engine.model import GraphicalModel
+
+        return GraphicalModel.from_arrays(domain, meta, arrays)
     raise ModelFileError(f"A model of kind {kind!r} is not known to this version of Understudy.")

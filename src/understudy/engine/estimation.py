@@ -29,6 +29,7 @@ def estimate(
     max_cells: int = DEFAULT_MAX_CELLS,
     tolerance: float = 1e-3,
     max_epochs: int = 200,
+    thorough: bool = False,
     kappa: float = 5.0,
 ) -> GraphicalModel:
     """Return the maximum-likelihood model of noisy marginals."""

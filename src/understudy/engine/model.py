@@ -152,6 +152,12 @@ class GraphicalModel:
         _, outer, values = min(holders, key=lambda item: (item[0], item[1]))
         return sum_to(values, outer, columns)
 
+    def sample_codes(self, n: int, generator: np.random.Generator) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Draw records by randomised rounding along the tree (see `understudy.engine.sample_codes`)."""
+        from understudy.engine.sampling import sample_codes
+
+        return sample_codes(self, n, generator)
+
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the model as a JSON-able dictionary and named arrays, for a model file.
 
@@ -161,14 +167,12 @@ class GraphicalModel:
         >>> meta, arrays = model.to_arrays()
         >>> sorted(arrays)
         ['potential-0']
-        >>> GraphicalModel.from_arrays(meta, arrays).total
+        >>> GraphicalModel.from_arrays(model.domain, meta, arrays).total
         3.0
         """
         meta = {
             "format": FORMAT,
             "kind": self.kind,
-            "names": list(self.domain.names),
-            "sizes": list(self.domain.sizes),
             "total": self.total,
             "potentials": [list(clique) for clique, _ in self.potentials],
             "local": [list(clique) for clique, _ in self.local],
@@ -185,7 +189,9 @@ class GraphicalModel:
         return meta, arrays
 
     @classmethod
-    def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> GraphicalModel:
+    def from_arrays(
+        cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> GraphicalModel:
         """Rebuild a model from what `to_arrays` returned.
 
         Raises
@@ -198,7 +204,6 @@ class GraphicalModel:
                 f"Unknown engine format {meta.get('format')!r}; this version reads {FORMAT}."
             )
         try:
-            domain = Domain(tuple(meta["names"]), tuple(int(size) for size in meta["sizes"]))
             tables = []
             for group, prefix in (("potentials", "potential"), ("local", "local")):
                 items = []

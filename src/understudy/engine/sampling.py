@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.factors import from_mask, quotient, spread, sum_to, to_mask
+from understudy.engine.factors import from_mask, to_mask
 from understudy.engine.model import GraphicalModel
 from understudy.errors import WorkloadError
 
@@ -17,7 +17,7 @@ Method = Literal["rounding", "independent"]
 
 def sample_codes(
     model: GraphicalModel, n: int, generator: np.random.Generator, *, method: Method = "rounding"
-) -> npt.NDArray[np.unsignedinteger]:
+) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Draw ``n`` records from a model as a matrix of codes, one column per column of the domain.
 
     Parameters
@@ -56,7 +56,6 @@ def sample_codes(
     sizes = model.domain.sizes
     codes = np.zeros((n, len(sizes)), dtype=np.min_scalar_type(max(1, max(sizes, default=1) - 1)))
     tree = model.tree
-    done = 0
     for bag, columns in enumerate(tree.bags):
         separator = tree.separators[bag]
         mask = to_mask(separator)
@@ -75,7 +74,6 @@ def sample_codes(
         for column in reversed(fresh):
             codes[:, column] = values % sizes[column]
             values //= sizes[column]
-        done |= to_mask(columns)
     return codes
 
 
@@ -86,7 +84,7 @@ def sample_chunks(
     *,
     rows: int = 1_000_000,
     method: Method = "rounding",
-) -> Iterator[npt.NDArray[np.unsignedinteger]]:
+) -> Iterator[npt.NDArray[np.unsignedinteger[Any]]]:
     """Draw ``n`` records in pieces of at most ``rows``, for tables larger than memory."""
     if rows < 1:
         raise WorkloadError(f"A chunk needs at least one row, not {rows}.")
