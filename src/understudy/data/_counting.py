@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -91,6 +92,7 @@ class MarginalCounter:
         self._asked = [tuple(clique) for clique in cliques]
         canonical = [domain.canonical(clique) for clique in self._asked]
         self._canonical = canonical
+        self._times_asked = Counter(canonical)
         self._rows = 0
         _check_cells(domain, canonical)
         self._summed_from = _sums(domain, canonical)
@@ -176,8 +178,8 @@ class MarginalCounter:
         counts = totals[offset : offset + self._domain.cells(source)].reshape(self._domain.shape(source))
         if source != clique:
             counts = counts.sum(axis=tuple(axis for axis, name in enumerate(source) if name not in clique))
-        elif self._canonical.count(clique) > 1:
-            counts = counts.copy()  # asked for twice: the answers must not share memory
+        elif self._times_asked[clique] > 1:
+            counts = counts.copy()  # the answers must not share memory
         return np.ascontiguousarray(counts.transpose([clique.index(name) for name in asked]))
 
 

@@ -65,10 +65,9 @@ def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
 
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    if _is_text(values.type) and column.kind in ("integer", "real"):
-        values = _parsed(values)
     kind = values.type
-    if _is_text(kind) or pa.types.is_dictionary(kind) or pa.types.is_boolean(kind):
+    numeric = column.kind in ("integer", "real")
+    if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or (_is_text(kind) and not numeric):
         return _encode_distinct(values, column)
     if pa.types.is_decimal(kind):
         values = values.cast(pa.float64())
@@ -79,18 +78,6 @@ def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _parsed(values: pa.Array) -> pa.Array:
-    """Return text as numbers if all of it is numbers; otherwise the column decides about each text."""
-    import pyarrow as pa
-
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            return values.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    return values
 
 
 def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
