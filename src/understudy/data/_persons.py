@@ -38,6 +38,10 @@ def missing_ids(id_column: str) -> DataError:
     )
 
 
+def _unusable(id_column: str) -> DataError:
+    return DataError(f"The id column {id_column!r} must hold text, whole numbers or dates, one per row.")
+
+
 def draw_words(words: Words, rows: int) -> npt.NDArray[np.uint64]:
     """Return one random word per row, from a source or as given."""
     drawn = words(rows) if callable(words) else words
@@ -56,9 +60,6 @@ def number_persons(ids: Sequence[pa.Array], id_column: str) -> Persons:
     """
     import pyarrow as pa
 
-    def unusable(error: Exception) -> DataError:
-        return DataError(f"The id column {id_column!r} must hold text, whole numbers or dates, one per row.")
-
     if not ids:
         return np.zeros(0, np.int64)
     plain = [
@@ -68,10 +69,9 @@ def number_persons(ids: Sequence[pa.Array], id_column: str) -> Persons:
     if any(batch.null_count for batch in plain):
         raise missing_ids(id_column)
     # encoding a chunked array gives all its chunks one dictionary
-    encoded = attempt(lambda: pa.chunked_array(plain).dictionary_encode(), unusable)
-    return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]).astype(
-        np.int64
-    )
+    encoded = attempt(lambda: pa.chunked_array(plain).dictionary_encode(), lambda _: _unusable(id_column))
+    numbers = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate([np.zeros(0, np.int64), *numbers])
 
 
 def _without_nan(ids: pa.Array) -> pa.Array:
@@ -87,10 +87,7 @@ def ids_from_pandas(values: Any, id_column: str) -> Persons:
     """Replace the ids of a pandas column, of any type, by numbers."""
     import pandas as pd
 
-    def unusable(error: Exception) -> DataError:
-        return DataError(f"The id column {id_column!r} must hold text, whole numbers or dates, one per row.")
-
-    numbers = attempt(lambda: pd.factorize(values)[0], unusable)
+    numbers = attempt(lambda: pd.factorize(values)[0], lambda _: _unusable(id_column))
     if (numbers < 0).any():
         raise missing_ids(id_column)
     return np.asarray(numbers, np.int64)
@@ -146,7 +143,7 @@ def kept_rows_of_stream(
         for batch in read_ids():
             if batch.null_count:
                 raise missing_ids(id_column)
-            mine = np.flatnonzero(_parts_of(batch, parts) == part)
+            mine = np.flatnonzero(_parts_of(batch, parts, id_column) == part)
             ids.append(batch.take(mine))
             places.append(mine + seen)
             seen += len(batch)
@@ -160,7 +157,7 @@ def kept_rows_of_stream(
     return kept
 
 
-def _parts_of(ids: pa.Array, parts: int) -> npt.NDArray[np.int64]:
+def _parts_of(ids: pa.Array, parts: int, id_column: str) -> npt.NDArray[np.int64]:
     """Say which part each id belongs to; equal ids belong to equal parts."""
     import pyarrow as pa
 
@@ -168,7 +165,7 @@ def _parts_of(ids: pa.Array, parts: int) -> npt.NDArray[np.int64]:
 
     if parts == 1:
         return np.zeros(len(ids), np.int64)
-    texts = ids.cast(pa.large_string())
+    texts = attempt(lambda: ids.cast(pa.large_string()), lambda _: _unusable(id_column))
     _, offsets, text = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64, len(ids) + 1, texts.offset * 8)
     letters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
