@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from understudy.curator import Curator, SealedCounts, SealedScalar, noise_for, split_cost
+from understudy.data import LocalTable
+from understudy.errors import BudgetError, BudgetExceeded
+from understudy.privacy import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    Ledger,
+    PureDP,
+    SeededRandomness,
+    Unit,
+    accounting_for,
+)
+from understudy.schema import Schema
+
+SCHEMA = Schema.from_yaml(
+    """
+columns:
+  - {name: a, kind: categorical, values: [x, y, z]}
+  - {name: b, kind: boolean}
+"""
+)
+
+
+def make(budget: object = None, *, unit: Unit | None = None, rows: int = 200, randomness: object = None) -> Curator:
+    unit = unit or Unit.add_remove()
+    generator = np.random.default_rng(0)
+    table = LocalTable(
+        SCHEMA,
+        {"a": generator.integers(0, 3, rows).astype(np.uint8), "b": generator.integers(0, 2, rows).astype(np.uint8)},
+    )
+    ledger = Ledger.in_memory(budget=budget or PureDP(1.0), unit=unit, table="t")  # type: ignore[arg-type]
+    return Curator(table, unit=unit, ledger=ledger, randomness=randomness or SeededRandomness(0))  # type: ignore[arg-type]
+
+
+def test_sealed_values_show_nothing() -> None:
+    curator = make(rows=173)
+    counts = curator.counts(("a",))
+    scalar = counts.entropy()
+    exact = counts._exact
+    for text in (repr(counts), str(counts), f"{counts}", repr(scalar), str(scalar), repr(curator)):
+        assert not any(str(value) in text for value in exact)
+        assert "173" not in text
+        assert f"{scalar._exact:.3f}" not in text
+    for read in (float, int, bool, np.asarray, copy.copy, copy.deepcopy, pickle.dumps, hash):
+        with pytest.raises(TypeError):
+            read(scalar)
+        with pytest.raises(TypeError):
+            read(counts)
+    with pytest.raises(TypeError):
+        _ = scalar > scalar
+    with pytest.raises(TypeError):
+        _ = counts == counts
+    assert not hasattr(counts, "__dict__")
+
+
+def test_measuring_charges_exactly_its_cost() -> None:
+    curator = make(PureDP(1.0))
+    measurement = curator.measure(curator.counts(("a", "b")), noise=Laplace(4.0))
+    assert measurement.values.shape == (3, 2)
+    assert curator.ledger.spent == pytest.approx(0.25)
+    assert curator.ledger.spent >= 0.25
+    replaced = make(PureDP(1.0), unit=Unit.replace_one())
+    replaced.measure(replaced.counts(("a",)), noise=Laplace(4.0))
+    assert replaced.ledger.spent == pytest.approx(0.5)
+    gaussian = make(ZCDP(1.0))
+    gaussian.measure_many(gaussian.counts_many([("a",), ("b",)]), noise=[Gaussian(2.0), DiscreteGaussian(2.0)])
+    assert gaussian.ledger.spent == pytest.approx(2 / 8)
+
+
+def test_a_refused_charge_draws_nothing_and_spends_nothing() -> None:
+    class Counting(SeededRandomness):
+        used = 0
+
+        def words(self, count: int) -> np.ndarray:
+            Counting.used += 1
+            return super().words(count)
+
+        def bytes(self, count: int) -> bytes:
+            Counting.used += 1
+            return super().bytes(count)
+
+    curator = make(PureDP(1.0), randomness=Counting(0))
+    with pytest.raises(BudgetExceeded) as refusal:
+        curator.measure(curator.counts(("a",)), noise=Laplace(0.5))
+    assert refusal.value.requested == pytest.approx(2.0)
+    assert refusal.value.remaining == pytest.approx(1.0)
+    assert curator.ledger.spent == 0
+    assert Counting.used == 0
+    with pytest.raises(BudgetExceeded):
+        curator.measure(curator.counts(("a",)), noise=Gaussian(1e9))  # no pure cost at all
+    assert Counting.used == 0
+
+
+def test_allowances_nest_and_cannot_be_exceeded() -> None:
+    curator = make(PureDP(1.0))
+    purse = curator.within(PureDP(0.5), scope="part")
+    purse.measure(purse.counts(("a",)), noise=Laplace(4.0))
+    with pytest.raises(BudgetExceeded):
+        purse.measure(purse.counts(("a",)), noise=Laplace(3.0))
+    assert purse.remaining == pytest.approx(0.25)
+    inner = purse.within(PureDP(0.25), scope="inner")
+    inner.measure(inner.counts(("b",)), noise=Laplace(4.0))
+    with pytest.raises(BudgetExceeded):
+        curator.within(PureDP(0.9), scope="too much")
+    assert curator.ledger.spent == pytest.approx(0.5)
+    assert any(entry.scope == "part/inner" for entry in curator.ledger.entries())
+
+
+def test_an_inner_allowance_counts_against_the_outer_one() -> None:
+    curator = make(PureDP(1.0))
+    purse = curator.within(PureDP(0.5), scope="outer")
+    inner = purse.within(PureDP(0.4), scope="inner")
+    inner.measure(inner.counts(("a",)), noise=Laplace(2.5))
+    assert purse.remaining == pytest.approx(0.1)
+    with pytest.raises(BudgetExceeded):
+        purse.measure(purse.counts(("a",)), noise=Laplace(2.5))
+
+
+def test_the_number_of_rows_is_private_unless_the_relation_fixes_it() -> None:
+    assert make().known_rows is None
+    assert make(unit=Unit.replace_one(), rows=31).known_rows == 31
+
+
+def test_choose_prefers_high_scores_and_charges_once() -> None:
+    curator = make(PureDP(50.0))
+    scores = [SealedScalar(value, sensitivity=1.0) for value in (0.0, 100.0, 3.0)]
+    assert curator.choose(scores, epsilon=10.0, purpose="test") == 1
+    assert curator.choose(scores, epsilon=10.0, purpose="test", mechanism="permute-and-flip") == 1
+    assert curator.ledger.spent == pytest.approx(20.0)
+    for wrong in ([], [SealedScalar(1.0, sensitivity=0.0)]):
+        with pytest.raises(BudgetError):
+            curator.choose(wrong, epsilon=1.0, purpose="test")
+    with pytest.raises(BudgetError):
+        curator.choose(scores, epsilon=0.0, purpose="test")
+    with pytest.raises(BudgetError):
+        curator.choose(scores, epsilon=1.0, purpose="test", mechanism="guess")
+    assert curator.ledger.spent == pytest.approx(20.0)
+
+
+def test_bounded_range_discount_under_zcdp() -> None:
+    curator = make(ZCDP(1.0))
+    curator.choose([SealedScalar(0.0, sensitivity=1.0)] * 2, epsilon=1.0, purpose="test")
+    assert curator.ledger.spent == pytest.approx(1 / 8)
+
+
+def test_scalars_are_measured_on_a_grid_within_their_cost() -> None:
+    curator = make(PureDP(2.0))
+    value = curator.measure_scalar(SealedScalar(10.0, sensitivity=0.3), noise=Laplace(0.3), purpose="test")
+    assert abs(value - 10.0) < 0.3 * 40
+    assert 1.0 <= curator.ledger.spent <= 1.0 + 1e-5
+    assert curator.test(SealedScalar(1e6, sensitivity=1.0), above=0.0, epsilon=0.5, purpose="test")
+    assert curator.ledger.spent <= 1.5 + 1e-5
+    with pytest.raises(BudgetError):
+        curator.measure_scalar(SealedScalar(1.0, sensitivity=0.0), noise=Laplace(1.0), purpose="test")
+
+
+@pytest.mark.parametrize("budget", [PureDP(0.3), ApproxDP(0.3, 1e-7), ZCDP(0.02), GDP(0.2)])
+def test_split_and_noise_never_cost_more_than_the_whole(budget: object) -> None:
+    accounting = accounting_for(budget)  # type: ignore[arg-type]
+    curator = make(budget)
+    purse = curator.within(budget, scope="all")  # type: ignore[arg-type]
+    for cost in purse.split([1, 2, 3, 7, 0.1]):
+        purse.measure(purse.counts(("a",)), noise=noise_for(accounting, curator.unit, cost))
+    assert 0 <= purse.remaining <= 1e-9 * accounting.total(budget)  # type: ignore[arg-type]
+
+
+def test_split_cost_refuses_nonsense() -> None:
+    for weights in ([], [0.0], [-1.0, 3.0]):
+        with pytest.raises(BudgetError):
+            split_cost(1.0, weights)
+
+
+def test_bad_arguments_of_sealed_operations() -> None:
+    counts = make().counts(("a",))
+    for call in (
+        lambda: counts.l1_distance([1.0]),
+        lambda: counts.l1_distance([np.nan, 0, 0]),
+        lambda: counts.sum([1.0]),
+        lambda: counts.sum([np.inf, 0, 0]),
+        lambda: counts.mean([1.0, 2.0, 3.0], low=1.0, high=1.0),
+        lambda: counts.mean([1.0, 2.0], low=0.0, high=1.0),
+        lambda: counts.mutual_information([]),
+        lambda: counts.mutual_information(["a"]),
+        lambda: SealedScalar(1.0, sensitivity=-1.0),
+        lambda: SealedScalar(1.0, sensitivity=1.0).clipped(2.0, 1.0),
+        lambda: SealedScalar.minimum([]),
+    ):
+        with pytest.raises(BudgetError):
+            call()
+
+
+def test_a_curator_and_its_ledger_protect_the_same_unit() -> None:
+    table = LocalTable(SCHEMA, {"a": np.zeros(3, np.uint8), "b": np.zeros(3, np.uint8)})
+    ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.replace_one(), table="t")
+    with pytest.raises(BudgetError, match="same unit"):
+        Curator(table, unit=Unit.add_remove(), ledger=ledger)
+
+
+def test_sealed_statistics_are_right() -> None:
+    curator = make(rows=500)
+    counts = curator.counts(("a", "b"))
+    exact = counts._exact
+    p = exact / exact.sum()
+    entropy = -(p * np.log(p)).sum()
+    assert counts.entropy()._exact == pytest.approx(entropy)
+    pa, pb = p.sum(1), p.sum(0)
+    mutual = (p * np.log(p / np.outer(pa, pb))).sum()
+    assert counts.mutual_information(["a"])._exact == pytest.approx(mutual)
+    assert counts.sum()._exact == 500
+    values = np.array([[0.0, 1.0], [2.0, 9.0], [3.0, 1.0]])
+    assert counts.mean(values, low=0.0, high=4.0)._exact == pytest.approx((p * np.clip(values, 0, 4)).sum())
+    empty = SealedCounts(
+        np.zeros((3, 2), np.int64), clique=("a", "b"), domain=SCHEMA.domain, unit=Unit.add_remove(), known_rows=None
+    )
+    assert empty.entropy()._exact == 0
+    assert empty.mean(values, low=0.0, high=4.0)._exact == 2.0
