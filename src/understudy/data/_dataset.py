@@ -157,6 +157,8 @@ def _explain_parquet(error: Exception, label: str) -> DataError:
     known = explain_os_error(error, label)
     if known is not None:
         return known
+    if "duplicate field names" in str(error):
+        return DataError(f"{label!r} has columns that share a name. Every column needs its own.")
     return DataError(
         f"{label!r} cannot be read: a file is damaged, incomplete, or its columns have other types than in "
         "the other files. Write it again or copy it anew."

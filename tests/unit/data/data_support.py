@@ -5,45 +5,66 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 
-from understudy.schema import Domain
+try:
+    from understudy.schema import Boolean, Categorical, Date, Integer, Real, Schema
+except ImportError:
+    from understudy.schema import Domain
+    from understudy.schema.categorical import Boolean, Categorical
+    from understudy.schema.date import Date
+    from understudy.schema.numeric import Integer, Real
 
+    class Schema:
+        def __init__(self, columns):
+            self.columns = columns
+            self.domain = Domain.of({c.name: c.size for c in columns})
+            self.names = self.domain.names
 
-class _Column:
-    """Stand-in column: the values are the codes."""
+        def column(self, name):
+            return self.columns[self.domain.index(name)]
 
-    kind = "integer"
-
-    def __init__(self, name, size):
-        self.name, self.size = name, size
-
-    def encode(self, values):
-        from understudy.errors import DataError
-
-        numbers = (
-            np.asarray([int(v) for v in values])
-            if getattr(values, "dtype", None) == object
-            else np.asarray(values)
-        )
-        if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.size):
-            raise DataError(f"Column {self.name!r} has values outside its domain.")
-        return numbers.astype(np.uint32)
-
-
-class StandIn:
-    def __init__(self, sizes):
-        self.domain = Domain.of(sizes)
-
-    def column(self, name):
-        return _Column(name, self.domain.size(name))
-
-    def encode_frame(self, frame):
-        return {name: self.column(name).encode(frame[name]) for name in self.domain.names}
+        def encode_frame(self, frame):
+            return {name: self.column(name).encode(frame[name]) for name in self.domain.names}
 
 
 def code_schema(sizes):
     """A schema whose values are the codes themselves."""
-    return StandIn(sizes)
+    return Schema(columns=tuple(Integer(name, minimum=0, maximum=size - 1) for name, size in sizes.items()))
+
+
+def mixed_schema():
+    """One column of each kind, with the values that naive readers spoil."""
+    return Schema(
+        columns=(
+            Categorical("code", values=("007", "7", "NA", "null", "x,y", "é")),
+            Integer("age", minimum=0, maximum=99, missing=True),
+            Real("dose", minimum=0, maximum=10, bins=5),
+            Boolean("smokes", missing=True),
+            Date("born", minimum="2000-01-01", maximum="2000-12-31", resolution="month"),
+        )
+    )
+
+
+def mixed_frame(rows=200, seed=0):
+    """Random records of `mixed_schema`, with a column that the schema does not declare and person ids."""
+    generator = np.random.default_rng(seed)
+    days = np.datetime64("2000-01-01") + generator.integers(0, 366, rows)
+    return pd.DataFrame(
+        {
+            "unused": generator.random(rows),
+            "code": pd.Series(generator.choice(["007", "7", "NA", "null", "x,y", "é"], rows), dtype=object),
+            "age": pd.Series(generator.integers(0, 100, rows), dtype="Int64").mask(
+                generator.random(rows) < 0.2
+            ),
+            "dose": generator.random(rows) * 10,
+            "smokes": pd.Series(generator.random(rows) < 0.5, dtype="boolean").mask(
+                generator.random(rows) < 0.2
+            ),
+            "born": pd.Series(days.astype("datetime64[s]")),
+            "person": pd.Series([f"p{i}" for i in generator.integers(0, rows // 4 + 1, rows)], dtype=object),
+        }
+    )
 
 
 def random_codes(sizes, rows, seed=0):
