@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from understudy.data._stream import attempt, explain_os_error, file_stamp, guarded
-from understudy.errors import DataError, Problems
+from understudy.data._stream import attempt, explain_os_error, file_stamp, guarded, name_problems
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,20 +132,14 @@ class CsvStream:
             return header, not any(line.strip() for line in text)
 
     def _check_header(self, header: Sequence[str], wanted: Sequence[str]) -> None:
-        problems = Problems(f"The header of {self.label!r} does not fit the schema")
-        missing = [name for name in wanted if name not in header]
-        repeated = {name for name in header if header.count(name) > 1}
-        if len(missing) == len(wanted):
-            problems.add(
-                "none of the columns of the schema was found; the first line must name the columns, "
-                "and if they are separated by an unusual character, pass separator="
+        if not set(wanted) & set(header):
+            raise DataError(
+                f"None of the columns of the schema was found in {self.label!r}. Its first line must name "
+                "the columns; if they are separated by an unusual character, pass separator=."
             )
-        elif missing:
-            problems.add(f"missing columns: {', '.join(map(repr, missing))}; names must match exactly")
-        known = [name for name in wanted if name in repeated]
-        if known:
-            problems.add(f"columns named more than once: {', '.join(map(repr, known))}")
-        elif repeated:
+        problems = name_problems(f"The header of {self.label!r} does not fit the schema", header, wanted)
+        others = [name for name in header if name not in wanted]
+        if len(set(others)) < len(others):
             problems.add("columns outside the schema share a name; every column needs its own")
         problems.raise_if_any(DataError)
 

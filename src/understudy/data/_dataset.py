@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from understudy.data._stream import BATCH_ROWS, attempt, explain_os_error, file_stamp, guarded
-from understudy.errors import DataError, Problems
+from understudy.data._stream import BATCH_ROWS, attempt, explain_os_error, file_stamp, guarded, name_problems
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,23 +71,12 @@ class DatasetStream:
     def _check_columns(self, wanted: Sequence[str]) -> None:
         import pyarrow.dataset as pads
 
-        problems = Problems(f"The columns of {self.label!r} do not fit the schema")
-        names = self._dataset.schema.names
-        missing = [name for name in wanted if name not in names]
-        if missing:
-            problems.add(f"missing columns: {', '.join(map(repr, missing))}; names must match exactly")
+        heading = f"The columns of {self.label!r} do not fit the schema"
+        name_problems(heading, self._dataset.schema.names, wanted).raise_if_any(DataError)
         for fragment in self._fragments():
-            stored = fragment.physical_schema.names
-            here = {*stored, *pads.get_partition_keys(fragment.partition_expression)}
-            absent = [name for name in wanted if name not in here and name not in missing]
-            if absent:
-                problems.add(f"some files lack columns that others have: {', '.join(map(repr, absent))}")
-            repeated = [name for name in wanted if stored.count(name) > 1]
-            if repeated:
-                problems.add(f"columns named more than once: {', '.join(map(repr, repeated))}")
-            if absent or repeated:
-                break
-        problems.raise_if_any(DataError)
+            here = [*fragment.physical_schema.names]
+            here += [key for key in pads.get_partition_keys(fragment.partition_expression) if key not in here]
+            name_problems(f"{heading}, in some of the files", here, wanted).raise_if_any(DataError)
 
     def _explain(self, error: Exception) -> DataError:
         return _explain_parquet(error, self.label)
@@ -114,12 +103,32 @@ def _open(paths: Sequence[Path]) -> pads.Dataset:
         partitioning = pads.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
     for file in files:
         _check_magic(file)
-    return pads.dataset(
-        [str(file) for file in files],
-        format="parquet",
-        partitioning=partitioning,
-        partition_base_dir=None if base is None else str(base),
-    )
+
+    def opened(common: pa.Schema | None = None) -> pads.Dataset:
+        return pads.dataset(
+            [str(file) for file in files],
+            schema=common,
+            format="parquet",
+            partitioning=partitioning,
+            partition_base_dir=None if base is None else str(base),
+        )
+
+    dataset = opened()
+    return dataset if len(files) == 1 else opened(_common_types(dataset))
+
+
+def _common_types(dataset: pads.Dataset) -> pa.Schema:
+    """Give each column the type that suits all files; by default the first file would decide.
+
+    A column without any entry is stored without a type, and whole numbers become real numbers in files
+    that have missing ones.
+    """
+    import pyarrow as pa
+
+    stored = [fragment.physical_schema.remove_metadata() for fragment in dataset.get_fragments()]
+    common = pa.unify_schemas(stored, promote_options="permissive")
+    names = dataset.schema.names
+    return pa.schema([common.field(n) if n in common.names else dataset.schema.field(n) for n in names])
 
 
 def _parquet_files(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from understudy.errors import DataError, UnderstudyError
+from understudy.errors import DataError, Problems, UnderstudyError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +66,18 @@ def guarded(items: Iterator[T], explain: Callable[[Exception], DataError]) -> It
     end = object()
     while (item := attempt(lambda: next(items, end), explain)) is not end:
         yield item  # type: ignore[misc]
+
+
+def name_problems(heading: str, names: Sequence[object], wanted: Sequence[str]) -> Problems:
+    """Collect missing and repeated columns. Only names from the schema are shown: others may be records."""
+    problems = Problems(heading)
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        problems.add(f"missing columns: {', '.join(map(repr, missing))}; names must match exactly")
+    repeated = [name for name in wanted if list(names).count(name) > 1]
+    if repeated:
+        problems.add(f"columns named more than once: {', '.join(map(repr, repeated))}")
+    return problems
 
 
 def file_stamp(paths: Sequence[Path]) -> object:

@@ -193,7 +193,7 @@ def as_stream(source: Path_ | Sequence[Path_] | pads.Dataset | Stream, wanted: S
     import pyarrow.dataset as pads
 
     if isinstance(source, pads.Dataset):
-        return DatasetStream(source, wanted, label="the dataset")
+        return DatasetStream(source, wanted, label="dataset")
     if isinstance(source, str | PathLike):
         return DatasetStream.from_paths([Path(source)], wanted)
     if isinstance(source, Sequence):

@@ -16,10 +16,10 @@ from understudy.data._csv import CsvStream
 from understudy.data._dataset import PARQUET_SUFFIXES, DatasetStream
 from understudy.data._encode import encode_batch
 from understudy.data._persons import Persons, ids_from_pandas, number_persons
-from understudy.data._stream import Stream, attempt, explain_os_error
+from understudy.data._stream import Stream, attempt, explain_os_error, name_problems
 from understudy.data.arrow import ArrowTable, wanted_columns
 from understudy.data.local import LocalTable
-from understudy.errors import DataError, Problems
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,16 +119,16 @@ def _read_object(
     if polars is not None and isinstance(source, polars.LazyFrame):
         source = source.collect()
     if polars is not None and isinstance(source, polars.DataFrame):
-        _check_names(list(source.columns), wanted)
+        _check(list(source.columns), wanted)
         return _from_arrow(source.select(wanted).to_arrow(), schema, id_column)
     if "pyarrow" in sys.modules:
         import pyarrow as pa
         import pyarrow.dataset as pads
 
         if isinstance(source, pads.Dataset):
-            return _read_dataset(DatasetStream(source, wanted, label="the dataset"), schema, id_column, limit)
+            return _read_dataset(DatasetStream(source, wanted, label="dataset"), schema, id_column, limit)
         if isinstance(source, pa.Table | pa.RecordBatch):
-            _check_names(source.schema.names, wanted)
+            _check(source.schema.names, wanted)
             return _from_arrow(source, schema, id_column)
     raise DataError(
         f"A table cannot be read from an object of type {type(source).__qualname__!r}. Pass {_ACCEPTED}."
@@ -136,7 +136,7 @@ def _read_object(
 
 
 def _from_pandas(frame: Any, schema: Schema, id_column: str | None, wanted: Sequence[str]) -> LocalTable:
-    _check_names(list(frame.columns), wanted)
+    _check(list(frame.columns), wanted)
 
     def unreadable(error: Exception) -> DataError:
         return DataError("The frame cannot be encoded by this schema. Check the types of its columns.")
@@ -144,6 +144,10 @@ def _from_pandas(frame: Any, schema: Schema, id_column: str | None, wanted: Sequ
     encoded = attempt(lambda: schema.encode_frame(frame[list(schema.domain.names)]), unreadable)
     persons = {} if id_column is None else {id_column: ids_from_pandas(frame[id_column], id_column)}
     return LocalTable(schema, encoded, persons=persons)
+
+
+def _check(names: Sequence[object], wanted: Sequence[str]) -> None:
+    name_problems("The columns do not fit the schema", names, wanted).raise_if_any(DataError)
 
 
 def _from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema, id_column: str | None) -> LocalTable:
@@ -185,18 +189,6 @@ def _load(stream: Stream, schema: Schema, id_column: str | None, limit: int) -> 
         # taking each column out of the parts frees it: only one column is held twice
         columns[name] = np.concatenate([np.zeros(0, code_dtype(size)), *(part.pop(name) for part in parts)])
     return LocalTable._adopting(schema, columns, persons)
-
-
-def _check_names(names: Sequence[Any], wanted: Sequence[str]) -> None:
-    """Refuse missing and repeated columns; names outside the schema are not shown."""
-    problems = Problems("The columns do not fit the schema")
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        problems.add(f"missing columns: {', '.join(map(repr, missing))}; names must match exactly")
-    repeated = [name for name in wanted if list(names).count(name) > 1]
-    if repeated:
-        problems.add(f"columns named more than once: {', '.join(map(repr, repeated))}")
-    problems.raise_if_any(DataError)
 
 
 def _is_csv(path: Path) -> bool:

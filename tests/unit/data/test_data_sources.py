@@ -244,6 +244,16 @@ def test_unused_dictionary_entries_are_not_checked():
     assert read_table(pa.table({"a": values}), schema).count(("a",)).tolist() == [2, 1]
 
 
+@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_parquet_files_may_store_a_column_in_different_types(tmp_path, limit, order):
+    parts = [pa.array([None, None]), pa.array([1, 2], pa.int32()), pa.array([1.0, None, 3.0])]
+    for number, part in enumerate(order):
+        pq.write_table(pa.table({"a": parts[part]}), tmp_path / f"part-{number}.parquet")
+    schema = Schema(columns=(Integer("a", minimum=0, maximum=3, missing=True),))
+    assert read_table(tmp_path, schema, max_memory_mb=limit).count(("a",)).tolist() == [0, 2, 1, 1, 3]
+
+
 def test_a_file_that_changes_while_in_use_is_noticed(tmp_path):
     schema = code_schema({"a": 2})
     path = tmp_path / "t.parquet"
