@@ -56,7 +56,7 @@ def new_stream(key: bytes) -> Stream:
     return stream
 
 
-@njit(inline="always")
+@njit(nogil=True, cache=True)
 def _quarter(a: _U32, b: _U32, c: _U32, d: _U32) -> tuple[_U32, _U32, _U32, _U32]:
     a = _U32(a + b)
     d = _U32(d ^ a)
@@ -273,11 +273,10 @@ def geometric(
                         if steps == STEP_CAP:
                             return i
                 value = np.int64(steps)
-            if two_sided:
-                if _word32(stream) & _ONE == _ONE:
-                    if value == 0:
-                        continue
-                    value = -value
+            if two_sided and _word32(stream) & _ONE == _ONE:
+                if value == 0:
+                    continue
+                value = -value
             out[i] = value
             break
     return out.size
@@ -367,7 +366,8 @@ def _with_digit(x: Lazy, j: int, stream: Stream) -> Lazy:
         known = np.int64(x[0])
         if known + 1 == x.size:
             larger = np.empty(2 * x.size, np.uint64)
-            larger[: x.size] = x
+            for i in range(x.size):
+                larger[i] = x[i]
             x = larger
         x[known + 1] = _word64(stream)
         x[0] = known + 1
@@ -412,11 +412,12 @@ def _rounded(stream: Stream, k: int, x: Lazy, m: _U64, shift: _U64) -> tuple[np.
     """``floor(sigma (k + x) + 1/2)`` for ``sigma = m / 2**shift``, exactly.
 
     With ``x = (x1 + z) / 2**64``, ``x1`` its first digit and ``z`` in [0, 1) the rest, and
-    ``m x1 = high 2**64 + low``, the value is ``floor((a + (low + m z) / 2**64) / 2**shift)`` with the integer
-    ``a = k m + 2**(shift - 1) + high``. As ``low + m z < 2**65`` the numerator's integer part is ``a`` or
-    ``a + 1``. The answer is ``a >> shift`` if both agree on it, or if ``low + m <= 2**64``. Otherwise it hangs on
-    whether ``m z >= d`` with ``d = 2**64 - low``, the same question one digit further on. It stays
-    open with probability below ``2**-10`` per digit and is answered, not approximated.
+    ``m x1 = high 2**64 + low``, the value is ``floor((a + (low + m z) / 2**64) / 2**shift)`` with the
+    integer ``a = k m + 2**(shift - 1) + high``. As ``low + m z < 2**65`` the numerator's integer part is
+    ``a`` or ``a + 1``, and it is ``a`` for certain if ``low + m <= 2**64``. If either part gives the same
+    answer, that is the answer. Otherwise it hangs on whether ``m z >= d`` with ``d = 2**64 - low``:
+    the same question one digit further on. It stays open with probability below ``2**-10`` per digit,
+    and it is answered, never approximated.
     """
     high, low = _product(m, x[1])
     a = _U64(k) * m + (_ONE << (shift - _ONE)) + high

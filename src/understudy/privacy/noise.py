@@ -1,0 +1,340 @@
+"""Integer noise, described by frozen values and drawn exactly.
+
+A description such as ``Gaussian(sigma=3.0)`` is public: it can be planned with, recorded and compared.
+``draw`` turns it into integers with exactly the stated probabilities: the scale is read as the rational
+number a float is, all arithmetic is on integers, and no probability is ever rounded. The samplers and
+their proofs are in ``_noise_kernels`` (64-bit) and ``_noise_bigint`` (unbounded).
+
+Adding these integers to integer counts is a mechanism in itself: floating-point noise, whose gaps
+betray the value it was added to, never occurs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import BudgetError
+from understudy.privacy import _noise_draw
+from understudy.privacy.noise_opendp import OpenDPRandomness
+from understudy.privacy.randomness import Randomness
+
+__all__ = ["MAX_SCALE", "MIN_SCALE", "DiscreteGaussian", "Gaussian", "Geometric", "Laplace", "Noise"]
+
+MIN_SCALE = 2.0**-20
+"""Smallest admissible scale. Noise this small is zero in every practical sense."""
+
+MAX_SCALE = 2.0**40
+"""Largest admissible scale, so that no draw a program will ever see leaves 64 bits."""
+
+Shape = int | tuple[int, ...]
+
+
+@runtime_checkable
+class Noise(Protocol):
+    """A distribution on the integers, known to everybody."""
+
+    kind: ClassVar[str]
+
+    @property
+    def scale(self) -> float:
+        """Scale parameter, in the units of the statistic."""
+        ...
+
+    @property
+    def variance(self) -> float:
+        """Variance of one draw."""
+        ...
+
+    def quantile(self, p: float) -> int:
+        """Return the smallest integer ``k`` with ``P(X <= k) >= p``."""
+        ...
+
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A continuous Gaussian rounded to the nearest integer.
+
+    ``P(k) = Phi((k + 1/2) / sigma) - Phi((k - 1/2) / sigma)``.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation before rounding, between ``2**-20`` and ``2**40``.
+
+    Privacy
+    -------
+    For an integer statistic ``x`` and real noise ``Z``, ``x + round(Z) = round(x + Z)``: adding this noise is
+    post-processing of the continuous Gaussian mechanism. Hence exactly ``mu``-GDP with
+    ``mu = sensitivity / sigma`` and ``mu**2 / 2``-zCDP, for any L2 sensitivity and any number of cells.
+    It is drawn without rounding errors by Karney's algorithm with lazily extended digits.
+
+    Examples
+    --------
+    >>> from understudy.privacy.randomness import SystemRandomness
+    >>> noise = Gaussian(sigma=3.0)
+    >>> noise.draw((2, 2), SystemRandomness()).shape
+    (2, 2)
+    >>> round(noise.variance, 4), noise.quantile(0.975)
+    (9.0833, 6)
+    """
+
+    sigma: float
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", _checked("sigma", self.sigma))
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation before rounding, ``sigma``."""
+        return self.sigma
+
+    @property
+    def variance(self) -> float:
+        """Variance of one draw: ``sigma**2 + 1/12`` but for very small ``sigma``."""
+        if self.sigma > 3.0:
+            return self.sigma**2 + 1.0 / 12.0
+        k = np.arange(int(40 * self.sigma) + 2)
+        tail = np.array([math.erfc(float(a)) for a in (k + 0.5) / (self.sigma * math.sqrt(2.0))])
+        return float(np.sum((2 * k + 1) * tail))
+
+    def quantile(self, p: float) -> int:
+        """Return the smallest integer ``k`` with ``P(X <= k) >= p``."""
+        return math.ceil(self.sigma * NormalDist().inv_cdf(_checked_probability(p)) - 0.5)
+
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers.
+
+        Parameters
+        ----------
+        shape
+            Shape of the result.
+        randomness
+            Source of random bits; tests pass a seeded one.
+        """
+        if isinstance(randomness, OpenDPRandomness):
+            raise BudgetError(
+                "OpenDP has no rounded Gaussian on integers. "
+                "Use DiscreteGaussian(sigma), or SystemRandomness()."
+            )
+        return _noise_draw.rounded_gaussian(self.sigma, shape, randomness)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """The discrete Gaussian distribution: ``P(k)`` proportional to ``exp(-k**2 / (2 sigma**2))``.
+
+    Parameters
+    ----------
+    sigma
+        Scale, between ``2**-20`` and ``2**40``.
+
+    Privacy
+    -------
+    Adding it to an integer statistic, cell by cell, is ``sensitivity**2 / (2 sigma**2)``-zCDP for the L2
+    sensitivity (Canonne, Kamath and Steinke, arXiv:2004.00010). It is *not* exactly
+    ``sensitivity / sigma``-GDP; where the GDP curve is used, draw :class:`Gaussian` instead.
+
+    Examples
+    --------
+    >>> from understudy.privacy.randomness import SystemRandomness
+    >>> noise = DiscreteGaussian(sigma=100.0)
+    >>> noise.draw(4, SystemRandomness()).dtype
+    dtype('int64')
+    >>> round(noise.variance, 6)
+    10000.0
+    """
+
+    sigma: float
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", _checked("sigma", self.sigma))
+
+    @property
+    def scale(self) -> float:
+        """The scale ``sigma``."""
+        return self.sigma
+
+    @property
+    def variance(self) -> float:
+        """Variance of one draw: ``sigma**2`` but for small ``sigma``, where it is less."""
+        if self.sigma > 3.0:
+            return self.sigma**2  # short by a factor 1 - O(exp(-2 pi**2 sigma**2)) < 1e-70
+        k, mass = self._positive_side()
+        return float(np.sum(k**2 * mass) / (mass.sum() + 0.5))
+
+    def quantile(self, p: float) -> int:
+        """Return the smallest integer ``k`` with ``P(X <= k) >= p``, up to 1e-5 in probability."""
+        p = _checked_probability(p)
+        if self.sigma > 50.0:  # the rounded Gaussian differs by less than 1 / (24 sigma**2) in distribution
+            return math.ceil(self.sigma * NormalDist().inv_cdf(p) - 0.5)
+        mass = self._positive_side()[1]
+        total = 2.0 * mass.sum() + 1.0
+        above = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]]) / total  # above[j] = P(X > j)
+        if p > 0.5:
+            return int(np.argmax(above <= 1.0 - p))
+        return -int(np.count_nonzero(above >= p))  # P(X <= -j) = P(X > j - 1)
+
+    def _positive_side(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        k = np.arange(1.0, int(40 * self.sigma) + 3)
+        return k, np.exp(-((k / self.sigma) ** 2) / 2.0)
+
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers.
+
+        Parameters
+        ----------
+        shape
+            Shape of the result.
+        randomness
+            Source of random bits; tests pass a seeded one.
+        """
+        if isinstance(randomness, OpenDPRandomness):
+            return randomness.discrete_gaussian(self.sigma, _size(shape)).reshape(shape)
+        return _noise_draw.discrete_gaussian(self.sigma, shape, randomness)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """The discrete Laplace distribution: ``P(k)`` proportional to ``exp(-|k| / scale)``.
+
+    Parameters
+    ----------
+    scale
+        Scale, between ``2**-20`` and ``2**40``.
+
+    Privacy
+    -------
+    Adding it to an integer statistic is ``sensitivity / scale``-DP for the L1 sensitivity: moving the centre
+    by an integer ``d`` changes ``exp(-|k| / scale)`` by a factor of at most ``exp(|d| / scale)``.
+
+    Examples
+    --------
+    >>> from understudy.privacy.randomness import SystemRandomness
+    >>> noise = Laplace(scale=1.0)
+    >>> noise.draw(3, SystemRandomness()).shape
+    (3,)
+    >>> round(noise.variance, 4), noise.quantile(0.975), noise.quantile(0.025)
+    (1.8413, 3, -3)
+    """
+
+    scale: float
+    kind: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _checked("scale", self.scale))
+
+    @property
+    def variance(self) -> float:
+        """Variance of one draw, ``1 / (2 sinh(1 / (2 scale))**2)``."""
+        half = 0.5 / self.scale
+        return 0.5 / math.sinh(half) ** 2 if half < 300.0 else 0.0
+
+    def quantile(self, p: float) -> int:
+        """Return the smallest integer ``k`` with ``P(X <= k) >= p``."""
+        p = _checked_probability(p)
+        # P(X > k) = q**(k + 1) / (1 + q) and P(X <= -k) = q**k / (1 + q) for k >= 0, q = exp(-1 / scale).
+        log_norm = math.log1p(math.exp(-1.0 / self.scale))
+        if p > 0.5:
+            return max(0, math.ceil(-self.scale * (math.log(1.0 - p) + log_norm)) - 1)
+        return -max(0, math.floor(-self.scale * (math.log(p) + log_norm)))
+
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers.
+
+        Parameters
+        ----------
+        shape
+            Shape of the result.
+        randomness
+            Source of random bits; tests pass a seeded one.
+        """
+        if isinstance(randomness, OpenDPRandomness):
+            return randomness.discrete_laplace(self.scale, _size(shape)).reshape(shape)
+        return _noise_draw.geometric(self.scale, shape, randomness, two_sided=True)
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """One-sided noise: ``P(k)`` proportional to ``exp(-k / scale)`` for ``k >= 0``.
+
+    For randomised thresholds: for a count ``x`` and a public threshold ``T``, ``x + X >= T`` happens with
+    probability ``min(1, exp(-(T - x) / scale))``.
+
+    Parameters
+    ----------
+    scale
+        Scale, between ``2**-20`` and ``2**40``.
+
+    Privacy
+    -------
+    When ``x`` moves by at most ``d`` between neighbours the probability of *passing* that test changes by a
+    factor of at most ``exp(d / scale)``. The probability of failing it can drop to zero: one-sided noise
+    protects one side only, and the mechanism that uses it must say why that is enough.
+
+    Examples
+    --------
+    >>> from understudy.privacy.randomness import SystemRandomness
+    >>> bool((Geometric(scale=5.0).draw(1000, SystemRandomness()) >= 0).all())
+    True
+    """
+
+    scale: float
+    kind: ClassVar[str] = "geometric"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _checked("scale", self.scale))
+
+    @property
+    def variance(self) -> float:
+        """Variance of one draw, ``1 / (4 sinh(1 / (2 scale))**2)``."""
+        return Laplace(self.scale).variance / 2.0
+
+    def quantile(self, p: float) -> int:
+        """Return the smallest integer ``k`` with ``P(X <= k) >= p``."""
+        return max(0, math.ceil(-self.scale * math.log(1.0 - _checked_probability(p))) - 1)
+
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent non-negative integers.
+
+        Parameters
+        ----------
+        shape
+            Shape of the result.
+        randomness
+            Source of random bits; tests pass a seeded one.
+        """
+        if isinstance(randomness, OpenDPRandomness):
+            raise BudgetError("OpenDP has no one-sided geometric sampler. Use SystemRandomness().")
+        return _noise_draw.geometric(self.scale, shape, randomness, two_sided=False)
+
+
+def _size(shape: Shape) -> int:
+    return shape if isinstance(shape, int) else math.prod(shape)
+
+
+def _checked(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise BudgetError(f"{name} must be a number.") from None
+    if isinstance(value, bool) or not MIN_SCALE <= number <= MAX_SCALE:
+        raise BudgetError(f"{name} ({value}) must be between 2**-20 and 2**40.")
+    return number
+
+
+def _checked_probability(p: float) -> float:
+    if not 0.0 < p < 1.0:
+        raise BudgetError(f"A quantile needs a probability strictly between 0 and 1, not {p}.")
+    return p
