@@ -1,5 +1,35 @@
 """What is public about a table: its columns, their possible values, and record constraints."""
 
+from understudy.schema.bins import Bins
+from understudy.schema.categorical import Boolean, Categorical, Ordinal
+from understudy.schema.cells import Cells, DecodeRule
+from understudy.schema.column import Codes, Column, Kind, OutOfDomain
+from understudy.schema.constraints import Constraint, Straddle
+from understudy.schema.date import Date, Resolution
 from understudy.schema.domain import Clique, Domain
+from understudy.schema.numeric import Integer, Real
+from understudy.schema.origin import Origin
+from understudy.schema.schema import Schema
 
-__all__ = ["Clique", "Domain"]
+__all__ = [
+    "Bins",
+    "Boolean",
+    "Categorical",
+    "Cells",
+    "Clique",
+    "Codes",
+    "Column",
+    "Constraint",
+    "Date",
+    "DecodeRule",
+    "Domain",
+    "Integer",
+    "Kind",
+    "Ordinal",
+    "Origin",
+    "OutOfDomain",
+    "Real",
+    "Resolution",
+    "Schema",
+    "Straddle",
+]

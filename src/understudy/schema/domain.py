@@ -36,7 +36,9 @@ class Domain:
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.sizes):
-            raise WorkloadError(f"A domain needs one size per column; got {len(self.names)} and {len(self.sizes)}.")
+            raise WorkloadError(
+                f"A domain needs one size per column; got {len(self.names)} and {len(self.sizes)}."
+            )
         if len(set(self.names)) != len(self.names):
             repeated = sorted({name for name in self.names if self.names.count(name) > 1})
             raise WorkloadError(f"Column names must differ; repeated: {', '.join(map(repr, repeated))}.")
@@ -80,7 +82,9 @@ class Domain:
         """Return the columns in the order of the domain, refusing unknown and repeated ones."""
         indices = [self.index(name) for name in columns]
         if len(set(indices)) != len(indices):
-            raise WorkloadError(f"A clique names each column once; got {tuple(self.names[i] for i in indices)}.")
+            raise WorkloadError(
+                f"A clique names each column once; got {tuple(self.names[i] for i in indices)}."
+            )
         return tuple(self.names[i] for i in sorted(indices))
 
     def shape(self, clique: Iterable[str] | None = None) -> tuple[int, ...]:

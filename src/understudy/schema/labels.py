@@ -28,7 +28,9 @@ _SINGLE = re.compile(rf"({_NUMBER})", re.ASCII)
 _RANGE = re.compile(rf"({_NUMBER})\s*(?:-|–|—|\.\.|to)\s*({_NUMBER})", re.ASCII)
 _BEFORE = re.compile(rf"(<=|>=|<|>|≤|≥)\s*({_NUMBER})", re.ASCII)
 _AFTER = re.compile(rf"({_NUMBER})\s*(<=|>=|<|>|≤|≥|\+)", re.ASCII)
-_BRACKET = re.compile(rf"([\[(])\s*({_NUMBER}|[-+]?(?:inf|∞))?\s*,\s*({_NUMBER}|[-+]?(?:inf|∞))?\s*([\])])", re.ASCII)
+_BRACKET = re.compile(
+    rf"([\[(])\s*({_NUMBER}|[-+]?(?:inf|∞))?\s*,\s*({_NUMBER}|[-+]?(?:inf|∞))?\s*([\])])", re.ASCII
+)
 _ELLIPSES = frozenset({"...", "…"})
 
 

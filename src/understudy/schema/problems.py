@@ -25,6 +25,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     for candidate in candidates:
         if candidate.casefold() == word.casefold():
             return f" Did you mean {candidate!r}?"
+    longer = [candidate for candidate in candidates if len(word) > 2 and candidate.startswith(word)]
+    if len(longer) == 1:
+        return f" Did you mean {longer[0]!r}?"
     close = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
@@ -41,9 +44,7 @@ def listing(names: Sequence[str], *, most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def raise_problems(
-    heading: str, items: Sequence[str], error: type[UnderstudyError] = SchemaError
-) -> None:
+def raise_problems(heading: str, items: Sequence[str], error: type[UnderstudyError] = SchemaError) -> None:
     """Raise one error that lists every item and carries them in its ``problems`` attribute."""
     if not items:
         return

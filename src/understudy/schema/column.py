@@ -1,0 +1,409 @@
+"""What every kind of column shares: its fields, its extra codes, and its out-of-domain policy."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import DataError
+from understudy.schema.cells import MISSING, OUTSIDE, UNREADABLE, Located
+from understudy.schema.limits import MAX_CODES, MAX_TEXT
+from understudy.schema.origin import Origin, OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.problems import raise_problems
+from understudy.schema.reading import as_series
+
+__all__ = ["Codes", "Column", "Kind", "OutOfDomain"]
+
+Kind: TypeAlias = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
+OutOfDomain: TypeAlias = Literal["refuse", "clamp", "to-missing", "to-other"]
+Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
+
+POLICIES = ("refuse", "clamp", "to-missing", "to-other")
+
+
+@dataclass(frozen=True, repr=False)
+class Column:
+    """Base of every column kind; use `Categorical`, `Ordinal`, `Boolean`, `Integer`, `Real` or `Date`.
+
+    Codes run over the values or bins first, then ``other`` (if ``out_of_domain`` is ``to-other``), then
+    ``missing`` (if ``missing`` is true).
+
+    Parameters
+    ----------
+    name
+        Name of the column in the table.
+    description, unit
+        For people; they change nothing else.
+    missing
+        Whether an entry may be missing. It then has a code of its own, the last one.
+    missing_values
+        Further spellings of a missing entry, such as ``"?"`` or ``-9``.
+    out_of_domain
+        What to do with an entry outside the declared domain. ``refuse``: the table is an error.
+        ``clamp``: a number or date moves to the nearest possible value. ``to-missing`` and ``to-other``: it
+        becomes missing or ``other``. The last two accept every entry whatever it holds, so that nothing,
+        not even an error, depends on the entries.
+    origin
+        ``"public"``, ``"from-data"``, or one of them per fact.
+    """
+
+    name: str
+    _: KW_ONLY
+    description: str = ""
+    unit: str = ""
+    missing: bool = False
+    missing_values: tuple[str | int | float, ...] = ()
+    out_of_domain: OutOfDomain = "refuse"
+    origin: OriginOfFacts = "public"
+
+    kind: ClassVar[Kind]
+    own_facts: ClassVar[tuple[str, ...]] = ()
+    not_readable: ClassVar[str] = "entries that cannot be read"
+
+    def __post_init__(self) -> None:
+        problems = self._check_shared()
+        problems += self._check()
+        raise_problems(f"Column {self.name!r} has problems", problems)
+        if self.size > MAX_CODES:
+            raise_problems(
+                f"Column {self.name!r} has problems",
+                [f"{self.size:,} codes are more than the {MAX_CODES:,} allowed"],
+            )
+
+    # -- what a kind provides ------------------------------------------------------------------
+
+    def _check(self) -> list[str]:
+        """Normalise the fields of the kind and return what is wrong with them."""
+        return []
+
+    @property
+    def value_count(self) -> int:
+        """Number of codes that stand for values or bins (without ``other`` and ``missing``)."""
+        raise TypeError("Column is a base; use one of the kinds of column.")
+
+    @property
+    def value_labels(self) -> tuple[str, ...]:
+        """Display text of each value or bin."""
+        raise TypeError("Column is a base; use one of the kinds of column.")
+
+    def _locate(self, series: Any, *, nearest: bool) -> Located:
+        """Return codes, or marks where an entry has none; with ``nearest``, outside numbers are clamped."""
+        raise TypeError("Column is a base; use one of the kinds of column.")
+
+    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        """Return values for value codes; entries at other codes are overwritten by the caller."""
+        raise TypeError("Column is a base; use one of the kinds of column.")
+
+    # -- facts ---------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The facts this column states, for which an origin can be given."""
+        own = tuple(fact for fact in self.own_facts if getattr(self, fact) not in (None, ()))
+        return ("kind", *own, "missing")
+
+    @property
+    def facts_from_data(self) -> tuple[str, ...]:
+        """The facts that were read from the records and are not declared public."""
+        return facts_from_data(self.origin, self.facts)
+
+    def origin_of(self, fact: str) -> Origin:
+        """Return where one fact comes from."""
+        return "from-data" if fact in self.facts_from_data else "public"
+
+    def declare_public(self) -> Self:
+        """Return the same column with every fact declared public."""
+        return replace(self, origin="public")
+
+    # -- codes ---------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.value_count + (self.out_of_domain == "to-other") + self.missing
+
+    @property
+    def other_code(self) -> int | None:
+        """The code of everything outside the domain, if the column has one."""
+        return self.value_count if self.out_of_domain == "to-other" else None
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of a missing entry, if the column has one."""
+        return self.size - 1 if self.missing else None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type that holds every code."""
+        return np.min_scalar_type(self.size - 1)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Display text of each code."""
+        values = self.value_labels
+        extra = []
+        if self.out_of_domain == "to-other":
+            extra.append("other")
+        if self.missing:
+            extra.append("(missing)" if "missing" in values else "missing")
+        return (*values, *extra)
+
+    # -- encoding ------------------------------------------------------------------------------
+
+    def encode(self, values: Any) -> Codes:
+        """Turn raw entries into codes.
+
+        Parameters
+        ----------
+        values
+            A pandas Series, an array, or a list; text that holds numbers or dates is read as such.
+
+        Returns
+        -------
+        numpy.ndarray
+            Codes in the smallest unsigned type.
+
+        Raises
+        ------
+        DataError
+            If entries have no code and the policy does not give them one.
+
+        Privacy
+        -------
+        In and out: private. The error names the column and the kind of problem, never an entry or a count.
+
+        Examples
+        --------
+        >>> from understudy.schema import Integer
+        >>> Integer("age", bins=["<18", "18-64", "64<"]).encode([3, 64, 65])
+        array([0, 1, 2], dtype=uint8)
+        """
+        codes, problems = self.try_encode(values)
+        if problems:
+            raise DataError(" ".join(problems))
+        return codes
+
+    def try_encode(self, values: Any) -> tuple[Codes, list[str]]:
+        """Encode as `encode` does, but return the problems instead of raising them."""
+        located = self._locate(as_series(values), nearest=self.out_of_domain == "clamp")
+        return self._settle(located)
+
+    def _settle(self, located: Located) -> tuple[Codes, list[str]]:
+        if located.size == 0 or int(located.min()) >= 0:
+            return located.astype(self.dtype), []
+        problems: list[str] = []
+        for mark, text in (
+            (MISSING, "missing entries"),
+            (OUTSIDE, "values outside the declared domain"),
+            (UNREADABLE, self.not_readable),
+        ):
+            here = located == mark
+            if not here.any():
+                continue
+            code = self._code_for(mark)
+            if code is None:
+                problems.append(self._complaint(mark, text))
+                code = 0
+            located[here] = code
+        return located.astype(self.dtype), problems
+
+    def _code_for(self, mark: int) -> int | None:
+        if mark == MISSING and self.missing:
+            return self.missing_code
+        if self.out_of_domain == "to-other":
+            return self.other_code
+        if self.out_of_domain == "to-missing":
+            return self.missing_code
+        return None
+
+    def _complaint(self, mark: int, text: str) -> str:
+        private = "The values are private and not shown."
+        if mark == MISSING:
+            return (
+                f"Column {self.name!r} has {text} and its schema declares none. "
+                f"Set missing: true, or fill them in before reading the table. {private}"
+            )
+        if mark == OUTSIDE:
+            other = (
+                "to-missing or to-other" if self.out_of_domain == "clamp" else "clamp, to-missing or to-other"
+            )
+            if self.kind in ("categorical", "boolean"):
+                other = "to-missing or to-other"
+            return f"Column {self.name!r} has {text}. Widen the domain or choose out_of_domain: {other}. {private}"
+        return (
+            f"Column {self.name!r} has {text}. Correct them, change the kind of the column, or choose "
+            f"out_of_domain: to-missing or to-other. {private}"
+        )
+
+    # -- decoding ------------------------------------------------------------------------------
+
+    def decode(self, codes: npt.ArrayLike, generator: np.random.Generator) -> Any:
+        """Turn codes into values inside their bins.
+
+        Parameters
+        ----------
+        codes
+            Whole numbers from 0 to ``size - 1``.
+        generator
+            Randomness for the rules that draw a value. Drawing is post-processing, so a seed is fine.
+
+        Returns
+        -------
+        numpy.ndarray or pandas array
+            One value per code. The type depends on the column only, never on the codes.
+
+        Raises
+        ------
+        DataError
+            If a code is not one of the column's.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from understudy.schema import Integer
+        >>> Integer("age", bins=["<18", "18-64", "64<"]).decode([0, 1, 2], np.random.default_rng(0))
+        array([17, 41, 65])
+        """
+        whole = self.check_codes(codes)
+        inside = np.where(whole < self.value_count, whole, 0)
+        return self._with_extras(whole, self._decode(inside, generator))
+
+    def check_codes(self, codes: npt.ArrayLike) -> npt.NDArray[np.intp]:
+        """Return codes as an index array, refusing anything that is not a code of this column."""
+        array = np.asarray(codes)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise DataError(f"The codes of column {self.name!r} must be a list of whole numbers.")
+        whole = array.astype(np.intp)
+        if whole.size and (int(whole.min()) < 0 or int(whole.max()) >= self.size):
+            raise DataError(f"The codes of column {self.name!r} must be from 0 to {self.size - 1}.")
+        return whole
+
+    def _with_extras(self, codes: npt.NDArray[np.intp], values: Any) -> Any:
+        """Put ``other`` and missing entries in; types are chosen by the schema, not by the codes."""
+        if self.other_code is None and not self.missing:
+            return values
+        import pandas as pd
+
+        absent = codes == self.missing_code if self.missing else None
+        plain = np.asarray(values)
+        if self.other_code is not None or plain.dtype == object:
+            mixed = plain.astype(object)
+            mixed[codes == self.other_code] = "other"
+            if absent is not None:
+                mixed[absent] = None
+            return mixed
+        if absent is None:
+            return values
+        if plain.dtype.kind == "M":
+            return np.where(absent, np.datetime64("NaT"), plain)
+        if plain.dtype.kind == "f":
+            return np.where(absent, np.nan, plain)
+        nullable = pd.array(plain, dtype="boolean" if plain.dtype.kind == "b" else "Int64")
+        nullable[absent] = pd.NA
+        return nullable
+
+    # -- files and display ---------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the column as a file holds it, leaving out what has its default value."""
+        plain: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        # What people look for first comes first: prose, then the domain, then the rules for odd entries.
+        for field in sorted(fields(self), key=lambda field: field.name in _LAST):
+            value = getattr(self, field.name)
+            if field.name == "name" or value == field.default:
+                continue
+            plain[field.name] = _to_plain(value)
+        if "origin" in plain:
+            plain["origin"] = origin_to_plain(self.origin)
+        return plain
+
+    def describe(self) -> dict[str, Any]:
+        """Return one row for a listing of the schema."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "size": self.size,
+            "missing": self.missing,
+            "unit": self.unit,
+            "description": self.description,
+        }
+
+    def summary(self) -> str:
+        """Return the domain in a few words."""
+        labels = self.value_labels
+        if len(labels) > 4:
+            return f"{labels[0]}, {labels[1]}, ..., {labels[-1]}"
+        return ", ".join(labels)
+
+    def __repr__(self) -> str:
+        shown = self.summary()
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        extra = ", missing" if self.missing else ""
+        return f"{type(self).__name__}({self.name!r}: {shown}{extra}; {self.size} codes)"
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def _check_shared(self) -> list[str]:
+        problems = check_text(self.name, "name", required=True, one_line=True)
+        problems += check_text(self.description, "description") + check_text(self.unit, "unit", one_line=True)
+        if not isinstance(self.missing, bool):
+            problems.append("missing: write true or false")
+            self._set("missing", False)
+        if self.out_of_domain not in POLICIES:
+            problems.append(f"out_of_domain: write one of {', '.join(POLICIES)}")
+            self._set("out_of_domain", "refuse")
+        if self.out_of_domain == "to-missing" and not self.missing:
+            problems.append("out_of_domain: to-missing needs missing: true")
+        if self.out_of_domain == "clamp" and self.kind in ("categorical", "boolean"):
+            problems.append(f"out_of_domain: clamp has no meaning for a {self.kind} column")
+        if isinstance(self.missing_values, str) or not isinstance(self.missing_values, Sequence):
+            problems.append("missing_values: write a list")
+            self._set("missing_values", ())
+        self._set("missing_values", tuple(self.missing_values))
+        if not all(is_plain_value(value) for value in self.missing_values):
+            problems.append("missing_values: entries must be text or numbers")
+            self._set("missing_values", ())
+        if self.missing_values and not self.missing:
+            problems.append("missing_values: they need missing: true")
+        origin, wrong = normal_origin(self.origin, self.facts)
+        self._set("origin", origin)
+        return problems + wrong
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self, field, value)
+
+
+def is_plain_value(value: object) -> bool:
+    """Whether a value is text or a finite number; truth values are neither."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    return len(value) <= MAX_TEXT if isinstance(value, str) else math.isfinite(value)
+
+
+def check_text(text: object, field: str, *, required: bool = False, one_line: bool = False) -> list[str]:
+    """Return what is wrong with a piece of text that people will read."""
+    if not isinstance(text, str):
+        return [f"{field}: must be text (quote it in YAML)"]
+    if required and not text.strip():
+        return [f"{field}: must not be empty"]
+    if len(text) > MAX_TEXT:
+        return [f"{field}: is longer than {MAX_TEXT:,} characters"]
+    if one_line and any(unicodedata.category(letter) == "Cc" for letter in text):
+        return [f"{field}: must be one line without control characters"]
+    return []
+
+
+_LAST = frozenset({"missing", "missing_values", "out_of_domain", "decode_by", "origin"})
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_to_plain(item) for item in value]
+    return value.to_plain() if hasattr(value, "to_plain") else value

@@ -1,0 +1,5 @@
+"""Record constraints: rules such as ``not (mother_age < 23 and parity > 6)`` that every record obeys."""
+
+from understudy.schema.constraints.constraint import Constraint, Straddle
+
+__all__ = ["Constraint", "Straddle"]

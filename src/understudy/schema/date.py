@@ -1,0 +1,194 @@
+"""Columns of dates: days grouped by a resolution, or by edges."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.schema.bins import Bins, cells_of_spans, spans_of_edges
+from understudy.schema.calendar import (
+    EARLIEST,
+    LATEST,
+    label_of_day,
+    periods,
+    read_date,
+    read_days,
+    show_day,
+)
+from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, Located
+from understudy.schema.column import Kind, check_text
+from understudy.schema.limits import MAX_CODES
+from understudy.schema.numeric import _Ordered
+from understudy.schema.reading import MISSING_TEXT, Entries, days_since_epoch, distinct_entries
+
+__all__ = ["Date", "Resolution"]
+
+Resolution: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
+RESOLUTIONS = ("day", "week", "month", "quarter", "year")
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Date(_Ordered):
+    """A column of calendar dates.
+
+    A time of day is dropped; a time with a time zone counts at its own local date.
+
+    Parameters
+    ----------
+    minimum, maximum
+        First and last possible day, as ``YYYY-MM-DD``.
+    resolution
+        ``day``, ``week`` (Monday to Sunday), ``month``, ``quarter`` or ``year``: one code for each that meets the
+        bounds.
+    bins
+        Instead of a resolution: ascending edges as ``YYYY-MM-DD``, each the first day of a bin; see `Bins`.
+    format
+        How text entries are written, in `strptime` codes such as ``%d/%m/%Y``. ISO dates need none.
+    decode_by
+        ``midpoint`` (the middle day), ``uniform`` (any day of the bin), ``edge`` (its first day) or ``label``.
+
+    Examples
+    --------
+    >>> born = Date("born", minimum="2014-01-01", maximum="2014-12-31", resolution="month")
+    >>> born.labels[:2], born.size
+    (('2014-01', '2014-02'), 12)
+    >>> born.encode(["2014-02-28", "2014-12-31"])
+    array([ 1, 11], dtype=uint8)
+    """
+
+    minimum: str | None = None
+    maximum: str | None = None
+    resolution: Resolution | None = None
+    bins: Bins | None = None
+    format: str | None = None
+
+    kind: ClassVar[Kind] = "date"
+    own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "resolution", "bins")
+    not_readable: ClassVar[str] = "entries that are not dates"
+    decode_rules: ClassVar[tuple[str, ...]] = ("midpoint", "uniform", "edge", "label")
+
+    def _check(self) -> list[str]:
+        problems = self._check_decode()
+        days: dict[str, int | None] = {}
+        for field in ("minimum", "maximum"):
+            days[field], wrong = self._check_day(field)
+            problems += wrong
+        first, last = days["minimum"], days["maximum"]
+        if first is not None and last is not None and first > last:
+            problems.append(f"minimum ({self.minimum}) must not be after maximum ({self.maximum})")
+        if self.resolution is not None and self.resolution not in RESOLUTIONS:
+            problems.append(f"resolution: write one of {', '.join(RESOLUTIONS)}")
+            self._set("resolution", None)
+        if self.bins is not None:
+            try:
+                self._set("bins", Bins.of(self.bins, dates=True))
+            except ValueError as error:
+                problems.append(f"bins: {error}")
+        if self.bins is not None and self.resolution is not None:
+            problems.append("give a resolution or bins, not both")
+        if self.format is not None:
+            problems += check_text(self.format, "format", required=True, one_line=True)
+        if problems:
+            vars(self)["_layout"] = (Cells(*([np.zeros(1, np.int64)] * 2), np.zeros(1)), ("",))
+            return problems
+        return self._check_layout("bins" if self.bins is not None else "domain")
+
+    def _check_day(self, field: str) -> tuple[int | None, list[str]]:
+        given = getattr(self, field)
+        if given is None:
+            return None, []
+        day = read_date(given)
+        if day is None:
+            self._set(field, None)
+            return None, [f"{field}: write a date as 'YYYY-MM-DD'"]
+        self._set(field, day.isoformat())
+        return days_since_epoch(day), []
+
+    def _lay_out(self) -> tuple[Cells, tuple[str, ...]]:
+        bounds = {
+            field: None if text is None else days_since_epoch(dt.date.fromisoformat(text))
+            for field, text in (("minimum", self.minimum), ("maximum", self.maximum))
+        }
+        first, last = bounds["minimum"], bounds["maximum"]
+        if self.bins is not None:
+            return self._lay_out_edges(self.bins, first, last)
+        if first is None or last is None:
+            raise ValueError("a date column needs a minimum and a maximum, or bins by edges")
+        starts = periods(first, last, self.resolution or "day", most=MAX_CODES)
+        ends = np.append(starts[1:] - 1, last)
+        labels = tuple(label_of_day(int(day), self.resolution or "day") for day in starts)
+        starts[0] = first
+        return Cells(starts, ends, (starts + ends) / 2.0), labels
+
+    def _lay_out_edges(
+        self, bins: Bins, first: int | None, last: int | None
+    ) -> tuple[Cells, tuple[str, ...]]:
+        if bins.edges is None:
+            raise ValueError("dates are divided by edges or by a resolution")
+        days = [read_date(edge) for edge in bins.edges]
+        if any(day is None for day in days):
+            raise ValueError("every edge must be a date written as 'YYYY-MM-DD'")
+        edges = [days_since_epoch(day) for day in days if day is not None]
+        spans = spans_of_edges(edges, bins.open, bins.closed)
+        cells = cells_of_spans(spans, whole=True, minimum=first, maximum=last)
+        return cells, tuple(_span_label(cells, index) for index in range(len(cells)))
+
+    # -- encoding ------------------------------------------------------------------------------
+
+    def _locate(self, series: Any, *, nearest: bool) -> Located:
+        entries = read_days(series)
+        if entries is not None:
+            return self._locate_days(entries, nearest=nearest)
+        places, distinct = distinct_entries(series)
+        codes = np.full(len(distinct), UNREADABLE, dtype=np.int32)
+        days: list[int] = []
+        found: list[int] = []
+        for place, entry in enumerate(distinct):
+            if isinstance(entry, str) and entry.strip() in self._by_label:
+                codes[place] = self._by_label[entry.strip()]
+                continue
+            if entry in self.missing_values or (
+                isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT
+            ):
+                codes[place] = MISSING
+                continue
+            day = read_date(entry, self.format)
+            if day is not None:
+                days.append(days_since_epoch(day))
+                found.append(place)
+        if found:
+            codes[found] = self._locate_days(Entries(np.array(days, dtype=np.int64)), nearest=nearest)
+        return np.append(codes, np.int32(MISSING))[places]
+
+    def _locate_days(self, entries: Entries, *, nearest: bool) -> Located:
+        found = self.cells.locate(entries.numbers)
+        if nearest:
+            outside = found < 0
+            if outside.any():
+                found[outside] = self.cells.nearest(entries.numbers[outside])
+        if entries.missing is not None:
+            found[entries.missing] = MISSING
+        return found
+
+    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        values = super()._decode(codes, generator)
+        if self.decode_by == "label":
+            return values
+        # An open cell without any edge has no date of its own; keep within what calendars can write.
+        days = np.clip(values, days_since_epoch(EARLIEST), days_since_epoch(LATEST))
+        return days.astype("datetime64[D]").astype("datetime64[s]")
+
+
+def _span_label(cells: Cells, index: int) -> str:
+    low, high = int(cells.low[index]), int(cells.high[index])
+    if low == INT_MIN and high == INT_MAX:
+        return "any"
+    if low == INT_MIN:
+        return f"<={show_day(high)}"
+    if high == INT_MAX:
+        return f">={show_day(low)}"
+    return show_day(low) if low == high else f"{show_day(low)} to {show_day(high)}"

@@ -1,0 +1,337 @@
+"""Columns of numbers: integer and real."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.schema.bins import (
+    Bins,
+    cells_of_range,
+    cells_of_spans,
+    cells_of_values,
+    labels_of_spans,
+    spans_of_bins,
+)
+from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, DecodeRule, Located
+from understudy.schema.column import Column, Kind
+from understudy.schema.labels import show_number
+from understudy.schema.limits import MAX_CODES
+from understudy.schema.reading import (
+    MISSING_TEXT,
+    Entries,
+    distinct_entries,
+    number_of,
+    numbers_of_text,
+    read_numbers,
+)
+
+__all__ = ["Integer", "Real"]
+
+DECODE_RULES = ("midpoint", "uniform", "integer-uniform", "edge", "label")
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class _Ordered(Column):
+    """A column whose codes are cells of ordered values. Numbers here, dates in their own module."""
+
+    decode_by: DecodeRule = "midpoint"
+
+    decode_rules: ClassVar[tuple[str, ...]] = DECODE_RULES
+
+    @property
+    def cells(self) -> Cells:
+        """The interval of values behind each code."""
+        return self._layout[0]
+
+    @property
+    def value_count(self) -> int:
+        """Number of values or bins."""
+        return len(self.cells)
+
+    @property
+    def value_labels(self) -> tuple[str, ...]:
+        """The bins as they were written, or the values as text."""
+        return self._layout[1]
+
+    @cached_property
+    def _layout(self) -> tuple[Cells, tuple[str, ...]]:
+        return self._lay_out()
+
+    def _lay_out(self) -> tuple[Cells, tuple[str, ...]]:
+        """Return cells and labels; raises ValueError with one sentence if the facts do not fit together."""
+        raise TypeError("an ordered column is a base")
+
+    @cached_property
+    def _by_label(self) -> dict[str, int]:
+        return {label: code for code, label in enumerate(self.value_labels)}
+
+    @property
+    def midpoints(self) -> npt.NDArray[np.float64]:
+        """The middle of each bin, for means over binned data.
+
+        The rule of paper Births: a single value is itself, a bounded bin the mean of its ends, an open bin
+        its edge. These need not be possible values (the middle of 18-19 is 18.5).
+        """
+        return self.cells.centre
+
+    def _check_decode(self) -> list[str]:
+        if self.decode_by not in self.decode_rules:
+            self._set("decode_by", "midpoint")
+            return [f"decode_by: write one of {', '.join(self.decode_rules)}"]
+        return []
+
+    def _check_layout(self, field: str) -> list[str]:
+        try:
+            labels = self._layout[1]
+        except (ValueError, OverflowError) as error:
+            vars(self)["_layout"] = (cells_of_range(0, 0), ("",))
+            return [f"{field}: {error}"]
+        if len(set(labels)) != len(labels):
+            return [f"{field}: two bins have the same label"]
+        return []
+
+    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        if self.decode_by == "label":
+            return np.array(self.value_labels, dtype=object)[codes]
+        return self.cells.values(codes, self.decode_by, generator)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class _Numeric(_Ordered):
+    """Shared by integer and real columns."""
+
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    values: tuple[int | float, ...] | None = None
+    bins: Bins | None = None
+
+    own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "values", "bins")
+    not_readable: ClassVar[str] = "entries that are not numbers"
+    whole: ClassVar[bool]
+
+    def _check(self) -> list[str]:
+        problems = self._check_decode() + self._check_bounds()
+        if self.values is not None:
+            problems += self._check_values()
+        if self.bins is not None:
+            try:
+                self._set("bins", Bins.of(self.bins))
+            except ValueError as error:
+                problems.append(f"bins: {error}")
+        if self.values is not None and self.bins is not None:
+            problems.append("give values or bins, not both")
+        if problems:
+            vars(self)["_layout"] = (cells_of_range(0, 0), ("",))
+            return problems
+        problems = self._check_layout("bins" if self.bins is not None else "domain")
+        if not problems and self.decode_by == "integer-uniform" and not self.whole:
+            low, high = np.ceil(self.cells.low), np.floor(self.cells.high)
+            if bool((low > high).any()):
+                problems.append("decode_by: integer-uniform needs a whole number in every bin")
+        return problems
+
+    def _check_bounds(self) -> list[str]:
+        problems = []
+        for field in ("minimum", "maximum"):
+            bound = getattr(self, field)
+            if bound is None:
+                continue
+            number = self._number(bound)
+            if number is None:
+                problems.append(f"{field}: must be a finite {'whole ' if self.whole else ''}number")
+                self._set(field, None)
+            else:
+                self._set(field, number)
+        if (
+            not problems
+            and self.minimum is not None
+            and self.maximum is not None
+            and self.minimum > self.maximum
+        ):
+            problems.append(
+                f"minimum ({show_number(self.minimum)}) must not exceed maximum ({show_number(self.maximum)})"
+            )
+        if self.values is not None and (self.minimum is not None or self.maximum is not None):
+            problems.append("a list of values needs no minimum or maximum")
+        return problems
+
+    def _check_values(self) -> list[str]:
+        if not isinstance(self.values, Sequence) or isinstance(self.values, str | bytes) or not self.values:
+            self._set("values", None)
+            return ["values: write a list of at least one number"]
+        if len(self.values) > MAX_CODES:
+            self._set("values", None)
+            return [f"values: more than the {MAX_CODES:,} allowed"]
+        numbers = [self._number(value) for value in self.values]
+        if any(number is None for number in numbers):
+            self._set("values", None)
+            return [f"values: each must be a finite {'whole ' if self.whole else ''}number"]
+        listed = [number for number in numbers if number is not None]
+        self._set("values", tuple(listed))
+        if any(later <= earlier for earlier, later in zip(listed, listed[1:], strict=False)):
+            return ["values: numbers must ascend without repeating"]
+        return []
+
+    def _number(self, value: object) -> int | float | None:
+        if isinstance(value, bool | np.bool_) or not isinstance(
+            value, int | float | np.integer | np.floating
+        ):
+            return None
+        number = value.item() if isinstance(value, np.generic) else value
+        if isinstance(number, float) and not math.isfinite(number):
+            return None
+        if self.whole:
+            whole = int(number)
+            return whole if whole == number and INT_MIN < whole < INT_MAX else None
+        try:
+            return float(number) + 0.0
+        except OverflowError:
+            return None
+
+    def _lay_out(self) -> tuple[Cells, tuple[str, ...]]:
+        if self.values is not None:
+            return cells_of_values(self.values, whole=self.whole), tuple(map(show_number, self.values))
+        if self.bins is not None:
+            labels, spans = spans_of_bins(
+                self.bins, whole=self.whole, minimum=self.minimum, maximum=self.maximum
+            )
+            cells = cells_of_spans(spans, whole=self.whole, minimum=self.minimum, maximum=self.maximum)
+            return cells, tuple(labels) if labels is not None else labels_of_spans(spans, cells)
+        if not self.whole:
+            raise ValueError("a real column needs bins (or a list of values)")
+        if self.minimum is None or self.maximum is None:
+            raise ValueError("an integer column needs a minimum and a maximum, bins, or a list of values")
+        first, last = int(self.minimum), int(self.maximum)
+        if last - first >= MAX_CODES:
+            raise ValueError(
+                f"the range from {first} to {last} has more than {MAX_CODES:,} values; divide it into bins"
+            )
+        return cells_of_range(first, last), tuple(str(value) for value in range(first, last + 1))
+
+    # -- encoding ------------------------------------------------------------------------------
+
+    @cached_property
+    def _missing_numbers(self) -> tuple[float, ...]:
+        return tuple(float(value) for value in self.missing_values if not isinstance(value, str))
+
+    def _locate(self, series: Any, *, nearest: bool) -> Located:
+        entries = read_numbers(series)
+        if entries is None and not self.missing_values:
+            entries = numbers_of_text(series)
+        if entries is not None:
+            return self._locate_numbers(entries, nearest=nearest)
+        places, distinct = distinct_entries(series)
+        return np.append(self._locate_distinct(distinct, nearest=nearest), np.int32(MISSING))[places]
+
+    def _locate_numbers(self, entries: Entries, *, nearest: bool) -> Located:
+        numbers = entries.numbers
+        found = self.cells.locate(numbers)
+        if nearest:
+            outside = found < 0
+            if outside.any():
+                found[outside] = self.cells.nearest(numbers[outside])
+        if self._missing_numbers:
+            found[np.isin(numbers, self._missing_numbers)] = MISSING
+        if entries.missing is not None:
+            found[entries.missing] = MISSING
+        return found
+
+    def _locate_distinct(self, distinct: list[Any], *, nearest: bool) -> Located:
+        codes = np.full(len(distinct), UNREADABLE, dtype=np.int32)
+        numbers: list[int | float] = []
+        places: list[int] = []
+        for place, entry in enumerate(distinct):
+            if isinstance(entry, str):
+                if entry in self.missing_values:
+                    codes[place] = MISSING
+                    continue
+                if entry.strip() in self._by_label:
+                    codes[place] = self._by_label[entry.strip()]
+                    continue
+            number = number_of(entry)
+            if number is None:
+                if isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT:
+                    codes[place] = MISSING
+                continue
+            numbers.append(number)
+            places.append(place)
+        if numbers:
+            codes[places] = self._locate_numbers(Entries(_as_array(numbers)), nearest=nearest)
+        return codes
+
+
+def _as_array(numbers: list[int | float]) -> npt.NDArray[Any]:
+    """Return numbers as 64-bit whole numbers if they all are, and as real numbers otherwise."""
+    if all(isinstance(number, int) and INT_MIN <= number <= INT_MAX for number in numbers):
+        return np.array(numbers, dtype=np.int64)
+    huge = [math.copysign(math.inf, number) if abs(number) > 1e308 else float(number) for number in numbers]
+    return np.array(huge, dtype=np.float64)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Integer(_Numeric):
+    """A column of whole numbers: one code per number of a range, per listed value, or per bin.
+
+    Parameters
+    ----------
+    minimum, maximum
+        Public bounds, both included. With bins they cut off what lies beyond them.
+    values
+        The possible values, ascending, when they are not a plain range.
+    bins
+        Labels, edges or a number of bins; see `Bins`.
+    decode_by
+        How a bin becomes a value: ``midpoint`` (rounded down to a whole number inside the bin), ``uniform`` or
+        ``integer-uniform`` (each whole number of the bin equally likely; the same here), ``edge`` (the lower
+        end), or ``label`` (the text of the bin, as published tables show it). An open bin gives its edge.
+
+    Examples
+    --------
+    >>> age = Integer("mother_age", unit="years", bins=["<18", "18-19", "20-24", "24<"])
+    >>> age.labels
+    ('<18', '18-19', '20-24', '24<')
+    >>> age.midpoints
+    array([17. , 18.5, 22. , 25. ])
+    >>> Integer("month", minimum=1, maximum=12).size
+    12
+    """
+
+    kind: ClassVar[Kind] = "integer"
+    whole: ClassVar[bool] = True
+    not_readable: ClassVar[str] = "entries that are not whole numbers"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Real(_Numeric):
+    """A column of real numbers, divided into bins.
+
+    Parameters
+    ----------
+    minimum, maximum
+        Public bounds, both included; a number of bins divides the range between them.
+    values
+        The possible values, ascending, when there are only a few.
+    bins
+        Labels, edges or a number of bins; see `Bins`.
+    decode_by
+        ``midpoint``, ``uniform`` (within the bin), ``integer-uniform`` (whole numbers of the bin), ``edge`` (the
+        lower end, or the number next to it if the end is excluded), or ``label``. An open bin gives its edge.
+
+    Examples
+    --------
+    >>> dose = Real("dose", unit="mg", minimum=0, maximum=100, bins=4)
+    >>> dose.labels
+    ('[0, 25)', '[25, 50)', '[50, 75)', '[75, 100]')
+    >>> dose.encode([0.0, 25, 100.0])
+    array([0, 1, 3], dtype=uint8)
+    """
+
+    kind: ClassVar[Kind] = "real"
+    whole: ClassVar[bool] = False

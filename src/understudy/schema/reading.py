@@ -1,0 +1,244 @@
+"""Reading raw entries: numbers, truth values and days out of whatever a table holds.
+
+Tables come from CSV files (all text), Parquet (typed), or frames with nullable, categorical, Arrow-backed
+or mixed columns. Each reader returns plain arrays plus two marks: *missing* (nothing was entered) and
+*unreadable* (something was entered that is not of the column's kind).
+
+Privacy
+-------
+In and out: private. Nothing here raises an error that depends on an entry or shows one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "MISSING_TEXT",
+    "Entries",
+    "as_series",
+    "distinct_entries",
+    "is_nothing",
+    "number_of",
+    "numbers_of_text",
+    "read_numbers",
+    "truth_of",
+]
+
+Bools = npt.NDArray[np.bool_]
+
+MISSING_TEXT = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>"})
+"""Spellings of a missing entry in columns of numbers, dates and truth values, in lower case."""
+
+_INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_INFINITE = re.compile(r"([-+]?)inf(?:inity)?", re.IGNORECASE)
+_TRUE = frozenset({"true", "t", "yes", "y", "1", "1.0"})
+_FALSE = frozenset({"false", "f", "no", "n", "0", "0.0"})
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Numbers read from a column, with the places where there is none.
+
+    ``numbers`` is ``int64`` or ``float64`` and holds an arbitrary value where ``missing`` is set.
+    """
+
+    numbers: npt.NDArray[Any]
+    missing: Bools | None = None
+
+
+def as_series(values: Any) -> pd.Series[Any]:
+    """Return any column of values as a pandas Series."""
+    import pandas as pd
+
+    if isinstance(values, pd.Series):
+        return values
+    if hasattr(values, "to_pandas"):  # an Arrow array or a Polars series
+        return as_series(values.to_pandas())
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        values = values.reshape(-1)
+    if (
+        isinstance(values, Iterable)
+        and not isinstance(values, Sequence | np.ndarray)
+        and not hasattr(values, "dtype")
+    ):
+        values = list(values)
+    return pd.Series(values)
+
+
+def is_nothing(entry: Any) -> bool:
+    """Whether an entry is one of the null objects: ``None``, NaN, ``pd.NA`` or ``NaT``."""
+    if entry is None:
+        return True
+    if isinstance(entry, float | np.floating):
+        return math.isnan(entry)
+    if isinstance(entry, Decimal):
+        return entry.is_nan()
+    return type(entry).__name__ in {"NAType", "NaTType"}
+
+
+def number_of(entry: Any) -> int | float | None:
+    """Return an entry as a number, or ``None`` if it is not one. Text may hold a number.
+
+    Examples
+    --------
+    >>> number_of(" 12 "), number_of("1e3"), number_of(True), number_of("twelve")
+    (12, 1000.0, 1, None)
+    """
+    if isinstance(entry, bool | np.bool_ | int | np.integer):
+        return int(entry)
+    if isinstance(entry, float | np.floating):
+        return float(entry)
+    if isinstance(entry, Decimal):
+        return int(entry) if entry.is_finite() and entry == entry.to_integral_value() else float(entry)
+    if isinstance(entry, str):
+        return _number_of_text(entry.strip())
+    return None
+
+
+def _number_of_text(text: str) -> int | float | None:
+    if len(text) > 400:  # no number needs that many digits, and int() of a long text is slow
+        return None
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    infinite = _INFINITE.fullmatch(text)
+    if infinite:
+        return -math.inf if infinite[1] == "-" else math.inf
+    return None
+
+
+def truth_of(entry: Any) -> bool | None:
+    """Return an entry as a truth value, or ``None`` if it is not one.
+
+    Examples
+    --------
+    >>> truth_of("Yes"), truth_of(0.0), truth_of(" F "), truth_of(2)
+    (True, False, False, None)
+    """
+    if isinstance(entry, bool | np.bool_):
+        return bool(entry)
+    if isinstance(entry, int | float | np.integer | np.floating | Decimal):
+        return True if entry == 1 else False if entry == 0 else None
+    if isinstance(entry, str):
+        word = entry.strip().lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    return None
+
+
+def read_numbers(series: pd.Series[Any]) -> Entries | None:
+    """Read a column that is stored as numbers; ``None`` if it is stored in another way."""
+    from pandas.api import types
+
+    dtype = series.dtype
+    if types.is_bool_dtype(dtype) or types.is_integer_dtype(dtype):
+        missing = series.isna().to_numpy(dtype=bool)
+        absent = bool(missing.any())
+        wide = str(dtype).lower().startswith("uint64")
+        kind = "float64" if wide else "int64"
+        if absent:
+            numbers = series.to_numpy(dtype=kind, na_value=0)
+        else:
+            numbers = series.to_numpy(dtype=kind)
+        return Entries(numbers, missing if absent else None)
+    if types.is_float_dtype(dtype):
+        numbers = series.to_numpy(dtype="float64", na_value=np.nan)
+        missing = np.isnan(numbers)
+        return Entries(numbers, missing if missing.any() else None)
+    return None
+
+
+def numbers_of_text(series: pd.Series[Any]) -> Entries | None:
+    """Read a text column as numbers in one pass; ``None`` unless every entry is plainly a number."""
+    import pyarrow as pa
+    from pandas.api import types
+
+    if not types.is_string_dtype(series.dtype):
+        return None
+    try:
+        text = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+    if isinstance(text, pa.ChunkedArray):
+        text = text.combine_chunks()
+    if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
+        return None
+    for kind, filler in ((pa.int64(), 0), (pa.float64(), 0.0)):
+        try:
+            numbers = text.cast(kind)
+        except pa.ArrowException:
+            continue
+        missing = np.asarray(numbers.is_null(), dtype=bool)
+        plain = numbers.fill_null(filler).to_numpy(zero_copy_only=False)
+        if kind == pa.float64():
+            missing |= np.isnan(plain)
+        return Entries(plain, missing if missing.any() else None)
+    return None
+
+
+def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list[Any]]:
+    """Return, for each row, the place of its entry in a list of distinct entries; -1 where there is nothing.
+
+    Entries of different types stay apart (``1`` and ``True`` are two entries), and an entry that cannot be
+    hashed is replaced by a mark that no column can read.
+    """
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        codes = series.cat.codes.to_numpy().astype(np.intp)
+        return codes, list(series.cat.categories)
+    if series.dtype == object and pd.api.types.infer_dtype(series, skipna=True) not in _UNIFORM:
+        return _distinct_objects(series.to_numpy())
+    codes, uniques = pd.factorize(series)
+    return codes, list(uniques)
+
+
+# Object columns of one type, which pandas can hash without confusing 1 with True.
+_UNIFORM = frozenset(
+    {"string", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "date", "datetime"}
+)
+
+
+class _NotHashable:
+    """Stands for an entry such as a list, which no column can hold."""
+
+
+def _distinct_objects(entries: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], list[Any]]:
+    places: dict[Any, int] = {}
+    distinct: list[Any] = []
+    found = np.empty(len(entries), dtype=np.intp)
+    for row, entry in enumerate(entries):
+        if is_nothing(entry):
+            found[row] = -1
+            continue
+        try:
+            place = places.setdefault((type(entry), entry), len(distinct))
+        except TypeError:
+            entry = _NotHashable()
+            place = places.setdefault(_NotHashable, len(distinct))
+        if place == len(distinct):
+            distinct.append(entry)
+        found[row] = place
+    return found, distinct
+
+
+def days_since_epoch(day: dt.date) -> int:
+    """Return the number of days from 1970-01-01 to a date."""
+    return day.toordinal() - _EPOCH
+
+
+_EPOCH = dt.date(1970, 1, 1).toordinal()

@@ -1,0 +1,439 @@
+"""The schema: everything public about a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import ConstraintError, DomainNotPublic, SchemaError
+from understudy.schema.column import Codes, Column, check_text
+from understudy.schema.constraints import Constraint
+from understudy.schema.domain import Domain
+from understudy.schema.limits import MAX_COLUMNS, MAX_CONSTRAINTS, MAX_TOTAL_CODES
+from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.problems import did_you_mean, listing, problems_of, raise_problems
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+__all__ = ["Schema"]
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, repr=False)
+class Schema:
+    """What is public about a table: its columns and their possible values, and rules every record obeys.
+
+    Parameters
+    ----------
+    columns
+        The columns, in order; their names differ.
+    constraints
+        Record constraints: text, mappings with ``rule`` and ``straddle``, or `Constraint` objects.
+    row_count
+        The number of rows if it is public knowledge. Leave it out to keep it private.
+    name, description
+        For people.
+    origin
+        Origin of the facts of the schema itself (``row_count``, ``left_out``).
+    left_out
+        Columns of the table that were left out on purpose, with the reason; for people.
+
+    Examples
+    --------
+    >>> from understudy.schema import Categorical, Integer
+    >>> schema = Schema(
+    ...     [Integer("age", bins=["<18", "18-64", "64<"]), Categorical("sex", values=["M", "F"])],
+    ...     name="people",
+    ... )
+    >>> schema
+    Schema('people': 2 columns, 6 cells)
+    >>> schema.domain.shape(("age", "sex"))
+    (3, 2)
+    """
+
+    columns: tuple[Column, ...]
+    constraints: tuple[Constraint, ...] = ()
+    _: KW_ONLY
+    row_count: int | None = None
+    name: str = ""
+    description: str = ""
+    origin: OriginOfFacts = "public"
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out")
+
+    def __post_init__(self) -> None:
+        problems = self._check_columns() + self._check_rest()
+        raise_problems("The schema has problems", problems)
+        self._parse_constraints()
+
+    # -- columns -------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def column(self, name: str) -> Column:
+        """Return one column."""
+        found = self._by_name.get(name)
+        if found is None:
+            hint = did_you_mean(name, self.names)
+            raise SchemaError(f"No column named {name!r}.{hint} Columns: {listing(self.names)}.")
+        return found
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Column names with their numbers of codes."""
+        return Domain(self.names, tuple(column.size for column in self.columns))
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Return the schema of some columns, in the order of this one, with the constraints among them."""
+        wanted = {self.column(name).name for name in names}
+        kept = tuple(column for column in self.columns if column.name in wanted)
+        rules = tuple(rule for rule in self.constraints if wanted.issuperset(rule.columns))
+        return replace(self, columns=kept, constraints=rules)
+
+    # -- public facts --------------------------------------------------------------------------
+
+    def facts_from_data(self) -> tuple[str, ...]:
+        """Return every fact that was read from the records and is not declared public.
+
+        Examples
+        --------
+        >>> from understudy.schema import Boolean
+        >>> Schema([Boolean("smokes", origin="from-data")]).facts_from_data()
+        ("column 'smokes': kind", "column 'smokes': missing")
+        """
+        found = [
+            f"column {column.name!r}: {fact}" for column in self.columns for fact in column.facts_from_data
+        ]
+        return (*found, *facts_from_data(self.origin, self._facts))
+
+    @property
+    def _facts(self) -> tuple[str, ...]:
+        return tuple(fact for fact in self.own_facts if getattr(self, fact) not in (None, ()))
+
+    def require_public(self) -> None:
+        """Refuse a schema that holds facts read from the records.
+
+        Raises
+        ------
+        DomainNotPublic
+            Listing the facts.
+
+        Privacy
+        -------
+        A domain read from the records is not private: one record can add a category or move a bound. Fitting
+        calls this first.
+        """
+        facts = self.facts_from_data()
+        if not facts:
+            return
+        raise_problems(
+            "The schema holds facts that were read from the data. Check each one and declare it public (remove its "
+            "origin, or use declare_public) if it is public knowledge, or replace it by a public one",
+            facts,
+            DomainNotPublic,
+        )
+
+    def declare_public(self) -> Schema:
+        """Return the same schema with every fact declared public.
+
+        Privacy
+        -------
+        This is a promise by the owner of the data: that the domain is public knowledge, or may be published as it
+        is. The guarantee of everything fitted afterwards holds relative to it.
+        """
+        return replace(
+            self, columns=tuple(column.declare_public() for column in self.columns), origin="public"
+        )
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 of everything that gives codes their meaning.
+
+        Names, domains, policies, constraints and the row count count; descriptions, units and origins do not.
+
+        Examples
+        --------
+        >>> from understudy.schema import Boolean
+        >>> a, b = Boolean("smokes"), Boolean("smokes", description="every day")
+        >>> Schema([a]).fingerprint() == Schema([b]).fingerprint()
+        True
+        """
+        content = self.to_dict()
+        for key in ("name", "description", "origin", "left_out"):
+            content.pop(key, None)
+        for column in content["columns"]:
+            for key in ("description", "unit", "origin"):
+                column.pop(key, None)
+        for rule in content.get("constraints", []):
+            if isinstance(rule, dict):
+                rule.pop("description", None)
+        canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(b"understudy schema\n" + canonical.encode("ascii")).hexdigest()
+
+    # -- records -------------------------------------------------------------------------------
+
+    def encode_frame(self, frame: pd.DataFrame) -> dict[str, Codes]:
+        """Encode a table; see `understudy.schema.frames.encode_frame`.
+
+        Raises
+        ------
+        DataError
+            With every problem of every column at once, and no value or count.
+
+        Privacy
+        -------
+        In and out: private.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from understudy.schema import Boolean
+        >>> Schema([Boolean("smokes")]).encode_frame(pd.DataFrame({"smokes": ["yes", "no"]}))
+        {'smokes': array([1, 0], dtype=uint8)}
+        """
+        from understudy.schema.frames import encode_frame
+
+        return encode_frame(self, frame)
+
+    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+        """Turn codes into a table of values, each inside its bin by the column's rule.
+
+        Parameters
+        ----------
+        codes
+            One array per column.
+        seed
+            For the rules that draw values; ``None`` draws anew each time.
+
+        Examples
+        --------
+        >>> from understudy.schema import Boolean
+        >>> Schema([Boolean("smokes")]).decode({"smokes": [1, 0]}, seed=0)
+           smokes
+        0    True
+        1   False
+        """
+        from understudy.schema.frames import decode_frame
+
+        return decode_frame(self, codes, seed=seed)
+
+    def holds_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        """Tell which raw records obey every constraint. In and out: private."""
+        if not self.constraints:
+            return np.ones(len(frame[self.names[0]]), dtype=bool)
+        return np.logical_and.reduce([rule.holds_raw(frame) for rule in self.constraints])
+
+    def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.bool_]:
+        """Tell which encoded records obey every constraint."""
+        if not self.constraints:
+            return np.ones(len(np.asarray(codes[self.names[0]])), dtype=bool)
+        return np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints])
+
+    def extra_columns(self, names: Iterable[object]) -> tuple[str, ...]:
+        """Return the columns of a table that the schema does not declare; encoding ignores them."""
+        return tuple(str(name) for name in names if str(name) not in self._by_name)
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain lists and mappings, leaving out defaults; `from_dict` reads it back."""
+        plain: dict[str, Any] = {"version": FORMAT_VERSION}
+        for key in ("name", "description"):
+            if getattr(self, key):
+                plain[key] = getattr(self, key)
+        if self.row_count is not None:
+            plain["row_count"] = self.row_count
+        if self.origin != "public":
+            plain["origin"] = origin_to_plain(self.origin)
+        if self.left_out:
+            plain["left_out"] = dict(self.left_out)
+        plain["columns"] = [column.to_dict() for column in self.columns]
+        if self.constraints:
+            plain["constraints"] = [rule.to_plain() for rule in self.constraints]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: object) -> Self:
+        """Build a schema from plain lists and mappings, reporting everything wrong with them at once."""
+        from understudy.schema.filemodel import schema_from_plain
+
+        return schema_from_plain(cls, plain)
+
+    @classmethod
+    def parse(cls, text: str, *, format: Literal["yaml", "json"] = "yaml") -> Self:
+        """Read a schema from text.
+
+        Examples
+        --------
+        >>> Schema.parse("columns: [{name: smokes, kind: boolean}]").names
+        ('smokes',)
+        """
+        from understudy.schema.files import parse_plain
+
+        return cls.from_dict(parse_plain(text, format=format))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a schema from a YAML or JSON file (by its ending; anything but ``.json`` is YAML)."""
+        from understudy.schema.files import read_plain
+
+        return cls.from_dict(read_plain(path))
+
+    def to_yaml(self) -> str:
+        """Return the schema as YAML for people to read and edit."""
+        from understudy.schema.files import to_yaml
+
+        return to_yaml(self.to_dict())
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema to a YAML or JSON file; an existing file is replaced only once the new one is whole."""
+        from understudy.schema.files import write_plain
+
+        write_plain(self.to_dict(), path)
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """Return the JSON Schema of schema files, for editors."""
+        from understudy.schema.filemodel import json_schema
+
+        return json_schema()
+
+    # -- display -------------------------------------------------------------------------------
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return one row per column: name, kind, size, missing, unit, description."""
+        return [column.describe() for column in self.columns]
+
+    def remarks(self) -> list[str]:
+        """Return what a careful reader would question about a valid schema; public facts only."""
+        found = []
+        for rule in self.constraints:
+            try:
+                allowed = rule.allowed(self.domain)
+            except ValueError:
+                continue
+            if not allowed.any():
+                found.append(f"No record can obey the constraint {rule.text!r}.")
+            elif allowed.all():
+                found.append(f"Every record obeys the constraint {rule.text!r}; it has no effect on codes.")
+        found += [
+            f"Column {column.name!r} has one possible code." for column in self.columns if column.size == 1
+        ]
+        return found
+
+    def __repr__(self) -> str:
+        name = f"{self.name!r}: " if self.name else ""
+        rules = f", {len(self.constraints)} constraints" if self.constraints else ""
+        rows = f", {self.row_count:,} rows" if self.row_count is not None else ""
+        cells = self.domain.cells()
+        shown = f"{cells:,}" if cells < 10**15 else f"about 10^{len(str(cells)) - 1}"
+        return f"Schema({name}{len(self.columns)} columns, {shown} cells{rules}{rows})"
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def _check_columns(self) -> list[str]:
+        if isinstance(self.columns, str | Mapping) or not isinstance(self.columns, Iterable):
+            self._set("columns", ())
+            return ["columns: write a list of columns"]
+        columns = tuple(self.columns)
+        if not all(isinstance(column, Column) for column in columns):
+            self._set("columns", ())
+            return ["columns: each must be a Categorical, Ordinal, Boolean, Integer, Real or Date column"]
+        self._set("columns", columns)
+        if not columns:
+            return ["columns: a schema needs at least one column"]
+        if len(columns) > MAX_COLUMNS:
+            return [f"columns: {len(columns):,} are more than the {MAX_COLUMNS:,} allowed"]
+        problems = []
+        seen: set[str] = set()
+        for index, column in enumerate(columns):
+            if column.name in seen:
+                problems.append(f"columns[{index}] {column.name!r}: another column has the same name")
+            seen.add(column.name)
+        if sum(column.size for column in columns) > MAX_TOTAL_CODES:
+            problems.append(f"columns: together they have more than {MAX_TOTAL_CODES:,} codes")
+        return problems
+
+    def _check_rest(self) -> list[str]:
+        problems = check_text(self.name, "name", one_line=True) + check_text(self.description, "description")
+        count = self.row_count
+        if count is not None and (
+            isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**15
+        ):
+            problems.append("row_count: must be a positive whole number, or left out to keep it private")
+            self._set("row_count", None)
+        pairs = self.left_out.items() if isinstance(self.left_out, Mapping) else self.left_out
+        try:
+            self._set("left_out", tuple((str(name), str(reason)) for name, reason in pairs))
+        except (TypeError, ValueError):
+            problems.append("left_out: write the reason for each column that was left out")
+            self._set("left_out", ())
+        origin, wrong = normal_origin(
+            self.origin, self._facts if self.origin == "from-data" else self.own_facts
+        )
+        self._set("origin", origin if self._facts else "public")
+        return problems + wrong
+
+    def _parse_constraints(self) -> None:
+        rules = self.constraints
+        if isinstance(rules, str | Mapping) or not isinstance(rules, Sequence):
+            raise SchemaError("The schema has problems:\n  - constraints: write a list of rules")
+        if len(rules) > MAX_CONSTRAINTS:
+            raise SchemaError(f"The schema has problems:\n  - constraints: more than {MAX_CONSTRAINTS:,}")
+        parsed: list[Constraint] = []
+        problems: list[str] = []
+        for index, rule in enumerate(rules):
+            try:
+                parsed.append(self._parse_rule(rule))
+            except ConstraintError as error:
+                message = "\n".join(problems_of(error)).replace("\n", "\n    ")
+                problems.append(f"constraints[{index}]: {message}")
+        raise_problems("The schema has problems", problems, ConstraintError)
+        self._set("constraints", tuple(parsed))
+
+    def _parse_rule(self, rule: object) -> Constraint:
+        if isinstance(rule, Constraint):
+            return Constraint.parse(
+                rule.text, self.columns, straddle=rule.straddle, description=rule.description
+            )
+        if isinstance(rule, str):
+            return Constraint.parse(rule, self.columns)
+        if isinstance(rule, Mapping):
+            unknown = [str(key) for key in rule if key not in ("rule", "straddle", "description")]
+            if unknown:
+                hint = did_you_mean(unknown[0], ("rule", "straddle", "description"))
+                raise ConstraintError(
+                    f"unknown key {unknown[0]!r}.{hint} Known: rule, straddle, description."
+                )
+            if "rule" not in rule:
+                raise ConstraintError("the key 'rule' is missing.")
+            return Constraint.parse(
+                rule["rule"],
+                self.columns,
+                straddle=rule.get("straddle", "allow"),
+                description=rule.get("description", ""),
+            )
+        raise ConstraintError(
+            "write a rule as text, or a mapping with the keys rule, straddle and description."
+        )
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self, field, value)
