@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.privacy import _noise_bigint, _noise_draw
@@ -107,6 +107,7 @@ def test_words_are_read_once_each_across_refills() -> None:
     assert got == [word - 1 for word in expected[:2500]]
 
 
+@settings(deadline=None)
 @given(st.integers(0, WORD - 1), st.integers(0, WORD - 1))
 def test_product_is_the_128_bit_product(a: int, b: int) -> None:
     high, low = kernels._product(U(a), U(b))
@@ -164,6 +165,7 @@ def test_coin_of_a_lazy_real_extends_both_numbers_until_they_differ(ties: int, b
     assert x[: ties + 2].tolist() == [ties + 1, *range(first, first + ties + 1)]
 
 
+@settings(deadline=None, max_examples=500)
 @given(
     m=st.integers(1, 2**54 - 1),
     shift=st.integers(1, 62),

@@ -6,7 +6,7 @@ import decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError
@@ -86,6 +86,7 @@ def test_uniform_integers_reject_what_does_not_fit() -> None:
     assert reader_of(0).below(1) == 0
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(1, 10**9), st.integers(64, 320))
 def test_bounds_on_the_exponential_hold_and_are_tight(p: int, q: int, bits: int) -> None:
     low, high = exp_bounds(p, q, bits)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError, DataError
@@ -23,6 +23,7 @@ def grid_of(scores: object, **options: object) -> _Grid:
     return _Grid.of(scores, **(defaults | options))  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6),
     st.floats(1e-3, 1e3),
@@ -74,6 +75,7 @@ def test_the_effective_epsilon_is_nearly_the_one_paid_for() -> None:
             assert 0.999 < effective < 1.0
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(-1e30, 1e30), min_size=1, max_size=20),
     st.floats(1e-12, 1e6),
