@@ -1,6 +1,6 @@
 """Private tables: reading, encoding and exact counting. Only the curator talks to this room."""
 
-from understudy.data._counting import Codes, Counts
+from understudy.data._counting import Counts
 from understudy.data.arrow import ArrowTable
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output, write_frame
@@ -9,7 +9,6 @@ from understudy.data.table import Table, Words
 
 __all__ = [
     "ArrowTable",
-    "Codes",
     "Counts",
     "LocalTable",
     "Table",

@@ -12,10 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import DomainTooLarge
-from understudy.schema import Clique, Domain
-
-Codes = npt.NDArray[np.unsignedinteger[Any]]
-"""Codes of one column: unsigned integers below the size of the column. Private."""
+from understudy.schema import Clique, Codes, Domain
 
 Counts = npt.NDArray[np.int64]
 """Exact counts, one axis per column of a clique. Private."""

@@ -65,9 +65,8 @@ class CsvStream:
         self._encoding = _checked_encoding(encoding)
         self._compressed = attempt(self._is_compressed, self._explain)
         line, self._header_only = attempt(self._header_text, self._explain)
-        self._separator, header = _split_header(line, wanted, separator)
-        self._header = header
-        self._check_header(header, wanted)
+        self._separator, self._header = attempt(lambda: _split_header(line, wanted, separator), self._explain)
+        self._check_header(self._header, wanted)
 
     def stamp(self) -> object:
         """Return size and time of change of the file."""
@@ -121,15 +120,18 @@ class CsvStream:
             file.seek(0)
             text = io.TextIOWrapper(file, encoding=self._encoding, newline="")
             header = ""
-            for line in text:
+            while line := text.readline(_MAX_HEADER_CHARACTERS):
                 header += line
-                if len(header) > _MAX_HEADER_CHARACTERS:
+                if len(header) >= _MAX_HEADER_CHARACTERS:
                     raise DataError(f"The first line of {self.label!r} is too long to be a header.")
                 if header.strip() and header.count('"') % 2 == 0:
                     break
             if not header.strip():
                 raise self._empty()
-            return header, not any(line.strip() for line in text)
+            while block := text.read(_MAX_HEADER_CHARACTERS):
+                if block.strip():
+                    return header, False
+            return header, True
 
     def _check_header(self, header: Sequence[str], wanted: Sequence[str]) -> None:
         if not set(wanted) & set(header):

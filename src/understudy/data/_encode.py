@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Codes, code_dtype
+from understudy.data._counting import code_dtype
 from understudy.data._stream import Stream, attempt
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from understudy.schema import Schema
+    from understudy.schema import Codes, Schema
 
 
 def encoded_batches(
@@ -89,7 +89,8 @@ def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
         values = values.dictionary_encode()
     labels = values.dictionary
     absent = len(labels)
-    indices = values.indices.fill_null(absent).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    # widened first: 128 labels fill 8-bit indices, and the absent one needs a place beside them
+    indices = values.indices.cast(pa.int64()).fill_null(absent).to_numpy(zero_copy_only=False)
     used = np.flatnonzero(np.bincount(indices, minlength=absent + 1))
     listed = [*labels.to_pylist(), None]
     distinct = pd.Series([listed[place] for place in used], dtype=object)

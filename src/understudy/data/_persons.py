@@ -167,7 +167,8 @@ def _parts_of(ids: pa.Array, parts: int, id_column: str) -> npt.NDArray[np.int64
         return np.zeros(len(ids), np.int64)
     if pa.types.is_integer(ids.type):
         numbers = ids.to_numpy(zero_copy_only=False).astype(np.uint64)
-        return ((numbers * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(parts)).astype(np.int64)
+        mixed: npt.NDArray[np.uint64] = (numbers * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+        return (mixed % np.uint64(parts)).astype(np.int64)
     texts = attempt(lambda: ids.cast(pa.large_string()), lambda _: _unusable(id_column))
     _, offsets, text = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64, len(ids) + 1, texts.offset * 8)

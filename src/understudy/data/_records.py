@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Codes, Counts, code_dtype
+from understudy.data._counting import Counts, code_dtype
+from understudy.schema import Codes
 
 _KEY_LIMIT = 1 << 64  # mixed-radix keys are 64-bit
 _MERGE_ROWS = 1 << 20

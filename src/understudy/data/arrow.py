@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Codes, Counts, MarginalCounter
+from understudy.data._counting import Counts, MarginalCounter
 from understudy.data._dataset import DatasetStream
 from understudy.data._encode import encoded_batches
 from understudy.data._persons import check_max_rows, kept_rows_of_stream
@@ -22,7 +22,7 @@ from understudy.errors import DataError
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
-    from understudy.schema import Schema
+    from understudy.schema import Codes, Schema
 
 Path_ = str | PathLike[str]
 

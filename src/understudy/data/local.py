@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Codes, Counts, MarginalCounter, code_dtype
+from understudy.data._counting import Counts, MarginalCounter, code_dtype
 from understudy.data._persons import Persons, check_max_rows, draw_words, kept_rows
 from understudy.data._records import distinct_records
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
-    from understudy.schema import Schema
+    from understudy.schema import Codes, Schema
 
 
 class LocalTable:

@@ -71,7 +71,7 @@ def check_output(path: str | PathLike[str]) -> None:
 
     Examples
     --------
-    >>> check_output("table.xlsx")
+    >>> check_output("table.xlsx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     understudy.errors.OutputError: The name 'table.xlsx' does not say how to write the table. Use .csv, ...

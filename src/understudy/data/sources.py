@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.data._counting import Codes, code_dtype
+from understudy.data._counting import code_dtype
 from understudy.data._csv import CsvStream
 from understudy.data._dataset import PARQUET_SUFFIXES, DatasetStream
 from understudy.data._encode import encode_batch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from understudy.data.table import Table
-    from understudy.schema import Schema
+    from understudy.schema import Codes, Schema
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
@@ -136,13 +136,16 @@ def _read_object(
 
 
 def _from_pandas(frame: Any, schema: Schema, id_column: str | None, wanted: Sequence[str]) -> LocalTable:
-    _check(list(frame.columns), wanted)
+    names = [str(name) for name in frame.columns]
+    _check(names, wanted)
 
     def unreadable(error: Exception) -> DataError:
         return DataError("The frame cannot be encoded by this schema. Check the types of its columns.")
 
-    encoded = attempt(lambda: schema.encode_frame(frame[list(schema.domain.names)]), unreadable)
-    persons = {} if id_column is None else {id_column: ids_from_pandas(frame[id_column], id_column)}
+    encoded = attempt(lambda: schema.encode_frame(frame), unreadable)
+    persons: dict[str, Persons] = {}
+    if id_column is not None:
+        persons[id_column] = ids_from_pandas(frame.iloc[:, names.index(id_column)], id_column)
     return LocalTable(schema, encoded, persons=persons)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Codes, Counts
+from understudy.data._counting import Counts
 
 if TYPE_CHECKING:
-    from understudy.schema import Schema
+    from understudy.schema import Codes, Schema
 
 Words = Callable[[int], npt.NDArray[np.uint64]] | npt.NDArray[np.uint64]
 """Random 64-bit words: a source that is asked for ``n`` of them, or one word per row (for tests)."""

@@ -7,25 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-try:
-    from understudy.schema import Boolean, Categorical, Date, Integer, Real, Schema
-except ImportError:
-    from understudy.schema import Domain
-    from understudy.schema.categorical import Boolean, Categorical
-    from understudy.schema.date import Date
-    from understudy.schema.numeric import Integer, Real
-
-    class Schema:
-        def __init__(self, columns):
-            self.columns = columns
-            self.domain = Domain.of({c.name: c.size for c in columns})
-            self.names = self.domain.names
-
-        def column(self, name):
-            return self.columns[self.domain.index(name)]
-
-        def encode_frame(self, frame):
-            return {name: self.column(name).encode(frame[name]) for name in self.domain.names}
+from understudy.schema import Boolean, Categorical, Date, Integer, Real, Schema
 
 
 def code_schema(sizes):

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
-from data_support import Categorical, Integer, Real, Schema
 
 from understudy.data import ArrowTable, read_table
 from understudy.errors import DataError
+from understudy.schema import Categorical, Integer, Real, Schema
 
 CANARY = "canary-d41d8cd9"
 ROWS = 4937  # a number that appears nowhere else
@@ -84,6 +84,7 @@ CSV_CASES = {
     "utf-16": ((HEADER + GOOD).encode("utf-16"), "encoding='utf-16'"),
     "parquet inside": (b"PAR1" + CANARY.encode(), "is a Parquet file"),
     "spreadsheet inside": (b"PK\x03\x04" + CANARY.encode(), "export it as CSV"),
+    "header with an endless field": ("w" * 300_000, "cannot be read as CSV"),
     "endless header": ("w" * 5_000_000, "too long"),
 }
 

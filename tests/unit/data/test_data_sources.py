@@ -12,21 +12,13 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
-from data_support import (
-    Categorical,
-    Integer,
-    Schema,
-    all_cliques,
-    code_schema,
-    mixed_frame,
-    mixed_schema,
-    random_codes,
-)
+from data_support import all_cliques, code_schema, mixed_frame, mixed_schema, random_codes
 
 from understudy.data import ArrowTable, LocalTable, Table, read_table
 from understudy.data import _csv as csv_module
 from understudy.data import _dataset as dataset_module
 from understudy.errors import DataError
+from understudy.schema import Categorical, Integer, Schema
 
 FRAME = mixed_frame()
 SCHEMA = mixed_schema()
@@ -209,6 +201,13 @@ def test_empty_and_single_row_tables_from_every_source(tmp_path, rows):
         assert int(truncated.count(())) == rows
 
 
+def test_columns_named_by_numbers_are_found_under_their_text():
+    frame = pd.DataFrame({0: [0, 1], 1: [1, 1], 2: ["x", "y"]})
+    table = read_table(frame, code_schema({"0": 2, "1": 2}), id_column="2")
+    assert table.count(("0", "1")).tolist() == [[0, 1], [0, 1]]
+    assert table.truncated("2", 1, np.zeros(2, np.uint64)).exact_row_count() == 2
+
+
 def test_three_hundred_columns(tmp_path):
     sizes = {f"c{i}": 2 + i % 300 for i in range(300)}
     frame = pd.DataFrame(random_codes(sizes, 20))
@@ -236,6 +235,16 @@ def test_whole_numbers_beside_missing_ones_stay_exact(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     for source in (table, tmp_path / "t.parquet"):
         assert read_table(source, schema).count(("a",)).tolist() == [0, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize("labels", [127, 128, 255, 256])
+def test_dictionaries_that_fill_their_index_type(labels):
+    """Pandas and Arrow index 128 categories with 8 bits; a missing entry must not fall out of them."""
+    values = [f"v{i}" for i in range(labels)]
+    schema = Schema(columns=(Categorical("a", values=tuple(values), missing=True),))
+    frame = pd.DataFrame({"a": pd.Categorical([*values, None], categories=values)})
+    for source in (frame, pa.Table.from_pandas(frame)):
+        assert read_table(source, schema).count(("a",)).tolist() == [1] * (labels + 1)
 
 
 def test_unused_dictionary_entries_are_not_checked():
