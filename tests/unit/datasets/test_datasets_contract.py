@@ -52,6 +52,15 @@ def test_schema_is_public_and_survives_a_file(name: str, tmp_path) -> None:
     assert type(schema).read(tmp_path / "schema.yaml").fingerprint() == schema.fingerprint()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_decoded_rows_have_the_same_codes(name: str) -> None:
+    frame, schema = datasets.load(name, 2_000, seed=12)
+    codes = schema.encode_frame(frame)
+    again = schema.encode_frame(schema.decode(codes, seed=1))
+    for column in schema.names:
+        assert np.array_equal(codes[column], again[column]), column
+
+
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_domain_has_the_sizes_of_its_paper(name: str) -> None:
     assert datasets.load(name, 0)[1].domain.shape() == SIZES[name]
