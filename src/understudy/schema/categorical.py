@@ -6,15 +6,17 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.bins import cells_of_values
 from understudy.schema.cells import MISSING, OUTSIDE, UNREADABLE, Located
-from understudy.schema.column import Column, Kind, is_plain_value
+from understudy.schema.checks import is_plain_value
+from understudy.schema.column import Column, Kind
 from understudy.schema.labels import show_number
+from understudy.schema.layout import cells_of_values
 from understudy.schema.limits import MAX_CODES
 from understudy.schema.reading import (
     MISSING_TEXT,
@@ -101,7 +103,7 @@ class _Named(Column):
         return frozenset(_text_of(value) for value in self.missing_values)
 
     def code_of(self, entry: Any) -> int:
-        """Return the code of one entry, or a mark. Declared text matches text exactly; numbers match by value."""
+        """Return the code of one entry, or a mark. Text matches exactly; declared numbers match by value."""
         if is_nothing(entry):
             return MISSING
         if isinstance(entry, str):
@@ -207,7 +209,7 @@ class Ordinal(_Named):
     def _ascending_numbers(self) -> bool:
         numbers = [value for value in self.values if isinstance(value, int | float)]
         return len(numbers) == len(self.values) and all(
-            earlier < later for earlier, later in zip(numbers, numbers[1:], strict=False)
+            earlier < later for earlier, later in pairwise(numbers)
         )
 
     def _clamped(self, entries: list[Any], table: list[int]) -> list[int]:

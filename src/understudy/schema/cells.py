@@ -104,7 +104,7 @@ class Cells:
             return self._search(values)
         first, last, codes = table
         clipped = np.clip(values, first, last)
-        found = codes[clipped - first]
+        found = np.asarray(codes[clipped - first])
         beyond = np.zeros(values.shape, dtype=bool)
         if not self.open_low:
             beyond |= values < first
@@ -166,7 +166,7 @@ class Cells:
             return np.asarray(self.edge[codes])
         low, high = np.where(self._open, self.edge, self.low), np.where(self._open, self.edge, self.high)
         if self.whole:
-            return generator.integers(low[codes], high[codes], endpoint=True)
+            return np.asarray(generator.integers(low[codes], high[codes], endpoint=True))
         if rule == "integer-uniform":
             first, last = np.ceil(low), np.floor(high)
             inside = (first <= last) & ~self._open
@@ -174,8 +174,8 @@ class Cells:
             drawn = generator.integers(
                 first.astype(np.int64)[codes], last.astype(np.int64)[codes], endpoint=True
             )
-            return np.where(inside[codes], drawn.astype(np.float64), self.edge[codes])
+            return np.asarray(np.where(inside[codes], drawn.astype(np.float64), self.edge[codes]))
         share = generator.random(len(codes))
         # The weighted mean cannot overflow where the width of the cell would.
         drawn_real = low[codes] * (1.0 - share) + high[codes] * share
-        return np.clip(drawn_real, low[codes], high[codes])
+        return np.asarray(np.clip(drawn_real, low[codes], high[codes]))

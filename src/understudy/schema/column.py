@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import unicodedata
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -13,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import DataError
-from understudy.schema.cells import MISSING, OUTSIDE, UNREADABLE, Located
-from understudy.schema.limits import MAX_CODES, MAX_TEXT
-from understudy.schema.origin import Origin, OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.cells import Located
+from understudy.schema.checks import check_shared
+from understudy.schema.limits import MAX_CODES
+from understudy.schema.origin import Origin, OriginOfFacts, facts_from_data, origin_to_plain
+from understudy.schema.policy import settle
 from understudy.schema.problems import raise_problems
 from understudy.schema.reading import as_series
 
@@ -24,8 +23,6 @@ __all__ = ["Codes", "Column", "Kind", "OutOfDomain"]
 Kind: TypeAlias = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
 OutOfDomain: TypeAlias = Literal["refuse", "clamp", "to-missing", "to-other"]
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
-
-POLICIES = ("refuse", "clamp", "to-missing", "to-other")
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +65,7 @@ class Column:
     not_readable: ClassVar[str] = "entries that cannot be read"
 
     def __post_init__(self) -> None:
-        problems = self._check_shared()
+        problems = check_shared(self)
         problems += self._check()
         raise_problems(f"Column {self.name!r} has problems", problems)
         if self.size > MAX_CODES:
@@ -193,54 +190,7 @@ class Column:
     def try_encode(self, values: Any) -> tuple[Codes, list[str]]:
         """Encode as `encode` does, but return the problems instead of raising them."""
         located = self._locate(as_series(values), nearest=self.out_of_domain == "clamp")
-        return self._settle(located)
-
-    def _settle(self, located: Located) -> tuple[Codes, list[str]]:
-        if located.size == 0 or int(located.min()) >= 0:
-            return located.astype(self.dtype), []
-        problems: list[str] = []
-        for mark, text in (
-            (MISSING, "missing entries"),
-            (OUTSIDE, "values outside the declared domain"),
-            (UNREADABLE, self.not_readable),
-        ):
-            here = located == mark
-            if not here.any():
-                continue
-            code = self._code_for(mark)
-            if code is None:
-                problems.append(self._complaint(mark, text))
-                code = 0
-            located[here] = code
-        return located.astype(self.dtype), problems
-
-    def _code_for(self, mark: int) -> int | None:
-        if mark == MISSING and self.missing:
-            return self.missing_code
-        if self.out_of_domain == "to-other":
-            return self.other_code
-        if self.out_of_domain == "to-missing":
-            return self.missing_code
-        return None
-
-    def _complaint(self, mark: int, text: str) -> str:
-        private = "The values are private and not shown."
-        if mark == MISSING:
-            return (
-                f"Column {self.name!r} has {text} and its schema declares none. "
-                f"Set missing: true, or fill them in before reading the table. {private}"
-            )
-        if mark == OUTSIDE:
-            other = (
-                "to-missing or to-other" if self.out_of_domain == "clamp" else "clamp, to-missing or to-other"
-            )
-            if self.kind in ("categorical", "boolean"):
-                other = "to-missing or to-other"
-            return f"Column {self.name!r} has {text}. Widen the domain or choose out_of_domain: {other}. {private}"
-        return (
-            f"Column {self.name!r} has {text}. Correct them, change the kind of the column, or choose "
-            f"out_of_domain: to-missing or to-other. {private}"
-        )
+        return settle(self, located)
 
     # -- decoding ------------------------------------------------------------------------------
 
@@ -348,56 +298,8 @@ class Column:
         extra = ", missing" if self.missing else ""
         return f"{type(self).__name__}({self.name!r}: {shown}{extra}; {self.size} codes)"
 
-    # -- checks --------------------------------------------------------------------------------
-
-    def _check_shared(self) -> list[str]:
-        problems = check_text(self.name, "name", required=True, one_line=True)
-        problems += check_text(self.description, "description") + check_text(self.unit, "unit", one_line=True)
-        if not isinstance(self.missing, bool):
-            problems.append("missing: write true or false")
-            self._set("missing", False)
-        if self.out_of_domain not in POLICIES:
-            problems.append(f"out_of_domain: write one of {', '.join(POLICIES)}")
-            self._set("out_of_domain", "refuse")
-        if self.out_of_domain == "to-missing" and not self.missing:
-            problems.append("out_of_domain: to-missing needs missing: true")
-        if self.out_of_domain == "clamp" and self.kind in ("categorical", "boolean"):
-            problems.append(f"out_of_domain: clamp has no meaning for a {self.kind} column")
-        if isinstance(self.missing_values, str) or not isinstance(self.missing_values, Sequence):
-            problems.append("missing_values: write a list")
-            self._set("missing_values", ())
-        self._set("missing_values", tuple(self.missing_values))
-        if not all(is_plain_value(value) for value in self.missing_values):
-            problems.append("missing_values: entries must be text or numbers")
-            self._set("missing_values", ())
-        if self.missing_values and not self.missing:
-            problems.append("missing_values: they need missing: true")
-        origin, wrong = normal_origin(self.origin, self.facts)
-        self._set("origin", origin)
-        return problems + wrong
-
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
-
-
-def is_plain_value(value: object) -> bool:
-    """Whether a value is text or a finite number; truth values are neither."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return False
-    return len(value) <= MAX_TEXT if isinstance(value, str) else math.isfinite(value)
-
-
-def check_text(text: object, field: str, *, required: bool = False, one_line: bool = False) -> list[str]:
-    """Return what is wrong with a piece of text that people will read."""
-    if not isinstance(text, str):
-        return [f"{field}: must be text (quote it in YAML)"]
-    if required and not text.strip():
-        return [f"{field}: must not be empty"]
-    if len(text) > MAX_TEXT:
-        return [f"{field}: is longer than {MAX_TEXT:,} characters"]
-    if one_line and any(unicodedata.category(letter) == "Cc" for letter in text):
-        return [f"{field}: must be one line without control characters"]
-    return []
 
 
 _LAST = frozenset({"missing", "missing_values", "out_of_domain", "decode_by", "origin"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.bins import Bins, cells_of_spans, spans_of_edges
+from understudy.schema.bins import Bins
 from understudy.schema.calendar import (
     EARLIEST,
     LATEST,
@@ -20,7 +21,9 @@ from understudy.schema.calendar import (
     show_day,
 )
 from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, Located
-from understudy.schema.column import Kind, check_text
+from understudy.schema.checks import check_text
+from understudy.schema.column import Kind
+from understudy.schema.layout import Layout, cells_of_spans, spans_of_edges
 from understudy.schema.limits import MAX_CODES
 from understudy.schema.numeric import _Ordered
 from understudy.schema.reading import MISSING_TEXT, Entries, days_since_epoch, distinct_entries
@@ -42,14 +45,14 @@ class Date(_Ordered):
     minimum, maximum
         First and last possible day, as ``YYYY-MM-DD``.
     resolution
-        ``day``, ``week`` (Monday to Sunday), ``month``, ``quarter`` or ``year``: one code for each that meets the
-        bounds.
+        ``day``, ``week`` (Monday to Sunday), ``month``, ``quarter`` or ``year``: one code for each that
+        meets the bounds.
     bins
         Instead of a resolution: ascending edges as ``YYYY-MM-DD``, each the first day of a bin; see `Bins`.
     format
         How text entries are written, in `strptime` codes such as ``%d/%m/%Y``. ISO dates need none.
     decode_by
-        ``midpoint`` (the middle day), ``uniform`` (any day of the bin), ``edge`` (its first day) or ``label``.
+        ``midpoint`` (the middle day), ``uniform`` (any day of the bin), ``edge`` (its first day), ``label``.
 
     Examples
     --------
@@ -93,7 +96,7 @@ class Date(_Ordered):
         if self.format is not None:
             problems += check_text(self.format, "format", required=True, one_line=True)
         if problems:
-            vars(self)["_layout"] = (Cells(*([np.zeros(1, np.int64)] * 2), np.zeros(1)), ("",))
+            self._no_layout()
             return problems
         return self._check_layout("bins" if self.bins is not None else "domain")
 
@@ -108,25 +111,22 @@ class Date(_Ordered):
         self._set(field, day.isoformat())
         return days_since_epoch(day), []
 
-    def _lay_out(self) -> tuple[Cells, tuple[str, ...]]:
-        bounds = {
-            field: None if text is None else days_since_epoch(dt.date.fromisoformat(text))
-            for field, text in (("minimum", self.minimum), ("maximum", self.maximum))
-        }
-        first, last = bounds["minimum"], bounds["maximum"]
+    def _lay_out(self) -> Layout:
+        bounds = [
+            None if text is None else days_since_epoch(dt.date.fromisoformat(text))
+            for text in (self.minimum, self.maximum)
+        ]
+        first, last = bounds
         if self.bins is not None:
-            return self._lay_out_edges(self.bins, first, last)
+            return Layout(self._cells_of_edges(self.bins, first, last))
         if first is None or last is None:
             raise ValueError("a date column needs a minimum and a maximum, or bins by edges")
         starts = periods(first, last, self.resolution or "day", most=MAX_CODES)
-        ends = np.append(starts[1:] - 1, last)
-        labels = tuple(label_of_day(int(day), self.resolution or "day") for day in starts)
         starts[0] = first
-        return Cells(starts, ends, (starts + ends) / 2.0), labels
+        ends = np.append(starts[1:] - 1, last)
+        return Layout(Cells(starts, ends, (starts + ends) / 2.0))
 
-    def _lay_out_edges(
-        self, bins: Bins, first: int | None, last: int | None
-    ) -> tuple[Cells, tuple[str, ...]]:
+    def _cells_of_edges(self, bins: Bins, first: int | None, last: int | None) -> Cells:
         if bins.edges is None:
             raise ValueError("dates are divided by edges or by a resolution")
         days = [read_date(edge) for edge in bins.edges]
@@ -134,8 +134,15 @@ class Date(_Ordered):
             raise ValueError("every edge must be a date written as 'YYYY-MM-DD'")
         edges = [days_since_epoch(day) for day in days if day is not None]
         spans = spans_of_edges(edges, bins.open, bins.closed)
-        cells = cells_of_spans(spans, whole=True, minimum=first, maximum=last)
-        return cells, tuple(_span_label(cells, index) for index in range(len(cells)))
+        return cells_of_spans(spans, whole=True, minimum=first, maximum=last)
+
+    @cached_property
+    def value_labels(self) -> tuple[str, ...]:
+        """The name of each period, or the first and last day of each bin."""
+        if self.bins is None:
+            resolution = self.resolution or "day"
+            return tuple(label_of_day(day, resolution) for day in self.cells.low.tolist())
+        return tuple(_span_label(self.cells, index) for index in range(len(self.cells)))
 
     # -- encoding ------------------------------------------------------------------------------
 

@@ -1,30 +1,18 @@
 """The shape of schema files, as pydantic models: it checks keys and types and publishes the JSON Schema.
 
-What the facts mean together (do bins overlap, is a value listed twice) is checked by the columns themselves. Both
-kinds of problem are gathered and reported in one error, each with its path in the file.
+What the facts mean together (do bins overlap, is a value listed twice) is checked by the columns themselves.
+Both kinds of problem are gathered and reported in one error, each with its path in the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from understudy.errors import SchemaError
-from understudy.schema.categorical import Boolean, Categorical, Ordinal
-from understudy.schema.column import Column
-from understudy.schema.date import Date
 from understudy.schema.limits import MAX_CODES, MAX_COLUMNS, MAX_CONSTRAINTS
-from understudy.schema.numeric import Integer, Real
-from understudy.schema.problems import did_you_mean, problems_of, raise_problems
 
-if TYPE_CHECKING:
-    from understudy.schema.schema import Schema
-
-S = TypeVar("S", bound="Schema")
-
-__all__ = ["column_from_plain", "json_schema", "schema_from_plain"]
+__all__ = ["COLUMN_PARTS", "SchemaPart", "json_schema"]
 
 _NUMBER: dict[str, Any] = {"type": "number"}
 _PLAIN_VALUE: dict[str, Any] = {"type": ["string", "number"]}
@@ -168,7 +156,7 @@ _AnyColumn = Annotated[
     Union[_CategoricalPart, _OrdinalPart, _BooleanPart, _IntegerPart, _RealPart, _DatePart],  # noqa: UP007
     Field(discriminator="kind"),
 ]
-_PARTS: dict[str, type[_ColumnPart]] = {
+COLUMN_PARTS: dict[str, type[_ColumnPart]] = {
     "categorical": _CategoricalPart,
     "ordinal": _OrdinalPart,
     "boolean": _BooleanPart,
@@ -176,15 +164,6 @@ _PARTS: dict[str, type[_ColumnPart]] = {
     "real": _RealPart,
     "date": _DatePart,
 }
-_KINDS: dict[str, type[Column]] = {
-    "categorical": Categorical,
-    "ordinal": Ordinal,
-    "boolean": Boolean,
-    "integer": Integer,
-    "real": Real,
-    "date": Date,
-}
-
 _RuleText = Annotated[
     Any,
     WithJsonSchema(
@@ -207,7 +186,7 @@ _RuleText = Annotated[
 ]
 
 
-class _SchemaPart(_Part):
+class SchemaPart(_Part):
     """Everything public about a table."""
 
     version: Literal[1] = Field(1, description="Version of the file format.")
@@ -236,7 +215,7 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy schema'
     """
-    generated = _SchemaPart.model_json_schema()
+    generated = SchemaPart.model_json_schema()
     _tidy(generated)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -260,109 +239,3 @@ def _tidy(node: Any) -> None:
                 del node["anyOf"]
     for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _tidy(item)
-
-
-# -- from plain data to columns --------------------------------------------------------------------
-
-
-def schema_from_plain(cls: type[S], plain: object) -> S:
-    """Build a schema from plain lists and mappings.
-
-    Raises
-    ------
-    SchemaError
-        Listing everything wrong at once, each with its path such as ``columns[2] 'age'.bins``.
-    """
-    if not isinstance(plain, Mapping):
-        raise SchemaError("A schema file must hold a mapping with the key 'columns'.")
-    problems: list[str] = []
-    broken: set[int] = set()
-    try:
-        _SchemaPart.model_validate(dict(plain))
-    except ValidationError as error:
-        for item in error.errors(include_url=False, include_input=False, include_context=True):
-            place = item["loc"]
-            if len(place) > 1 and place[0] == "columns" and isinstance(place[1], int):
-                broken.add(place[1])
-            problems.append(_explain(dict(item), plain))
-    columns: list[Column] = []
-    listed = plain.get("columns")
-    for index, item in enumerate(listed if isinstance(listed, list) else ()):
-        if index in broken or index >= MAX_COLUMNS or not isinstance(item, Mapping):
-            continue
-        try:
-            columns.append(column_from_plain(item))
-        except SchemaError as error:
-            problems += [f"{_path(('columns', index), plain)}: {problem}" for problem in problems_of(error)]
-    raise_problems("The schema has problems", problems)
-    rest = {key: plain[key] for key in plain if key not in ("version", "columns", "constraints")}
-    return cls(tuple(columns), tuple(plain.get("constraints") or ()), **rest)
-
-
-def column_from_plain(plain: Mapping[str, Any]) -> Column:
-    """Build one column from a mapping whose keys and types are right."""
-    fields = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in plain.items()
-        if key != "kind"
-    }
-    fields = {key: value for key, value in fields.items() if value is not None}
-    return _KINDS[plain["kind"]](**fields)
-
-
-def _explain(item: dict[str, Any], plain: Mapping[str, Any]) -> str:
-    """Turn one pydantic error into a sentence with a path. Schema files are public, so they may be quoted."""
-    place, kind, context = item["loc"], item["type"], item.get("ctx", {})
-    key = str(place[-1]) if place else ""
-    if kind == "extra_forbidden":
-        known = _known_keys(place)
-        hint = did_you_mean(key, known)
-        return f"{_path(place[:-1], plain)}: unknown key {key!r}.{hint} Known: {', '.join(known)}"
-    if kind == "missing":
-        return f"{_path(place[:-1], plain)}: the key {key!r} is missing"
-    if kind == "union_tag_not_found":
-        return f"{_path(place, plain)}: the key 'kind' is missing; write one of {', '.join(_KINDS)}"
-    if kind == "union_tag_invalid":
-        given = str(context.get("tag", ""))
-        return f"{_path(place, plain)}: no kind named {given!r}.{did_you_mean(given, _KINDS)} Kinds: {', '.join(_KINDS)}"
-    if kind == "literal_error":
-        return f"{_path(place, plain)}: write one of {context.get('expected', '')}"
-    return f"{_path(place, plain)}: {_PLAIN_WORDS.get(kind, item['msg'])}"
-
-
-_PLAIN_WORDS = {
-    "string_type": "must be text (quote it in YAML)",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "list_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping with the keys name and kind",
-    "string_too_short": "must not be empty",
-    "too_short": "must hold at least one entry",
-    "too_long": "holds more entries than allowed",
-}
-
-
-def _known_keys(place: tuple[Any, ...]) -> list[str]:
-    if len(place) > 2 and place[0] == "columns":
-        return list(_PARTS[str(place[2])].model_fields)
-    return list(_SchemaPart.model_fields)
-
-
-def _path(place: tuple[Any, ...], plain: Mapping[str, Any]) -> str:
-    """Return a place such as ``columns[2] 'age'.bins``."""
-    parts = list(place)
-    path = ""
-    if len(parts) > 1 and parts[0] == "columns" and isinstance(parts[1], int):
-        path = f"columns[{parts[1]}]"
-        listed = plain.get("columns")
-        item = listed[parts[1]] if isinstance(listed, list) and parts[1] < len(listed) else None
-        if isinstance(item, Mapping) and isinstance(item.get("name"), str):
-            path += f" {item['name']!r}"
-        parts = parts[2:]
-        if parts and parts[0] in _KINDS:
-            parts = parts[1:]
-    for part in parts:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    return path or "the file"

@@ -1,7 +1,8 @@
 """Schema files: YAML and JSON read safely, YAML written for people.
 
-The YAML reader keeps to plain data: no tags, anchors or aliases, no repeated keys, bounded size and depth. Only
-``true`` and ``false`` are truth values (``no`` is a country), numbers with leading zeros and dates stay text.
+The YAML reader keeps to plain data: no tags, anchors or aliases, no repeated keys, bounded size and depth.
+Only ``true`` and ``false`` are truth values (``no`` is a country); numbers with leading zeros and dates
+stay text.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from understudy.errors import OutputError, SchemaError
 from understudy.schema.limits import MAX_FILE_BYTES, MAX_NESTING
@@ -173,7 +174,7 @@ def _loader() -> Any:
     """Return a safe loader with the few plain types of the module docstring."""
 
     class PlainLoader(_base()):  # type: ignore[misc]
-        yaml_implicit_resolvers: dict[str, Any] = {}
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
         def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
             seen: set[Any] = set()

@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from understudy.schema.limits import MAX_CODES
+from understudy.schema.limits import MAX_DOTS
 
 __all__ = ["Span", "expand_labels", "parse_label", "show_number"]
 
@@ -197,7 +197,8 @@ def _continue(texts: list[str], spans: list[Span], following: str, *, whole: boo
     style = _style(texts[-1])
     if style is None or before.low is None or before.high is None or after.low is None:
         raise ValueError(
-            f"'...' can continue bins such as '7', '18-19' or '[0, 10)', not {texts[-1]!r} up to {following!r}"
+            "'...' can continue bins such as '7', '18-19' or '[0, 10)', "
+            f"not {texts[-1]!r} up to {following!r}"
         )
     inclusive = whole and style in {"7", "7-8"}
     width = before.high - before.low + (1 if inclusive else 0)
@@ -205,8 +206,10 @@ def _continue(texts: list[str], spans: list[Span], following: str, *, whole: boo
     count = round(steps)
     if width <= 0 or count < 1 or abs(steps - count) > 1e-9:
         raise ValueError(f"'...' does not lead from {texts[-1]!r} to {following!r} in equal steps")
-    if len(spans) + count > MAX_CODES:
-        raise ValueError(f"'...' before {following!r} stands for more than {MAX_CODES:,} bins")
+    if count > MAX_DOTS:
+        raise ValueError(
+            f"'...' before {following!r} stands for more than {MAX_DOTS:,} bins; use edges or a count"
+        )
     first, last = texts[-1][:1], texts[-1][-1:]
     for step in range(1, count):
         low = before.low + step * width

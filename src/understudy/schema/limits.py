@@ -11,6 +11,7 @@ __all__ = [
     "MAX_CODES",
     "MAX_COLUMNS",
     "MAX_CONSTRAINTS",
+    "MAX_DOTS",
     "MAX_FILE_BYTES",
     "MAX_NESTING",
     "MAX_RULE_DEPTH",
@@ -33,6 +34,9 @@ MAX_CODES = 1_000_000
 
 MAX_TOTAL_CODES = 10_000_000
 """Most codes of all columns together."""
+
+MAX_DOTS = 10_000
+"""Most bins that ``...`` in a list of labels may stand for."""
 
 MAX_TEXT = 10_000
 """Longest name, label, unit or description."""

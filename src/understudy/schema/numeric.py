@@ -6,22 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.bins import (
-    Bins,
-    cells_of_range,
-    cells_of_spans,
-    cells_of_values,
-    labels_of_spans,
-    spans_of_bins,
-)
+from understudy.schema.bins import Bins
 from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, DecodeRule, Located
 from understudy.schema.column import Column, Kind
 from understudy.schema.labels import show_number
+from understudy.schema.layout import Layout, cells_of_range, cells_of_values, layout_of_bins
 from understudy.schema.limits import MAX_CODES
 from understudy.schema.reading import (
     MISSING_TEXT,
@@ -48,24 +43,24 @@ class _Ordered(Column):
     @property
     def cells(self) -> Cells:
         """The interval of values behind each code."""
-        return self._layout[0]
+        return self._layout.cells
 
     @property
     def value_count(self) -> int:
         """Number of values or bins."""
         return len(self.cells)
 
-    @property
+    @cached_property
     def value_labels(self) -> tuple[str, ...]:
         """The bins as they were written, or the values as text."""
-        return self._layout[1]
+        return self._layout.labels()
 
     @cached_property
-    def _layout(self) -> tuple[Cells, tuple[str, ...]]:
+    def _layout(self) -> Layout:
         return self._lay_out()
 
-    def _lay_out(self) -> tuple[Cells, tuple[str, ...]]:
-        """Return cells and labels; raises ValueError with one sentence if the facts do not fit together."""
+    def _lay_out(self) -> Layout:
+        """Return the layout; raises ValueError with one sentence if the facts do not fit together."""
         raise TypeError("an ordered column is a base")
 
     @cached_property
@@ -89,13 +84,15 @@ class _Ordered(Column):
 
     def _check_layout(self, field: str) -> list[str]:
         try:
-            labels = self._layout[1]
+            self._layout.cells  # noqa: B018 - laying out is the check
         except (ValueError, OverflowError) as error:
-            vars(self)["_layout"] = (cells_of_range(0, 0), ("",))
+            self._no_layout()
             return [f"{field}: {error}"]
-        if len(set(labels)) != len(labels):
-            return [f"{field}: two bins have the same label"]
         return []
+
+    def _no_layout(self) -> None:
+        """Stand in for a layout that cannot be made, so that other problems can still be found."""
+        vars(self)["_layout"] = Layout(cells_of_range(0, 0))
 
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
         if self.decode_by == "label":
@@ -128,7 +125,7 @@ class _Numeric(_Ordered):
         if self.values is not None and self.bins is not None:
             problems.append("give values or bins, not both")
         if problems:
-            vars(self)["_layout"] = (cells_of_range(0, 0), ("",))
+            self._no_layout()
             return problems
         problems = self._check_layout("bins" if self.bins is not None else "domain")
         if not problems and self.decode_by == "integer-uniform" and not self.whole:
@@ -175,7 +172,7 @@ class _Numeric(_Ordered):
             return [f"values: each must be a finite {'whole ' if self.whole else ''}number"]
         listed = [number for number in numbers if number is not None]
         self._set("values", tuple(listed))
-        if any(later <= earlier for earlier, later in zip(listed, listed[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(listed)):
             return ["values: numbers must ascend without repeating"]
         return []
 
@@ -195,15 +192,11 @@ class _Numeric(_Ordered):
         except OverflowError:
             return None
 
-    def _lay_out(self) -> tuple[Cells, tuple[str, ...]]:
+    def _lay_out(self) -> Layout:
         if self.values is not None:
-            return cells_of_values(self.values, whole=self.whole), tuple(map(show_number, self.values))
+            return Layout(cells_of_values(self.values, whole=self.whole))
         if self.bins is not None:
-            labels, spans = spans_of_bins(
-                self.bins, whole=self.whole, minimum=self.minimum, maximum=self.maximum
-            )
-            cells = cells_of_spans(spans, whole=self.whole, minimum=self.minimum, maximum=self.maximum)
-            return cells, tuple(labels) if labels is not None else labels_of_spans(spans, cells)
+            return layout_of_bins(self.bins, whole=self.whole, minimum=self.minimum, maximum=self.maximum)
         if not self.whole:
             raise ValueError("a real column needs bins (or a list of values)")
         if self.minimum is None or self.maximum is None:
@@ -213,7 +206,7 @@ class _Numeric(_Ordered):
             raise ValueError(
                 f"the range from {first} to {last} has more than {MAX_CODES:,} values; divide it into bins"
             )
-        return cells_of_range(first, last), tuple(str(value) for value in range(first, last + 1))
+        return Layout(cells_of_range(first, last))
 
     # -- encoding ------------------------------------------------------------------------------
 
@@ -288,9 +281,10 @@ class Integer(_Numeric):
     bins
         Labels, edges or a number of bins; see `Bins`.
     decode_by
-        How a bin becomes a value: ``midpoint`` (rounded down to a whole number inside the bin), ``uniform`` or
-        ``integer-uniform`` (each whole number of the bin equally likely; the same here), ``edge`` (the lower
-        end), or ``label`` (the text of the bin, as published tables show it). An open bin gives its edge.
+        How a bin becomes a value: ``midpoint`` (rounded down to a whole number inside the bin), ``uniform``
+        or ``integer-uniform`` (each whole number of the bin equally likely; the same here), ``edge`` (the
+        lower end), or ``label`` (the text of the bin, as published tables show it). An open bin gives
+        its edge.
 
     Examples
     --------
@@ -321,8 +315,9 @@ class Real(_Numeric):
     bins
         Labels, edges or a number of bins; see `Bins`.
     decode_by
-        ``midpoint``, ``uniform`` (within the bin), ``integer-uniform`` (whole numbers of the bin), ``edge`` (the
-        lower end, or the number next to it if the end is excluded), or ``label``. An open bin gives its edge.
+        ``midpoint``, ``uniform`` (within the bin), ``integer-uniform`` (whole numbers of the bin), ``edge``
+        (the lower end, or the number next to it if the end is excluded), or ``label``. An open bin gives its
+        edge.
 
     Examples
     --------

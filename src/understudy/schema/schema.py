@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import ConstraintError, DomainNotPublic, SchemaError
-from understudy.schema.column import Codes, Column, check_text
+from understudy.errors import DomainNotPublic, SchemaError
+from understudy.schema.assembly import HEADING, check_columns, parse_rules
+from understudy.schema.checks import check_text
+from understudy.schema.column import Codes, Column
 from understudy.schema.constraints import Constraint
 from understudy.schema.domain import Domain
-from understudy.schema.limits import MAX_COLUMNS, MAX_CONSTRAINTS, MAX_TOTAL_CODES
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
-from understudy.schema.problems import did_you_mean, listing, problems_of, raise_problems
+from understudy.schema.problems import did_you_mean, listing, raise_problems
 
 if TYPE_CHECKING:
     import os
@@ -74,9 +75,10 @@ class Schema:
     own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out")
 
     def __post_init__(self) -> None:
-        problems = self._check_columns() + self._check_rest()
-        raise_problems("The schema has problems", problems)
-        self._parse_constraints()
+        self._set("columns", check_columns(self.columns))
+        problems = self._check_rest()
+        raise_problems(HEADING, problems)
+        self._set("constraints", parse_rules(self.constraints, self.columns))
 
     # -- columns -------------------------------------------------------------------------------
 
@@ -146,8 +148,8 @@ class Schema:
         if not facts:
             return
         raise_problems(
-            "The schema holds facts that were read from the data. Check each one and declare it public (remove its "
-            "origin, or use declare_public) if it is public knowledge, or replace it by a public one",
+            "The schema holds facts that were read from the data. Check each one and declare it public "
+            "(remove its origin, or use declare_public) if it is public knowledge, or replace it",
             facts,
             DomainNotPublic,
         )
@@ -157,8 +159,8 @@ class Schema:
 
         Privacy
         -------
-        This is a promise by the owner of the data: that the domain is public knowledge, or may be published as it
-        is. The guarantee of everything fitted afterwards holds relative to it.
+        This is a promise by the owner of the data: that the domain is public knowledge, or may be published
+        as it is. The guarantee of everything fitted afterwards holds relative to it.
         """
         return replace(
             self, columns=tuple(column.declare_public() for column in self.columns), origin="public"
@@ -239,13 +241,13 @@ class Schema:
         """Tell which raw records obey every constraint. In and out: private."""
         if not self.constraints:
             return np.ones(len(frame[self.names[0]]), dtype=bool)
-        return np.logical_and.reduce([rule.holds_raw(frame) for rule in self.constraints])
+        return np.asarray(np.logical_and.reduce([rule.holds_raw(frame) for rule in self.constraints]))
 
     def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.bool_]:
         """Tell which encoded records obey every constraint."""
         if not self.constraints:
             return np.ones(len(np.asarray(codes[self.names[0]])), dtype=bool)
-        return np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints])
+        return np.asarray(np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints]))
 
     def extra_columns(self, names: Iterable[object]) -> tuple[str, ...]:
         """Return the columns of a table that the schema does not declare; encoding ignores them."""
@@ -273,7 +275,7 @@ class Schema:
     @classmethod
     def from_dict(cls, plain: object) -> Self:
         """Build a schema from plain lists and mappings, reporting everything wrong with them at once."""
-        from understudy.schema.filemodel import schema_from_plain
+        from understudy.schema.fileread import schema_from_plain
 
         return schema_from_plain(cls, plain)
 
@@ -304,7 +306,7 @@ class Schema:
         return to_yaml(self.to_dict())
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the schema to a YAML or JSON file; an existing file is replaced only once the new one is whole."""
+        """Write the schema to a YAML or JSON file; an existing one is replaced only when all is written."""
         from understudy.schema.files import write_plain
 
         write_plain(self.to_dict(), path)
@@ -347,37 +349,11 @@ class Schema:
         shown = f"{cells:,}" if cells < 10**15 else f"about 10^{len(str(cells)) - 1}"
         return f"Schema({name}{len(self.columns)} columns, {shown} cells{rules}{rows})"
 
-    # -- checks --------------------------------------------------------------------------------
-
-    def _check_columns(self) -> list[str]:
-        if isinstance(self.columns, str | Mapping) or not isinstance(self.columns, Iterable):
-            self._set("columns", ())
-            return ["columns: write a list of columns"]
-        columns = tuple(self.columns)
-        if not all(isinstance(column, Column) for column in columns):
-            self._set("columns", ())
-            return ["columns: each must be a Categorical, Ordinal, Boolean, Integer, Real or Date column"]
-        self._set("columns", columns)
-        if not columns:
-            return ["columns: a schema needs at least one column"]
-        if len(columns) > MAX_COLUMNS:
-            return [f"columns: {len(columns):,} are more than the {MAX_COLUMNS:,} allowed"]
-        problems = []
-        seen: set[str] = set()
-        for index, column in enumerate(columns):
-            if column.name in seen:
-                problems.append(f"columns[{index}] {column.name!r}: another column has the same name")
-            seen.add(column.name)
-        if sum(column.size for column in columns) > MAX_TOTAL_CODES:
-            problems.append(f"columns: together they have more than {MAX_TOTAL_CODES:,} codes")
-        return problems
-
     def _check_rest(self) -> list[str]:
         problems = check_text(self.name, "name", one_line=True) + check_text(self.description, "description")
         count = self.row_count
-        if count is not None and (
-            isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**15
-        ):
+        whole = isinstance(count, int) and not isinstance(count, bool)
+        if count is not None and not (whole and 1 <= count <= 10**15):
             problems.append("row_count: must be a positive whole number, or left out to keep it private")
             self._set("row_count", None)
         pairs = self.left_out.items() if isinstance(self.left_out, Mapping) else self.left_out
@@ -386,54 +362,9 @@ class Schema:
         except (TypeError, ValueError):
             problems.append("left_out: write the reason for each column that was left out")
             self._set("left_out", ())
-        origin, wrong = normal_origin(
-            self.origin, self._facts if self.origin == "from-data" else self.own_facts
-        )
+        origin, wrong = normal_origin(self.origin, self._facts if self._facts else self.own_facts)
         self._set("origin", origin if self._facts else "public")
         return problems + wrong
-
-    def _parse_constraints(self) -> None:
-        rules = self.constraints
-        if isinstance(rules, str | Mapping) or not isinstance(rules, Sequence):
-            raise SchemaError("The schema has problems:\n  - constraints: write a list of rules")
-        if len(rules) > MAX_CONSTRAINTS:
-            raise SchemaError(f"The schema has problems:\n  - constraints: more than {MAX_CONSTRAINTS:,}")
-        parsed: list[Constraint] = []
-        problems: list[str] = []
-        for index, rule in enumerate(rules):
-            try:
-                parsed.append(self._parse_rule(rule))
-            except ConstraintError as error:
-                message = "\n".join(problems_of(error)).replace("\n", "\n    ")
-                problems.append(f"constraints[{index}]: {message}")
-        raise_problems("The schema has problems", problems, ConstraintError)
-        self._set("constraints", tuple(parsed))
-
-    def _parse_rule(self, rule: object) -> Constraint:
-        if isinstance(rule, Constraint):
-            return Constraint.parse(
-                rule.text, self.columns, straddle=rule.straddle, description=rule.description
-            )
-        if isinstance(rule, str):
-            return Constraint.parse(rule, self.columns)
-        if isinstance(rule, Mapping):
-            unknown = [str(key) for key in rule if key not in ("rule", "straddle", "description")]
-            if unknown:
-                hint = did_you_mean(unknown[0], ("rule", "straddle", "description"))
-                raise ConstraintError(
-                    f"unknown key {unknown[0]!r}.{hint} Known: rule, straddle, description."
-                )
-            if "rule" not in rule:
-                raise ConstraintError("the key 'rule' is missing.")
-            return Constraint.parse(
-                rule["rule"],
-                self.columns,
-                straddle=rule.get("straddle", "allow"),
-                description=rule.get("description", ""),
-            )
-        raise ConstraintError(
-            "write a rule as text, or a mapping with the keys rule, straddle and description."
-        )
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)

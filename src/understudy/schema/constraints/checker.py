@@ -171,7 +171,8 @@ class _Checker:
         if not isinstance(column, Ordinal):
             self.wrong(
                 left.node,
-                f"Column {column.name!r} is categorical and has no order; use ==, != or in, or declare it ordinal.",
+                f"Column {column.name!r} is categorical and has no order; use ==, != or in, "
+                "or declare it ordinal.",
             )
         tests = {
             "<": range(code),

@@ -52,7 +52,10 @@ class Condition(Protocol):
 
 @dataclass(frozen=True)
 class OneOf:
-    """A named value is one of some codes. ``ordered`` marks a comparison, which tells nothing about ``other``."""
+    """A named value is one of some codes.
+
+    ``ordered`` marks a comparison by order, which tells nothing about ``other``.
+    """
 
     column: str
     codes: frozenset[int]
@@ -157,7 +160,8 @@ class Value:
 
 def _real_ends(pieces: Pieces) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the ends as real numbers; the extremes that mark an open end become infinite."""
-    assert pieces.low is not None and pieces.high is not None
+    assert pieces.low is not None
+    assert pieces.high is not None
     low, high = pieces.low.astype(np.float64), pieces.high.astype(np.float64)
     extreme = 2.0**63 if pieces.low.dtype.kind == "i" else float(np.finfo(np.float64).max)
     return np.where(low <= -extreme, -np.inf, low), np.where(high >= extreme, np.inf, high)

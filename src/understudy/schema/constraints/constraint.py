@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import ConstraintError, DataError, DomainTooLarge
-from understudy.schema.column import Column, check_text
+from understudy.schema.checks import check_text
+from understudy.schema.column import Column
 from understudy.schema.constraints.checker import check
 from understudy.schema.constraints.conditions import All, AnyOf, Check, Not, Relation, Same, Threshold, View
 from understudy.schema.constraints.logic import FALSE, TRUE, UNKNOWN, Answers
@@ -57,7 +58,8 @@ class Constraint:
         ``"allow"`` (the default): codes pass if *some* raw record behind them obeys. Then no record that
         obeys the rule is ever excluded, so the rule may serve as a structural zero. ``"forbid"``: codes pass
         only if *every* raw record behind them obeys, so that any value decoded from them obeys too.
-        ``"edges"``: each bin counts as its lower edge (its only edge if it is open below), as paper Births compares.
+        ``"edges"``: each bin counts as its lower edge (its only edge if it is open below), as in
+        paper Births.
     description
         For people.
 
@@ -97,8 +99,8 @@ class Constraint:
         Raises
         ------
         ConstraintError
-            If the rule cannot be read, names an unknown column, or compares what cannot be compared. The message
-            shows the place.
+            If the rule cannot be read, names an unknown column, or compares what cannot be compared. The
+            message shows the place.
         """
         if straddle not in STRADDLES:
             raise ConstraintError(f"straddle must be one of {', '.join(STRADDLES)}.")
@@ -106,7 +108,7 @@ class Constraint:
             raise ConstraintError("A constraint must be text (quote it in YAML).")
         if wrong := check_text(description, "description"):
             raise ConstraintError(f"Constraint {text.strip()!r}: {wrong[0]}.")
-        known: dict[str, Column] = {column.name: column for column in getattr(schema, "columns", schema)}
+        known: dict[str, Column] = {column.name: column for column in _columns_in(schema)}
         condition = check(text, parse(text), known)
         used = _columns_of(condition)
         over = tuple(column for name, column in known.items() if name in used)
@@ -137,7 +139,7 @@ class Constraint:
         pieces = {column.name: pieces_of_raw(column, _take(frame, column.name)) for column in self.over}
         rows = np.arange(len(pieces[self.columns[0]]), dtype=np.intp)
         answers = self._answers(View(pieces, dict.fromkeys(self.columns, rows)))
-        return (answers & (TRUE | UNKNOWN)) != 0
+        return np.asarray((answers & (TRUE | UNKNOWN)) != 0)
 
     def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> Bools:
         """Tell which encoded records obey the rule, by the ``straddle`` rule of the constraint."""
@@ -183,8 +185,8 @@ class Constraint:
         cells = self._grid(self._pieces)
         if cells > max_cells:
             raise DomainTooLarge(
-                f"The constraint {self.text!r} is about {cells:,} combinations of its columns; {max_cells:,} are "
-                "allowed. Use coarser bins, or check records one by one with holds_codes.",
+                f"The constraint {self.text!r} is about {cells:,} combinations of its columns; {max_cells:,} "
+                "are allowed. Use coarser bins, or check records one by one with holds_codes.",
                 cells=cells,
                 allowed=max_cells,
             )
@@ -203,15 +205,18 @@ class Constraint:
             return {column.name: pieces_of_edges(column) for column in self.over}
         assert self.condition is not None
         constants = _constants_of(self.condition)
-        return {column.name: pieces_of_codes(column, constants.get(column.name, ())) for column in self.over}
+        return {
+            column.name: pieces_of_codes(column, sorted(constants.get(column.name, ())))
+            for column in self.over
+        }
 
     def _grid(self, pieces: Mapping[str, Pieces]) -> int:
         return prod(len(part) for part in pieces.values())
 
     def _passes(self, answers: Answers) -> Bools:
         if self.straddle == "forbid":
-            return (answers & FALSE) == 0
-        return (answers & (TRUE | UNKNOWN)) != 0
+            return np.asarray((answers & FALSE) == 0)
+        return np.asarray((answers & (TRUE | UNKNOWN)) != 0)
 
     @cached_property
     def _table(self) -> Bools:
@@ -231,7 +236,7 @@ class Constraint:
         return passes
 
     def _by_row(self, codes: Mapping[str, npt.NDArray[np.intp]]) -> Bools:
-        """Check rows without the table: go through the pieces of each row's codes, one combination at a time."""
+        """Check rows without the table: one combination of the pieces of each row's codes at a time."""
         counts, rows = [], 0
         firsts: dict[str, npt.NDArray[np.intp]] = {}
         lasts: dict[str, npt.NDArray[np.intp]] = {}
@@ -244,7 +249,7 @@ class Constraint:
             rows = len(part)
         if prod(counts) > _MOST_PASSES:
             raise DomainTooLarge(
-                f"The constraint {self.text!r} divides its bins into too many pieces to check. Use finer bins.",
+                f"The constraint {self.text!r} divides its bins into too many pieces. Use finer bins.",
                 cells=prod(counts),
                 allowed=_MOST_PASSES,
             )
@@ -267,6 +272,11 @@ class Constraint:
         if self.description:
             plain["description"] = self.description
         return self.text if len(plain) == 1 else plain
+
+
+def _columns_in(schema: Any) -> Iterable[Column]:
+    columns: Iterable[Column] = getattr(schema, "columns", schema)
+    return columns
 
 
 def _take(source: Any, name: str) -> Any:

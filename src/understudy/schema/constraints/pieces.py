@@ -1,7 +1,7 @@
 """The possible values behind each code, cut finely enough for a constraint to have one answer on each piece.
 
 A bin of ages from 20 to 24 and a rule about ``mother_age < 23`` make two pieces, 20-22 and 23-24. Every
-comparison of a column with a constant is then certain on a piece, however often the column occurs in the rule.
+comparison of a column with a constant is then certain on a piece, however often the column occurs.
 """
 
 from __future__ import annotations
