@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from understudy.schema.labels import show_number
 from understudy.schema.limits import MAX_CODES
 
-__all__ = ["Bins", "Closed", "Open"]
+__all__ = ["Bins", "BinsLike", "Closed", "Open"]
 
 Open = Literal["none", "low", "high", "both"]
 Closed = Literal["left", "right"]
@@ -121,6 +121,10 @@ class Bins:
         if self.closed != "left":
             plain["closed"] = self.closed
         return plain["edges"] if len(plain) == 1 else plain
+
+
+BinsLike: TypeAlias = Bins | Sequence[str | int | float] | int | Mapping[str, Any]
+"""What `Bins.of` reads."""
 
 
 def _is_number(item: object) -> bool:

@@ -35,7 +35,7 @@ Value = str | int | float
 class _Named(Column):
     """A column whose domain is a list of values."""
 
-    values: tuple[Value, ...] = ()
+    values: Sequence[Value] = ()
 
     own_facts: ClassVar[tuple[str, ...]] = ("values",)
     not_readable: ClassVar[str] = "entries that are neither text nor numbers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -56,7 +57,7 @@ class Column:
     description: str = ""
     unit: str = ""
     missing: bool = False
-    missing_values: tuple[str | int | float, ...] = ()
+    missing_values: Sequence[str | int | float] = ()
     out_of_domain: OutOfDomain = "refuse"
     origin: OriginOfFacts = "public"
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.bins import Bins
+from understudy.schema.bins import Bins, BinsLike
 from understudy.schema.calendar import (
     EARLIEST,
     LATEST,
@@ -66,7 +66,7 @@ class Date(_Ordered):
     minimum: str | None = None
     maximum: str | None = None
     resolution: Resolution | None = None
-    bins: Bins | None = None
+    bins: BinsLike | None = None
     format: str | None = None
 
     kind: ClassVar[Kind] = "date"
@@ -118,7 +118,7 @@ class Date(_Ordered):
         ]
         first, last = bounds
         if self.bins is not None:
-            return Layout(self._cells_of_edges(self.bins, first, last))
+            return Layout(self._cells_of_edges(Bins.of(self.bins, dates=True), first, last))
         if first is None or last is None:
             raise ValueError("a date column needs a minimum and a maximum, or bins by edges")
         starts = periods(first, last, self.resolution or "day", most=MAX_CODES)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.bins import Bins
+from understudy.schema.bins import Bins, BinsLike
 from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, DecodeRule, Located
 from understudy.schema.column import Column, Kind
 from understudy.schema.labels import show_number
@@ -106,8 +106,8 @@ class _Numeric(_Ordered):
 
     minimum: int | float | None = None
     maximum: int | float | None = None
-    values: tuple[int | float, ...] | None = None
-    bins: Bins | None = None
+    values: Sequence[int | float] | None = None
+    bins: BinsLike | None = None
 
     own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "values", "bins")
     not_readable: ClassVar[str] = "entries that are not numbers"
@@ -196,7 +196,9 @@ class _Numeric(_Ordered):
         if self.values is not None:
             return Layout(cells_of_values(self.values, whole=self.whole))
         if self.bins is not None:
-            return layout_of_bins(self.bins, whole=self.whole, minimum=self.minimum, maximum=self.maximum)
+            return layout_of_bins(
+                Bins.of(self.bins), whole=self.whole, minimum=self.minimum, maximum=self.maximum
+            )
         if not self.whole:
             raise ValueError("a real column needs bins (or a list of values)")
         if self.minimum is None or self.maximum is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -31,7 +31,7 @@ __all__ = ["Schema"]
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, init=False)
 class Schema:
     """What is public about a table: its columns and their possible values, and rules every record obeys.
 
@@ -64,21 +64,37 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
-    constraints: tuple[Constraint, ...] = ()
-    _: KW_ONLY
-    row_count: int | None = None
-    name: str = ""
-    description: str = ""
-    origin: OriginOfFacts = "public"
-    left_out: tuple[tuple[str, str], ...] = ()
+    constraints: tuple[Constraint, ...]
+    row_count: int | None
+    name: str
+    description: str
+    origin: OriginOfFacts
+    left_out: tuple[tuple[str, str], ...]
 
     own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out")
 
-    def __post_init__(self) -> None:
-        self._set("columns", check_columns(self.columns))
-        problems = self._check_rest()
-        raise_problems(HEADING, problems)
-        self._set("constraints", parse_rules(self.constraints, self.columns))
+    def __init__(
+        self,
+        columns: Iterable[Column],
+        constraints: Sequence[Constraint | str | Mapping[str, Any]] = (),
+        *,
+        row_count: int | None = None,
+        name: str = "",
+        description: str = "",
+        origin: OriginOfFacts = "public",
+        left_out: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self._set("columns", check_columns(columns))
+        for field, value in (
+            ("row_count", row_count),
+            ("name", name),
+            ("description", description),
+            ("origin", origin),
+            ("left_out", left_out),
+        ):
+            self._set(field, value)
+        raise_problems(HEADING, self._check_rest())
+        self._set("constraints", parse_rules(constraints, self.columns))
 
     # -- columns -------------------------------------------------------------------------------
 
