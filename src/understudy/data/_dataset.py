@@ -56,13 +56,20 @@ class DatasetStream:
         return guarded(self._read(list(columns)), self._explain)
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as pads
+
         for fragment in self._fragments():
+            # without these two, Arrow keeps what it read ahead and memory grows with the file
+            options = {}
+            if isinstance(fragment, pads.ParquetFileFragment):
+                options["fragment_scan_options"] = pads.ParquetFragmentScanOptions(pre_buffer=False)
             yield from fragment.to_batches(
                 schema=self._dataset.schema,
                 columns=columns,
                 batch_size=BATCH_ROWS,
-                batch_readahead=2,
-                fragment_readahead=1,
+                batch_readahead=1,
+                use_threads=False,
+                **options,
             )
 
     def _fragments(self) -> list[Any]:
