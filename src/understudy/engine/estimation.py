@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from understudy.engine.calibration import Potential, Workspace
-from understudy.engine.factors import to_columns
-from understudy.engine.junction import build_tree
+from understudy.engine.descent import Descent
+from understudy.engine.factors import Array, Columns
+from understudy.engine.junction import JunctionTree, build_tree
 from understudy.engine.model import FitInfo, GraphicalModel, freeze_tables, named
+from understudy.engine.order import order_of
 from understudy.engine.support import Zeros, support_potentials
-from understudy.engine.targets import collect_targets, estimate_total, reconcile, squared_scale
+from understudy.engine.targets import Target, collect_targets, estimate_total, squared_scale, untangle
 from understudy.errors import DomainTooLarge, WorkloadError
 from understudy.marginals import Measurement
 from understudy.schema import Domain
 
-DEFAULT_MAX_CELLS = 40_000_000
+DEFAULT_MAX_CELLS = 64_000_000
+DEFAULT_KAPPA = 1000.0
+DEFAULT_TOLERANCE = 0.02
+THOROUGH_TOLERANCE = 0.005
+DEFAULT_MAX_EPOCHS = 50
+THOROUGH_MAX_EPOCHS = 400
 
 
 def estimate(
@@ -27,74 +36,147 @@ def estimate(
     zeros: Sequence[Zeros] = (),
     warm_start: GraphicalModel | None = None,
     max_cells: int = DEFAULT_MAX_CELLS,
-    tolerance: float = 1e-3,
-    max_epochs: int = 200,
     thorough: bool = False,
-    kappa: float = 5.0,
+    tolerance: float | None = None,
+    max_epochs: int | None = None,
+    kappa: float = DEFAULT_KAPPA,
+    laplace: Literal["variance", "likelihood"] = "variance",
 ) -> GraphicalModel:
-    """Return the maximum-likelihood model of noisy marginals."""
+    """Return the maximum-likelihood model of noisy marginals.
+
+    Minimises ``sum_i 1 / (2 variance_i) |M_i p - y_i|^2`` over all tables p with the given total and
+    support. Among the minimisers it returns the one that is a graphical model over the measured
+    cliques.
+
+    Parameters
+    ----------
+    domain
+        The columns.
+    measurements
+        Noisy marginals. Repeated and nested ones are welcome.
+    total
+        The number of records if it is public. Otherwise it is estimated from the measurements, as
+        their minimum-variance unbiased combination.
+    zeros
+        Cliques with boolean tables: ``True`` where a combination of values may occur.
+    warm_start
+        An earlier model over the same domain to start from: its potentials are kept where they fit.
+    max_cells
+        Largest junction tree, in cells of 8 bytes.
+    thorough
+        Use the tighter of the two default tolerances, for a final estimate.
+    tolerance
+        The descent stops when its duality gap is below ``tolerance`` times half the number of measured
+        cells, which is the loss to expect of the true table.
+    max_epochs
+        Cap on sweeps over all measurements; ``model.info.converged`` tells whether it was hit.
+    kappa
+        Width of a proximal step; results do not depend on it, speed hardly.
+    laplace
+        How Laplace measurements count: by their variance, as if Gaussian (default; the best linear
+        combination, and it merges with other measurements), or by their own likelihood, which is
+        absolute loss and resists outliers.
+
+    Returns
+    -------
+    GraphicalModel
+        With ``model.info`` holding loss, gap and a lower bound on the loss of any table.
+
+    Raises
+    ------
+    DomainTooLarge
+        If the junction tree of the measured cliques is larger than ``max_cells``.
+    ConstraintError
+        If the support restrictions leave no possible record.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b"), (2, 2))
+    >>> noisy = Measurement(("a", "b"), np.array([[5.0, -1.0], [2.0, 4.0]]), "gaussian", 1.0)
+    >>> model = estimate(domain, [noisy], total=10.0, tolerance=1e-9, max_epochs=1000)
+    >>> model.marginal(("a",)).round(3)
+    array([4.667, 5.333])
+    """
     if total is None:
         total = estimate_total(measurements)
-    if not total > 0:
-        raise WorkloadError(f"The total ({total}) must be positive.")
+    if not (math.isfinite(total) and total > 0):
+        raise WorkloadError(f"The total ({total}) must be positive and finite.")
+    if tolerance is None:
+        tolerance = THOROUGH_TOLERANCE if thorough else DEFAULT_TOLERANCE
+    if max_epochs is None:
+        max_epochs = THOROUGH_MAX_EPOCHS if thorough else DEFAULT_MAX_EPOCHS
+    order = order_of(domain)
     support = support_potentials(domain, zeros)
-    targets = reconcile(domain.sizes, collect_targets(domain, measurements), total)
-    cliques = [target.columns for target in targets] + [columns for columns, _ in support]
-    tree = build_tree(domain.sizes, cliques)
-    if tree.cells > max_cells:
-        raise DomainTooLarge(
-            f"The model needs {tree.cells:,} cells; {max_cells:,} are allowed.",
-            cells=tree.cells,
-            allowed=max_cells,
-        )
-    workspace = Workspace(tree, [target.columns for target in targets], total)
-    for node, target in enumerate(targets):
-        workspace.target(node)[...] = target.values
-        workspace.kinds[node] = target.kind
-    extra = _start(workspace, warm_start)
-    potentials = [*support, *extra]
-    potentials += [(target.columns, workspace.theta(node)) for node, target in enumerate(targets)]
-    workspace.load(potentials)
-    info = _descend(workspace, targets, kappa, tolerance, max_epochs)
-    final = [(columns, values) for columns, values in potentials]
-    model = GraphicalModel(domain, total, named(domain, final), (), info)
-    model.__dict__["tree"] = tree
+    targets = collect_targets(domain, measurements, absolute_laplace=laplace == "likelihood")
+    cliques = [*(target.columns for target in targets), *(columns for columns, _ in support)]
+    tree = build_tree(order.sizes, cliques)
+    _check_size(tree, max_cells)
+    targets, bound, constant = untangle(order.sizes, targets, total)
+    earlier = _earlier_potentials(tree, warm_start, domain)
+    measured = {target.columns for target in targets}
+    fixed = [*support, *((columns, values) for columns, values in earlier.items() if columns not in measured)]
+    workspace = Workspace(tree, [target.columns for target in targets], fixed, total)
+    _fill(workspace, targets, earlier)
+    workspace.load()
+    bar = tolerance * squared_scale(targets)
+    if targets:
+        descent = Descent(workspace, targets, kappa)
+        outcome = descent.run(bar, max_epochs)
+        potentials = [
+            (target.columns, values) for target, values in zip(targets, descent.potentials(), strict=True)
+        ]
+        info = FitInfo(outcome.epochs, outcome.loss + constant, outcome.gap, bound, bar, outcome.converged)
+    else:
+        potentials, info = [], FitInfo()
+    model = GraphicalModel(domain, total, named(domain, _merged([*potentials, *fixed])), (), info)
+    model.__dict__["tree"] = tree  # already built and calibrated: spare the cached properties the work
     model.__dict__["tables"] = freeze_tables(workspace)
     return model
 
 
-def _start(workspace: Workspace, warm_start: GraphicalModel | None) -> list[Potential]:
-    """Copy the potentials of an earlier model into the workspace; return those without a place."""
+def _check_size(tree: JunctionTree, max_cells: int) -> None:
+    if tree.cells > max_cells:
+        raise DomainTooLarge(
+            f"The junction tree of the measured marginals needs {tree.cells:,} cells; {max_cells:,} are allowed."
+            " Measure fewer or smaller marginals, use coarser bins, or raise max_cells.",
+            cells=tree.cells,
+            allowed=max_cells,
+        )
+
+
+def _earlier_potentials(
+    tree: JunctionTree, warm_start: GraphicalModel | None, domain: Domain
+) -> dict[Columns, Array]:
+    """Return the finite parts of an earlier model's potentials, by columns, where they fit into the tree."""
     if warm_start is None:
-        return []
-    place = {columns: node for node, columns in reversed(list(enumerate(workspace.layout.measured)))}
-    extra = []
-    for clique, values in warm_start.potentials:
-        columns = to_columns(warm_start.domain, clique)
-        finite = np.where(np.isfinite(values), values, 0.0)
-        if columns in place:
-            workspace.theta(place[columns])[...] += finite
-        elif workspace.tree.home(columns) >= 0:
-            extra.append((columns, finite))
-    return extra
+        return {}
+    if warm_start.domain != domain:
+        raise WorkloadError("A warm start must be a model over the same columns.")
+    return {
+        columns: np.where(np.isfinite(values), values, 0.0)
+        for columns, values in warm_start.column_potentials()
+        if tree.home(columns) >= 0 and np.isfinite(values).all()
+    }
 
 
-def _descend(
-    workspace: Workspace, targets: Sequence[object], kappa: float, tolerance: float, max_epochs: int
-) -> FitInfo:
-    if not targets:
-        return FitInfo(0, 0.0, 0.0, tolerance, True)
-    weights = np.array([target.weight for target in targets])  # type: ignore[attr-defined]
-    halves = np.where(workspace.kinds[: len(targets)] == 0, 0.5, 1.0) * weights
-    bar = tolerance * squared_scale(targets)  # type: ignore[arg-type]
-    before = float(halves @ workspace.evaluate()[: len(targets)])
-    gap = np.inf
-    epoch = 0
-    while epoch < max_epochs and gap > bar:
-        workspace.sweep(kappa * weights, 0.0)
-        epoch += 1
-        workspace.refresh()
-        loss = float(halves @ workspace.evaluate()[: len(targets)])
-        gap = abs(before - loss)
-        before = loss
-    return FitInfo(epoch, before, gap, bar, gap <= bar)
+def _fill(workspace: Workspace, targets: Sequence[Target], earlier: dict[Columns, Array]) -> None:
+    """Write targets and starting potentials into a workspace."""
+    used: set[Columns] = set()
+    for node, target in enumerate(targets):
+        workspace.target(node)[...] = target.values
+        workspace.kinds[node] = target.kind
+        if target.columns in earlier and target.columns not in used:
+            workspace.theta(node)[...] = earlier[target.columns]
+            used.add(target.columns)
+
+
+def _merged(potentials: Sequence[Potential]) -> list[Potential]:
+    """Add up potentials over the same columns and remove the constants, which mean nothing."""
+    sums: dict[Columns, Array] = {}
+    for columns, values in potentials:
+        sums[columns] = sums[columns] + values if columns in sums else values
+    result = []
+    for columns, values in sums.items():
+        finite = values[np.isfinite(values)]
+        result.append((columns, values - finite.mean()))
+    return result

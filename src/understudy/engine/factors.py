@@ -1,8 +1,7 @@
 """Dense tables over cliques, and the small index arithmetic every part of the engine shares.
 
-Inside the engine a column is its position in the domain and a clique is a sorted tuple of
-positions, so that intersections, unions and projections are plain integer work. Names appear only
-at the front door (`understudy.engine.model`, `understudy.engine.estimation`).
+Inside the engine a column is a number (see `understudy.engine.order`) and a clique is a sorted tuple
+of them, so that intersections, unions and projections are plain integer work.
 """
 
 from __future__ import annotations
@@ -13,31 +12,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema import Domain
-
 Columns = tuple[int, ...]
-"""A clique as sorted column positions."""
+"""A clique as sorted column numbers."""
 
 Array = npt.NDArray[np.float64]
 
 BYTES_PER_CELL = 8
 """Every cell of a model is one double."""
-
-
-def to_columns(domain: Domain, clique: Iterable[str]) -> Columns:
-    """Return the sorted positions of the columns of a clique.
-
-    Examples
-    --------
-    >>> to_columns(Domain(("a", "b", "c"), (2, 3, 4)), ("c", "a"))
-    (0, 2)
-    """
-    return tuple(sorted(domain.index(name) for name in domain.canonical(clique)))
-
-
-def to_clique(domain: Domain, columns: Iterable[int]) -> tuple[str, ...]:
-    """Return the names of column positions, in the order of the domain."""
-    return tuple(domain.names[column] for column in sorted(columns))
 
 
 def to_mask(columns: Iterable[int]) -> int:
@@ -55,7 +36,7 @@ def to_mask(columns: Iterable[int]) -> int:
 
 
 def from_mask(mask: int) -> Columns:
-    """Return the sorted positions of the bits that are set.
+    """Return the sorted numbers of the bits that are set.
 
     Examples
     --------

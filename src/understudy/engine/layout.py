@@ -2,172 +2,92 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from understudy.engine.factors import Columns, cells_of, shape_of, to_mask
+from understudy.engine.factors import Columns, cells_of
+from understudy.engine.hierarchy import Branch, build_branches
 from understudy.engine.junction import JunctionTree
+from understudy.engine.maps import Ints, Maps
 
-Ints = npt.NDArray[np.int64]
+# Operations of `_kernels`, repeated here so that Numba is not imported with this module.
+PASS, SEPARATE, COPY, STEP, RATIO, ADD, PEAK, EXP, MESSAGE, EVALUATE, LOAD, STORE, COMBINE = range(13)
 
-BLOCK = 1024
-"""Cells handled at a time: small enough to stay in the first-level cache between two operations."""
-
-SHORT_RUN = 8
-"""Runs shorter than this are addressed cell by cell."""
-
-# Operations and patterns of `_kernels`, repeated here so that Numba is not imported with this module.
-PASS, SEPARATE, COPY, STEP, RATIO, ADD, PEAK, EXP, MESSAGE, EVALUATE = range(10)
-CELLS, KEPT, SUMMED = range(3)
+Link = tuple[Columns, int]
+"""A small table: its columns and where it starts in the vectors."""
 
 
-class Maps:
-    """Collects the maps from tables to smaller tables that some programs need."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._sizes = sizes
-        self._known: dict[tuple[Columns, Columns], int] = {}
-        self._rows: list[tuple[int, ...]] = []
-        self._pieces: list[npt.NDArray[np.int32]] = []
-        self._length = 0
-
-    def _append(self, values: Ints) -> int:
-        start = self._length
-        self._pieces.append(values.astype(np.int32))
-        self._length += values.size
-        return start
-
-    def add(self, columns: Columns, target: Columns) -> int:
-        """Return the number of the map that sums a table over ``columns`` down to ``target``."""
-        key = (columns, target)
-        if key in self._known:
-            return self._known[key]
-        shape = shape_of(self._sizes, columns)
-        strides = dict(zip(target, _strides(shape_of(self._sizes, target)), strict=True))
-        steps = [strides.get(column, 0) for column in columns]
-        inner = len(shape)
-        block = 1
-        while inner > 0 and (block == 1 or block * shape[inner - 1] <= BLOCK):
-            inner -= 1
-            block *= shape[inner]
-        offsets = _offsets(shape[:inner], steps[:inner])
-        run, mode, cut = 1, CELLS, len(shape)
-        if cut > inner:
-            kept = steps[cut - 1] > 0 or shape[cut - 1] == 1 and columns[cut - 1] in strides
-            while cut > inner and (columns[cut - 1] in strides) == kept:
-                cut -= 1
-                run *= shape[cut]
-            mode = KEPT if kept else SUMMED
-        if run < SHORT_RUN and run < block:
-            run, mode, cut = 1, CELLS, len(shape)
-        table = _offsets(shape[inner:cut], steps[inner:cut])
-        row = (block, offsets.size, mode, run, self._append(offsets), self._append(table))
-        self._known[key] = len(self._rows)
-        self._rows.append(row)
-        return self._known[key]
-
-    def arrays(self) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Return the matrix of maps and the flat array of indices they point into."""
-        rows = np.array(self._rows, dtype=np.int64).reshape(-1, 6)
-        return rows, np.concatenate(self._pieces) if self._pieces else np.zeros(0, dtype=np.int32)
-
-
-def _strides(shape: Sequence[int]) -> list[int]:
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return strides
-
-
-def _offsets(shape: Sequence[int], steps: Sequence[int]) -> Ints:
-    offsets = np.zeros(1, dtype=np.int64)
-    for size, step in zip(shape, steps, strict=True):
-        offsets = (offsets[:, None] + step * np.arange(size, dtype=np.int64)).ravel()
-    return offsets
-
-
-@dataclass
 class Layout:
-    """Positions of bags, separators and measured marginals, and the programs over them.
+    """Positions of all tables of a model, and the programs over them.
 
-    Measured marginals hang under the smallest measured marginal that contains them, or else under
-    the smallest bag: a step on a small table then costs nothing on the large one.
+    Parameters
+    ----------
+    tree
+        The junction tree.
+    nodes
+        Cliques with a log potential. The first ``n_measured`` of them are measured: sweeps take a
+        step on them. The others only take part when potentials are loaded.
+    n_measured
+        How many nodes are measured.
+
+    Notes
+    -----
+    ``cells`` holds the bags, then a table for every node and group. ``vectors`` holds two tables per
+    separator (``sep_old``, ``sep_new``) and, per node, its incoming marginal or outgoing ratio
+    (``incoming``), its log potential (``theta``) and its noisy values (``target``).
     """
 
-    tree: JunctionTree
-    measured: Sequence[Columns]
-    maps: Maps = field(init=False)
-    bag_start: list[int] = field(init=False)
-    node_start: list[int] = field(init=False)
-    n_cells: int = field(init=False)
-    sep_old: list[int] = field(init=False)
-    sep_new: list[int] = field(init=False)
-    incoming: list[int] = field(init=False)
-    theta: list[int] = field(init=False)
-    target: list[int] = field(init=False)
-    n_vectors: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        sizes = self.tree.sizes
-        self.maps = Maps(sizes)
-        self.bag_start, at = [], 0
-        for cells in self.tree.bag_cells:
-            self.bag_start.append(at)
-            at += cells
-        self.node_start = []
-        self._node_cells = [cells_of(sizes, columns) for columns in self.measured]
-        for cells in self._node_cells:
-            self.node_start.append(at)
-            at += cells
-        self.n_cells = at
+    def __init__(self, tree: JunctionTree, nodes: Sequence[Columns], n_measured: int) -> None:
+        self.tree = tree
+        self.maps = Maps(tree.sizes)
+        self.n_measured = n_measured
+        self.roots, groups = build_branches(tree, nodes)
+        self.nodes = [*nodes, *groups]
+        self.n_potentials = len(nodes)
+        self.node_cells = [cells_of(tree.sizes, columns) for columns in self.nodes]
+        self.sep_cells = [cells_of(tree.sizes, separator) for separator in tree.separators]
+        starts = np.concatenate([[0], np.cumsum([*tree.bag_cells, *self.node_cells])]).astype(int).tolist()
+        self.bag_start, self.node_start = starts[: len(tree.bags)], starts[len(tree.bags) : -1]
+        self.n_cells: int = starts[-1]
+        self.sep_old: list[int] = []
+        self.sep_new: list[int] = []
         at = 0
-        self.sep_old, self.sep_new = [], []
-        self._sep_cells = [cells_of(sizes, separator) for separator in self.tree.separators]
-        for cells in self._sep_cells:
+        for cells in self.sep_cells:
             self.sep_old.append(at)
             self.sep_new.append(at + cells)
             at += 2 * cells
-        self.incoming, self.theta, self.target = [], [], []
-        for cells in self._node_cells:
+        self.incoming: list[int] = []
+        self.theta: list[int] = []
+        self.target: list[int] = []
+        for node, cells in enumerate(self.node_cells):
             self.incoming.append(at)
-            self.theta.append(at + cells)
-            self.target.append(at + 2 * cells)
-            at += 3 * cells
+            at += cells
+            self.theta.append(at)
+            at += cells if node < self.n_potentials else 0
+            self.target.append(at)
+            at += cells if node < n_measured else 0
         self.n_vectors = at
-        self._nest()
+        self._active = [False] * len(tree.bags)
+        for bag in reversed(range(len(tree.bags))):
+            self._active[bag] = any(self._is_active(branch) for branch in self.roots[bag])
 
-    def _nest(self) -> None:
-        """Find the table under which each measured marginal hangs, and which subtrees are measured."""
-        masks = [to_mask(columns) for columns in self.measured]
-        self.under_bag: list[list[int]] = [[] for _ in self.tree.bags]
-        self.under_node: list[list[int]] = [[] for _ in self.measured]
-        for node, mask in enumerate(masks):
-            best, best_cells = -1, math.inf
-            for other, outer in enumerate(masks):
-                inside = mask & outer == mask and (mask != outer or other < node)
-                if inside and self._node_cells[other] < best_cells:
-                    best, best_cells = other, self._node_cells[other]
-            if best >= 0:
-                self.under_node[best].append(node)
-            else:
-                self.under_bag[self.tree.home(self.measured[node])].append(node)
-        self.active = [bool(nodes) for nodes in self.under_bag]
-        for bag in reversed(range(1, len(self.tree.bags))):
-            if self.active[bag]:
-                self.active[self.tree.parents[bag]] = True
+    def _is_active(self, branch: Branch) -> bool:
+        """Tell whether a sweep has anything to do below a branch."""
+        if branch.bag >= 0:
+            return self._active[branch.bag]
+        return branch.node < self.n_measured or any(self._is_active(item) for item in branch.below)
+
+    def _link(self, branch: Branch) -> Link:
+        """Return the vector a branch is summed into."""
+        if branch.bag >= 0:
+            return self.tree.separators[branch.bag], self.sep_new[branch.bag]
+        return self.nodes[branch.node], self.incoming[branch.node]
 
     # ---- operations -------------------------------------------------------------------------------
 
     def _pass(
-        self,
-        start: int,
-        columns: Columns,
-        pending: tuple[Columns, int] | None,
-        out: tuple[Columns, int] | None,
+        self, start: int, columns: Columns, pending: Link | None, out: Link | None
     ) -> list[tuple[int, ...]]:
         """Multiply a table by what is pending and sum it down to ``out``, in one go over memory."""
         if pending is None and out is None:
@@ -177,103 +97,144 @@ class Layout:
         size = cells_of(self.tree.sizes, out[0]) if out else 0
         return [(PASS, start, map_a, vec_a, map_b, vec_b, size, 0)]
 
-    def _separate(self, bag: int) -> tuple[int, ...]:
-        return (SEPARATE, 0, 0, self.sep_new[bag], 0, self.sep_old[bag], self._sep_cells[bag], 0)
+    def _separator(self, code: int, bag: int) -> tuple[int, ...]:
+        return (code, 0, 0, self.sep_new[bag], 0, self.sep_old[bag], self.sep_cells[bag], 0)
+
+    def _node(self, code: int, node: int, first: int = 0, second: int = 0) -> tuple[int, ...]:
+        return (code, self.node_start[node], 0, first, 0, second, self.node_cells[node], node)
+
+    # ---- calibration from potentials --------------------------------------------------------------
 
     def upward(self) -> Ints:
-        """Turn log potentials into conditional probabilities given the separator, leaves first.
+        """Turn log potentials into unnormalised conditionals given the separator, leaves first.
 
         Every separator row is scaled by its own maximum, so that no row is lost to underflow.
         """
         ops: list[tuple[int, ...]] = []
         tree = self.tree
         for bag in reversed(range(len(tree.bags))):
-            start, size = self.bag_start[bag], self._sep_cells[bag]
+            start = self.bag_start[bag]
+            self._gather(start, tree.bags[bag], self.roots[bag], ops)
             number = self.maps.add(tree.bags[bag], tree.separators[bag])
-            new, old = self.sep_new[bag], self.sep_old[bag]
+            new, old, size = self.sep_new[bag], self.sep_old[bag], self.sep_cells[bag]
             ops.append((PEAK, start, number, new, 0, 0, size, 0))
             ops.append((EXP, start, number, new, number, old, size, 0))
-            ops.append((MESSAGE, 0, 0, new, 0, old, size, 0))
-            ops.append((PASS, start, number, old, -1, 0, 0, 0))
-            if bag:
-                parent = tree.parents[bag]
-                number = self.maps.add(tree.bags[parent], tree.separators[bag])
-                ops.append((ADD, self.bag_start[parent], number, new, 0, 0, size, 0))
-        return _program(ops)
+            ops.append(self._separator(MESSAGE, bag))
+        return program(ops)
+
+    def _gather(
+        self, start: int, columns: Columns, branches: list[Branch], ops: list[tuple[int, ...]]
+    ) -> None:
+        """Add the potentials, and the messages of child bags, to a table of logarithms."""
+        for branch in branches:
+            inner, vector = self._link(branch)
+            if branch.node >= 0:
+                own = branch.node < self.n_potentials
+                if branch.below:
+                    ops.append(self._node(LOAD, branch.node, self.theta[branch.node] if own else -1))
+                    self._gather(self.node_start[branch.node], inner, branch.below, ops)
+                    ops.append(self._node(STORE, branch.node, vector))
+                else:
+                    vector = self.theta[branch.node]
+            ops.append((ADD, start, self.maps.add(columns, inner), vector, 0, 0, 0, 0))
 
     def downward(self) -> Ints:
         """Multiply conditionals by the marginals of their separators, root first."""
-        ops: list[tuple[int, ...]] = []
-        tree = self.tree
-        for bag in range(1, len(tree.bags)):
-            parent, separator = tree.parents[bag], tree.separators[bag]
-            link = (separator, self.sep_old[bag])
-            ops += self._pass(self.bag_start[parent], tree.bags[parent], None, link)
-            ops += self._pass(self.bag_start[bag], tree.bags[bag], link, None)
-        return _program(ops)
+        ops: list[tuple[int, ...]] = [self._separator(COMBINE, 0)]
+        self._settle(ops, COMBINE, evaluate=False)
+        return program(ops)
 
-    def refresh(self) -> Ints:
-        """Bring all bags into agreement with the root after a sweep."""
+    def settle(self, *, evaluate: bool) -> Ints:
+        """Bring all bags into agreement with the root after a sweep; recompute measured marginals."""
         ops: list[tuple[int, ...]] = []
+        self._settle(ops, SEPARATE, evaluate=evaluate)
+        return program(ops)
+
+    def _settle(self, ops: list[tuple[int, ...]], code: int, *, evaluate: bool) -> None:
         tree = self.tree
-        for bag in range(1, len(tree.bags)):
-            parent, separator = tree.parents[bag], tree.separators[bag]
-            link = (separator, self.sep_new[bag])
-            ops += self._pass(self.bag_start[parent], tree.bags[parent], None, link)
-            ops.append(self._separate(bag))
-            ops += self._pass(self.bag_start[bag], tree.bags[bag], link, None)
-        return _program(ops)
+        for bag, columns in enumerate(tree.bags):
+            pending = (tree.separators[bag], self.sep_new[bag]) if bag or code == COMBINE else None
+            pending = self._sums(self.bag_start[bag], columns, self.roots[bag], pending, ops, code, evaluate)
+            ops += self._pass(self.bag_start[bag], columns, pending, None)
+
+    def _sums(
+        self,
+        start: int,
+        columns: Columns,
+        branches: list[Branch],
+        pending: Link | None,
+        ops: list[tuple[int, ...]],
+        code: int,
+        evaluate: bool,
+    ) -> Link | None:
+        """Sum a table down to its branches; return what is still to be multiplied in."""
+        for branch in branches:
+            if not self._wanted(branch, evaluate):
+                continue
+            link = self._link(branch)
+            ops += self._pass(start, columns, pending, link)
+            pending = None
+            if branch.bag >= 0:
+                ops.append(self._separator(code, branch.bag))
+                continue
+            node = branch.node
+            ops.append(self._node(COPY, node, link[1]))
+            self._sums(self.node_start[node], link[0], branch.below, None, ops, code, evaluate)
+            if evaluate and node < self.n_measured:
+                ops.append(self._node(EVALUATE, node, self.theta[node], self.target[node]))
+        return pending
+
+    def _wanted(self, branch: Branch, evaluate: bool) -> bool:
+        if branch.bag >= 0:
+            return True
+        if evaluate and branch.node < self.n_measured:
+            return True
+        return any(self._wanted(item, evaluate) for item in branch.below)
+
+    # ---- sweeps -----------------------------------------------------------------------------------
 
     def sweep(self) -> Ints:
         """One epoch: a depth-first walk that takes the exact block step of every measured marginal."""
         ops: list[tuple[int, ...]] = []
-        self._visit(0, None, ops)
-        return _program(ops)
+        self._visit_bag(0, None, ops)
+        return program(ops)
 
-    def _visit(self, bag: int, pending: tuple[Columns, int] | None, ops: list[tuple[int, ...]]) -> None:
-        tree = self.tree
-        start, columns = self.bag_start[bag], tree.bags[bag]
-        for node in self.under_bag[bag]:
-            ops += self._pass(start, columns, pending, (self.measured[node], self.incoming[node]))
-            self._measure(node, ops, step=True)
-            pending = (self.measured[node], self.incoming[node])
-        for child in tree.children[bag]:
-            if self.active[child]:
-                link = (tree.separators[child], self.sep_new[child])
-                ops += self._pass(start, columns, pending, link)
-                ops.append(self._separate(child))
-                self._visit(child, link, ops)
-                ops.append(self._separate(child))
-                pending = link
-        out = (tree.separators[bag], self.sep_new[bag]) if bag else None
+    def _visit_bag(self, bag: int, pending: Link | None, ops: list[tuple[int, ...]]) -> None:
+        start, columns = self.bag_start[bag], self.tree.bags[bag]
+        pending = self._visit(start, columns, self.roots[bag], pending, ops)
+        out = (self.tree.separators[bag], self.sep_new[bag]) if bag else None
         ops += self._pass(start, columns, pending, out)
 
-    def _measure(self, node: int, ops: list[tuple[int, ...]], *, step: bool) -> None:
-        """Handle a measured marginal whose current value is in ``incoming``; leave its ratio there."""
-        start, size = self.node_start[node], self._node_cells[node]
-        ops.append((COPY, start, 0, self.incoming[node], 0, 0, size, 0))
-        pending: tuple[Columns, int] | None = None
-        for inner in self.under_node[node]:
-            link = (self.measured[inner], self.incoming[inner])
-            ops += self._pass(start, self.measured[node], pending, link)
-            self._measure(inner, ops, step=step)
-            pending = link if step else None
-        ops += self._pass(start, self.measured[node], pending, None)
-        code = STEP if step else EVALUATE
-        ops.append((code, start, 0, self.theta[node], 0, self.target[node], size, node))
-        if step:
-            ops.append((RATIO, start, 0, self.incoming[node], 0, 0, size, 0))
+    def _visit(
+        self,
+        start: int,
+        columns: Columns,
+        branches: list[Branch],
+        pending: Link | None,
+        ops: list[tuple[int, ...]],
+    ) -> Link | None:
+        """Visit the branches of a table in turn; return the last ratio, still to be multiplied in."""
+        for branch in branches:
+            if not self._is_active(branch):
+                continue
+            link = self._link(branch)
+            ops += self._pass(start, columns, pending, link)
+            pending = link
+            if branch.bag >= 0:
+                ops.append(self._separator(SEPARATE, branch.bag))
+                self._visit_bag(branch.bag, link, ops)
+                ops.append(self._separator(SEPARATE, branch.bag))
+                continue
+            node = branch.node
+            ops.append(self._node(COPY, node, link[1]))
+            inner = self._visit(self.node_start[node], link[0], branch.below, None, ops)
+            ops += self._pass(self.node_start[node], link[0], inner, None)
+            if node < self.n_measured:
+                ops.append(self._node(STEP, node, self.theta[node], self.target[node]))
+            ops.append(self._node(RATIO, node, link[1]))
+        return pending
 
-    def evaluate(self) -> Ints:
-        """Compute all measured marginals and their losses without changing the bags."""
-        ops: list[tuple[int, ...]] = []
-        for bag, nodes in enumerate(self.under_bag):
-            for node in nodes:
-                link = (self.measured[node], self.incoming[node])
-                ops += self._pass(self.bag_start[bag], self.tree.bags[bag], None, link)
-                self._measure(node, ops, step=False)
-        return _program(ops)
 
-
-def _program(ops: list[tuple[int, ...]]) -> Ints:
+def program(ops: list[tuple[int, ...]]) -> Ints:
+    """Return operations as the integer matrix the interpreter reads."""
     return np.array(ops, dtype=np.int64).reshape(-1, 8)

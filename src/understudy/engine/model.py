@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from understudy.engine.answers import Answers
 from understudy.engine.calibration import Potential, Workspace
-from understudy.engine.factors import BYTES_PER_CELL, Array, Columns, shape_of, sum_to, to_clique, to_columns
+from understudy.engine.factors import BYTES_PER_CELL, Array, Columns, sum_to
 from understudy.engine.junction import JunctionTree, build_tree
+from understudy.engine.order import ColumnOrder, order_of
 from understudy.engine.triangulation import MEGABYTE
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
@@ -32,7 +33,9 @@ class FitInfo:
     loss
         Negative log likelihood at the estimate, up to a constant (``sum w/2 |Mp - y|^2`` for squares).
     gap
-        How far above the optimum the loss may still be (see `understudy.engine.estimate`).
+        Duality gap at the end, in the unit of the loss (see `understudy.engine.descent`).
+    bound
+        A lower bound on the loss of any table whatever; ``loss - bound`` is a certificate.
     tolerance
         The gap at which the estimator stops.
     converged
@@ -42,6 +45,7 @@ class FitInfo:
     epochs: int = 0
     loss: float = 0.0
     gap: float = 0.0
+    bound: float = 0.0
     tolerance: float = 0.0
     converged: bool = True
 
@@ -93,10 +97,15 @@ class GraphicalModel:
         """The cliques of the potentials."""
         return tuple(clique for clique, _ in self.potentials)
 
+    @property
+    def order(self) -> ColumnOrder:
+        """How the engine numbers the columns (internal)."""
+        return order_of(self.domain)
+
     @cached_property
     def tree(self) -> JunctionTree:
-        """The junction tree the model is calibrated on (internal: column positions, not names)."""
-        return build_tree(self.domain.sizes, [to_columns(self.domain, clique) for clique in self.cliques])
+        """The junction tree the model is calibrated on (internal: column numbers, not names)."""
+        return build_tree(self.order.sizes, [self.order.columns(clique) for clique in self.cliques])
 
     @cached_property
     def size_mb(self) -> float:
@@ -106,17 +115,22 @@ class GraphicalModel:
     @cached_property
     def tables(self) -> tuple[Array, ...]:
         """Expected counts of every bag of the tree, read-only (internal)."""
-        workspace = Workspace(self.tree, [], self.total)
-        workspace.load(self.column_potentials())
+        workspace = Workspace(self.tree, [], self.column_potentials(), self.total)
+        workspace.load()
         return freeze_tables(workspace)
 
     def column_potentials(self) -> list[Potential]:
-        """Return the potentials with column positions (internal)."""
-        return [(to_columns(self.domain, clique), values) for clique, values in self.potentials]
+        """Return the potentials with column numbers (internal)."""
+        return [
+            (self.order.columns(clique), self.order.inward(clique, values))
+            for clique, values in self.potentials
+        ]
 
     @cached_property
     def _local(self) -> list[tuple[Columns, Array]]:
-        return [(to_columns(self.domain, clique), values) for clique, values in self.local]
+        return [
+            (self.order.columns(clique), self.order.inward(clique, values)) for clique, values in self.local
+        ]
 
     def marginal(self, clique: Iterable[str]) -> Array:
         """Return the expected counts over a clique, axes in the order of the domain."""
@@ -135,14 +149,17 @@ class GraphicalModel:
         list of numpy.ndarray
             One table per clique, axes in the order of the domain, summing to ``total``.
         """
+        columns = [self.order.columns(clique) for clique in cliques]
+        found: dict[Columns, Array] = {}
+        if self.local:
+            for item in columns:
+                table = self._from_local(item)
+                if table is not None:
+                    found[item] = table
+        rest = [item for item in dict.fromkeys(columns) if item not in found]
         answers = Answers(self.tree, self.tables, self.total)
-        columns = [to_columns(self.domain, clique) for clique in cliques]
-        if not self.local:
-            return answers.marginals(columns)
-        found = {item: self._from_local(item) for item in columns}
-        rest = [item for item, table in found.items() if table is None]
         found.update(zip(rest, answers.marginals(rest), strict=True))
-        return [found[item] for item in columns]  # type: ignore[misc]
+        return [self.order.outward(item, found[item]) for item in columns]
 
     def _from_local(self, columns: Columns) -> Array | None:
         wanted = set(columns)
@@ -180,6 +197,7 @@ class GraphicalModel:
                 "epochs": self.info.epochs,
                 "loss": self.info.loss,
                 "gap": self.info.gap,
+                "bound": self.info.bound,
                 "tolerance": self.info.tolerance,
                 "converged": self.info.converged,
             },
@@ -228,10 +246,11 @@ def freeze_tables(workspace: Workspace) -> tuple[Array, ...]:
 
 
 def named(domain: Domain, potentials: Iterable[Potential]) -> tuple[tuple[Clique, Array], ...]:
-    """Give potentials over column positions their names back, as read-only copies."""
+    """Give tables over column numbers their names back, as read-only copies."""
+    order = order_of(domain)
     result = []
     for columns, values in potentials:
-        copy = np.array(values, dtype=np.float64).reshape(shape_of(domain.sizes, columns))
+        copy = np.array(order.outward(columns, values))
         copy.flags.writeable = False
-        result.append((to_clique(domain, columns), copy))
+        result.append((order.clique(columns), copy))
     return tuple(result)

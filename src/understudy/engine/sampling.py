@@ -53,7 +53,7 @@ def sample_codes(
         raise WorkloadError(f"No sampling method named {method!r}. Known: rounding, independent.")
     from understudy.engine import _sampling
 
-    sizes = model.domain.sizes
+    sizes, ranked = model.order.sizes, model.order.ranked
     codes = np.zeros((n, len(sizes)), dtype=np.min_scalar_type(max(1, max(sizes, default=1) - 1)))
     tree = model.tree
     for bag, columns in enumerate(tree.bags):
@@ -66,13 +66,13 @@ def sample_codes(
         conditional = np.ascontiguousarray(table.transpose(axes)).reshape(rows, -1)
         group = np.zeros(n, dtype=np.int64)
         for column in separator:
-            group = group * sizes[column] + codes[:, column]
+            group = group * sizes[column] + codes[:, ranked[column]]
         order = np.argsort(generator.random(n), kind="stable")
         order = order[np.argsort(group[order], kind="stable")]
         uniforms = generator.random(n)
         values = _sampling.distribute(conditional, group, order, uniforms, method == "rounding")
         for column in reversed(fresh):
-            codes[:, column] = values % sizes[column]
+            codes[:, ranked[column]] = values % sizes[column]
             values //= sizes[column]
     return codes
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.calibration import Potential
-from understudy.engine.factors import Array, Columns, to_columns
+from understudy.engine.factors import Array, Columns
+from understudy.engine.order import order_of
 from understudy.errors import ConstraintError
 from understudy.schema import Domain
 
@@ -26,23 +27,24 @@ def support_potentials(domain: Domain, zeros: Iterable[Zeros]) -> list[Potential
     >>> support_potentials(Domain(("a",), (2,)), [(("a",), np.array([True, False]))])
     [((0,), array([  0., -inf]))]
     """
+    order = order_of(domain)
     tables: dict[Columns, npt.NDArray[np.bool_]] = {}
     for clique, allowed in zeros:
-        columns = to_columns(domain, clique)
+        columns = order.columns(clique)
         table = np.asarray(allowed, dtype=bool)
         shape = domain.shape(tuple(clique))
         if table.shape != shape:
             raise ConstraintError(
                 f"The restriction over {tuple(clique)} has shape {table.shape}, not {shape}."
             )
-        table = table.transpose(np.argsort([domain.index(name) for name in clique]))
+        table = order.inward(tuple(clique), table)
         tables[columns] = tables[columns] & table if columns in tables else table
     potentials: list[tuple[Columns, Array]] = []
     for columns, table in tables.items():
         if not table.any():
             raise ConstraintError(
                 "The structural zeros and constraints leave no possible record: every combination of"
-                f" {', '.join(domain.names[column] for column in columns)} is forbidden."
+                f" {', '.join(order.clique(columns))} is forbidden."
             )
         if not table.all():
             potentials.append((columns, np.where(table, 0.0, -np.inf)))

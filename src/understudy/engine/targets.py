@@ -1,32 +1,16 @@
-"""What the estimator is pulled towards: measurements merged, their total, and targets that agree.
-
-Noise makes measurements contradict each other: two of them that share a column imply two different
-one-way tables. Fitting such targets in turn moves the model to and fro. But the sum of squares
-
-    f(p) = sum_i  w_i / 2 |M_i p - y_i|^2
-
-depends on the ``y_i`` only through their weighted projection onto *consistent* marginals: with
-``t`` that projection, f(p) = sum_i w_i / 2 |M_i p - t_i|^2 + constant for every table p. So the
-estimator may use the targets ``t``, which agree with each other, and minimises the same function.
-
-The projection has a closed form. Split every table into its residual parts (the total, main effects,
-interactions: one part per subset ``A`` of its columns). Parts of different subsets are orthogonal, so
-independent noise of variance ``v`` per cell leaves part ``A`` of a table over ``C`` with a noise that
-is ``v |C \\ A|`` times a fixed projection, where ``|C \\ A|`` is the number of cells over the columns
-summed out. The best estimate of part ``A`` is therefore the average over all measurements that
-contain ``A``, weighted by ``1 / (v |C \\ A|)``.
-"""
+"""What the estimator is pulled towards: measurements merged, their total, and targets that agree."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
-from understudy.engine.factors import Array, Columns, cells_of, spread, sum_to, to_columns
+from understudy.engine.consistency import Consistency
+from understudy.engine.factors import Array, Columns
+from understudy.engine.order import order_of
 from understudy.errors import WorkloadError
 from understudy.marginals import Measurement
 from understudy.schema import Domain
@@ -71,27 +55,27 @@ def collect_targets(
     Tables with squared loss merge exactly: weights add, values average. With ``absolute_laplace``
     Laplace measurements keep their own likelihood and stay apart.
     """
+    order = order_of(domain)
     sums: dict[Columns, tuple[Array, float]] = {}
     apart: list[Target] = []
     for measurement in measurements:
-        columns = to_columns(domain, measurement.clique)
-        if measurement.values.shape != domain.shape(domain.canonical(measurement.clique)):
+        columns = order.columns(measurement.clique)
+        if measurement.values.shape != domain.shape(measurement.clique):
             raise WorkloadError(
                 f"The measurement of {measurement.clique} has shape {measurement.values.shape};"
-                f" the domain says {domain.shape(domain.canonical(measurement.clique))}."
+                f" the domain says {domain.shape(measurement.clique)}."
             )
-        if tuple(domain.canonical(measurement.clique)) != tuple(measurement.clique):
-            raise WorkloadError(f"The columns of {measurement.clique} must be in the order of the domain.")
         if not np.isfinite(measurement.values).all():
             raise WorkloadError(f"The measurement of {measurement.clique} holds values that are not finite.")
+        noisy = order.inward(measurement.clique, measurement.values)
         if not columns:
             continue
         if measurement.noise == "laplace" and absolute_laplace:
-            apart.append(Target(columns, measurement.values, 1.0 / measurement.scale, LAPLACE))
+            apart.append(Target(columns, noisy, 1.0 / measurement.scale, LAPLACE))
             continue
         weight = 1.0 / measurement.variance
-        values, total = sums.get(columns, (np.zeros(measurement.values.shape), 0.0))
-        sums[columns] = (values + weight * measurement.values, total + weight)
+        values, total = sums.get(columns, (np.zeros(noisy.shape), 0.0))
+        sums[columns] = (values + weight * noisy, total + weight)
     merged = [Target(columns, values / weight, weight) for columns, (values, weight) in sums.items()]
     return merged + apart
 
@@ -116,54 +100,42 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
     return max(1.0, float(np.dot(weights, totals) / weights.sum()))
 
 
-def reconcile(sizes: Sequence[int], targets: Sequence[Target], total: float) -> list[Target]:
-    """Replace the values of squared-loss targets by their weighted projection onto consistent tables.
+def untangle(
+    sizes: Sequence[int], targets: Sequence[Target], total: float
+) -> tuple[list[Target], float, float]:
+    """Replace squared-loss targets by equivalent ones that do not contradict each other.
 
-    The result has the given total and agrees on every shared subset of columns. Targets with absolute
-    loss are returned as they are. Entries may still be negative.
+    See `understudy.engine.consistency`. Targets with absolute loss are returned as they are.
+
+    Returns
+    -------
+    targets
+        The loss of any table differs from the original by ``constant``, returned last.
+    bound
+        A lower bound on the original loss of any table (0 when there is absolute loss as well).
+    constant
+        What to add to the loss of the new targets to get that of the old ones.
     """
-    parts: dict[Columns, tuple[Array, float]] = {}
-    for target in targets:
-        if target.kind != GAUSSIAN:
-            continue
-        for size in range(1, len(target.columns) + 1):
-            for subset in combinations(target.columns, size):
-                summed = cells_of(sizes, target.columns) // cells_of(sizes, subset)
-                weight = target.weight / summed
-                part = weight * residual(sum_to(target.values, target.columns, subset))
-                if subset in parts:
-                    old, known = parts[subset]
-                    parts[subset] = (old + part, known + weight)
-                else:
-                    parts[subset] = (part, weight)
-    result = []
+    squared = [target for target in targets if target.kind == GAUSSIAN]
+    if not squared:
+        return list(targets), 0.0, 0.0
+    agree = Consistency(
+        sizes, [target.columns for target in squared], [target.weight for target in squared], total
+    )
+    values = np.concatenate([target.values.ravel() for target in squared])
+    flat, _, bound = agree.untangle(values)
+    result, constant = [], 0.0
+    pieces = iter(zip(agree.starts, agree.starts[1:], strict=False))
     for target in targets:
         if target.kind != GAUSSIAN:
             result.append(target)
             continue
-        cells = cells_of(sizes, target.columns)
-        values = np.full(target.values.shape, total / cells)
-        for size in range(1, len(target.columns) + 1):
-            for subset in combinations(target.columns, size):
-                part, weight = parts[subset]
-                share = cells_of(sizes, subset) / (cells * weight)
-                values = values + spread(part, subset, target.columns) * share
-        result.append(Target(target.columns, values, target.weight))
-    return result
-
-
-def residual(values: Array) -> Array:
-    """Subtract the mean along every axis: what no smaller table explains.
-
-    Examples
-    --------
-    >>> residual(np.array([[1.0, 2.0], [3.0, 4.0]]))
-    array([[0., 0.],
-           [0., 0.]])
-    """
-    for axis in range(values.ndim):
-        values = values - values.mean(axis=axis, keepdims=True)
-    return values
+        start, end = next(pieces)
+        new = Target(target.columns, flat[start:end].reshape(target.values.shape), target.weight)
+        uniform = np.full(target.values.shape, total / target.values.size)
+        constant += target.loss(uniform) - new.loss(uniform)
+        result.append(new)
+    return result, bound if len(squared) == len(targets) else 0.0, constant
 
 
 def squared_scale(targets: Sequence[Target]) -> float:

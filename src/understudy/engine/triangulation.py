@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.factors import BYTES_PER_CELL, Columns, cells_of, to_columns
+from understudy.engine.factors import BYTES_PER_CELL, Columns, cells_of
+from understudy.engine.order import order_of
 from understudy.schema import Clique, Domain
 
 MEGABYTE = 2**20
@@ -33,7 +34,7 @@ class Triangulation:
     Attributes
     ----------
     bags
-        Maximal cliques of the triangulated graph, as sorted column positions.
+        Maximal cliques of the triangulated graph, as sorted column numbers.
     order
         Every column once, in order of elimination.
     cells
@@ -116,7 +117,8 @@ def model_cells(domain: Domain, cliques: Iterable[Clique]) -> int:
     >>> model_cells(Domain(("a", "b", "c"), (2, 3, 4)), [("a", "b"), ("b", "c")])
     18
     """
-    return triangulate(domain.sizes, [to_columns(domain, clique) for clique in cliques]).cells
+    order = order_of(domain)
+    return triangulate(order.sizes, [order.columns(clique) for clique in cliques]).cells
 
 
 def model_size(domain: Domain, cliques: Iterable[Clique]) -> float:
@@ -161,10 +163,11 @@ def candidate_sizes(
     from understudy.engine import _elimination as kernel
 
     d = len(domain)
-    adjacency = _adjacency(d, [to_columns(domain, clique) for clique in cliques])
+    ranks = order_of(domain)
+    adjacency = _adjacency(d, [ranks.columns(clique) for clique in cliques])
     label = np.empty(d, dtype=np.int64)
     n_components = kernel.components(adjacency, label)
-    floats = np.array(domain.sizes, dtype=np.float64)
+    floats = np.array(ranks.sizes, dtype=np.float64)
     ties = _ties(d)
     base = np.empty(n_components)
     bags = np.empty((d, adjacency.shape[1]), dtype=np.uint64)
@@ -174,7 +177,7 @@ def candidate_sizes(
         base[component], _ = kernel.best_elimination(
             adjacency, vertices, floats, _RULES, ties, math.inf, order, bags
         )
-    columns = [to_columns(domain, clique) for clique in candidates]
+    columns = [ranks.columns(clique) for clique in candidates]
     counts = np.array([len(clique) for clique in columns], dtype=np.int64)
     padded = np.zeros((len(columns), int(counts.max(initial=1))), dtype=np.int64)
     for row, clique in enumerate(columns):

@@ -1,0 +1,305 @@
+"""The books of record fitting: where each cell lies, what it still lacks, and the sweeps that fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine import _record_kernels as kernels
+from understudy.errors import DataError
+from understudy.schema import Clique
+
+Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+
+_UNIT_L1 = 127  # residuals are kept in 1/127 record, so that one record is the largest signed byte
+_UNIT_L2 = 1024  # at most; halved until the largest residual fits in 32 bits
+_LARGEST = 2**31 - 1
+_LEVELS = 4096  # weights become integers of at most this size
+_DEFAULT_PROPOSALS = 4_000_000
+_SWEEPS = (4, 200)  # at least and at most, by default
+_STALL = 0.005  # stop when a sweep gains less than this share of all that was gained
+_ANNEALED_SWEEPS = 20  # tables small enough for this many sweeps are annealed by default
+_HEAT = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """One marginal to fit: any array proportional to the wanted counts, and its sum."""
+
+    clique: Clique
+    columns: tuple[int, ...]
+    values: Array
+    total: float
+    weight: float
+
+    def counts(self, n_rows: int, earlier: Array | None) -> npt.NDArray[np.float64]:
+        """Return the wanted counts of ``n_rows`` rows, minus those of earlier chunks."""
+        wanted = self.values.ravel() * np.float64(n_rows / self.total)
+        return wanted if earlier is None else wanted - earlier
+
+
+def lay_out(sizes: Ints, groups: Sequence[tuple[int, ...]], weights: Ints) -> tuple[kernels.Plan, int]:
+    """Place every marginal once for exact residuals and once per member column; return also the length."""
+    n, widest = len(groups), max((len(group) for group in groups), default=1)
+    arity = np.array([len(group) for group in groups], dtype=np.int64)
+    columns = np.zeros((n, widest), dtype=np.int64)
+    for index, group in enumerate(groups):
+        columns[index, : len(group)] = group
+    member = np.arange(widest) < arity[:, None]
+    shape = np.where(member, sizes[columns], 1)
+    cells = shape.prod(axis=1)
+
+    strides = np.zeros((n, widest), dtype=np.int64)
+    layout_stride = np.zeros((n, widest, widest), dtype=np.int64)
+    run = np.ones(n, dtype=np.int64)
+    for y in reversed(range(widest)):
+        strides[:, y] = run * member[:, y]
+        run *= shape[:, y]
+    for m in range(widest):
+        layout_stride[:, m, m] = 1
+        run = shape[:, m].copy()
+        for y in reversed(range(widest)):
+            if y != m:
+                layout_stride[:, m, y] = run * member[:, y]
+                run *= shape[:, y]
+
+    marginal, place = np.nonzero(member)
+    by_column = np.argsort(columns[marginal, place], kind="stable")
+    marginal, place = marginal[by_column], place[by_column]
+    ends = np.cumsum(cells[marginal])
+    base = ends - cells[marginal]
+    layout_start = np.zeros((n, widest), dtype=np.int64)
+    layout_start[marginal, place] = base
+    first = np.searchsorted(columns[marginal, place], np.arange(len(sizes) + 1))
+    rest = np.array([[y for y in range(widest) if y != m] for m in range(widest)], dtype=np.int64)[place]
+    plan = kernels.Plan(
+        first=first.astype(np.int64),
+        marginal=marginal,
+        place=place,
+        base=base,
+        other=np.take_along_axis(columns[marginal], rest, axis=1).astype(np.uint64),
+        stride=np.take_along_axis(layout_stride[marginal, place], rest, axis=1),
+        weight=weights[marginal].astype(np.int32),
+        arity=arity,
+        columns=columns,
+        strides=strides,
+        start=np.cumsum(cells) - cells,
+        layout_start=layout_start,
+        layout_stride=layout_stride,
+    )
+    return plan, int(ends[-1]) if n else 0
+
+
+def spread(plan: kernels.Plan, sizes: Ints, source: Array, length: int, limit: int, dtype: Any) -> Array:
+    """Copy every marginal into the layouts of its member columns, clipped to ``limit``."""
+    out = np.empty(length, dtype=dtype)
+    for c in range(len(plan.arity)):
+        group = plan.columns[c, : plan.arity[c]]
+        shape = sizes[group]
+        cells = int(shape.prod())
+        flat = source[plan.start[c] : plan.start[c] + cells]
+        table = np.clip(flat, -limit, limit).astype(dtype).reshape(shape)
+        for m in range(len(group)):
+            low = plan.layout_start[c, m]
+            turned = np.moveaxis(table, m, -1)
+            out[low : low + cells].reshape(turned.shape)[...] = turned
+    return out
+
+
+class State:
+    """Records, residuals and layouts of one fit; :meth:`sweep` improves them in place."""
+
+    def __init__(
+        self,
+        codes: Array,
+        sizes: Sequence[int],
+        goals: Sequence[Goal],
+        rules: Sequence[tuple[tuple[int, ...], npt.NDArray[np.bool_]]],
+        *,
+        squared: bool,
+        seed: int,
+        n_rows: int,
+        earlier: Sequence[Array] | None,
+    ) -> None:
+        self.sizes = np.array(sizes, dtype=np.int64)
+        self.goals, self.squared, self.n_rows, self.earlier = goals, squared, n_rows, earlier
+        self.given_rules = rules
+        self.random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        narrow = int(self.sizes.max(initial=1)) <= 2**16
+        self.order = np.arange(len(codes))
+        kernels.shuffle(self.order, self.random)
+        self.codes = codes.astype(np.uint16 if narrow else np.uint32)[
+            self.order
+        ]  # visits are then sequential
+        self.plan, length = lay_out(self.sizes, [goal.columns for goal in goals], self._integer_weights())
+        self.rules = self._bind(rules)
+        self.unit = self._choose_unit()
+        self.residual = np.empty(sum(goal.values.size for goal in goals), dtype=np.int32)
+        for c, part in enumerate(self._parts()):
+            kernels.settle(self._wanted(c), self.unit, part)
+            arity = self.plan.arity[c]
+            kernels.tally(
+                self.codes, self.plan.columns[c, :arity], self.plan.strides[c, :arity], self.unit, part
+            )
+        limit, dtype = (_LARGEST, np.int32) if squared else (self.unit, np.int8)
+        self.near = spread(self.plan, self.sizes, self.residual, length, limit, dtype)
+        self.scores = np.empty(int(self.sizes.max(initial=1)), dtype=np.int64 if squared else np.int32)
+        self.bases = np.empty(int(np.diff(self.plan.first).max(initial=1)), dtype=np.int64)
+        self.rest = np.zeros((len(sizes), len(codes)), dtype=np.uint8)
+        self.active = np.flatnonzero((np.diff(self.plan.first) > 0) & (self.sizes > 1))
+
+    def _wanted(self, c: int) -> npt.NDArray[np.float64]:
+        return self.goals[c].counts(self.n_rows, None if self.earlier is None else self.earlier[c].ravel())
+
+    def _parts(self) -> list[Array]:
+        ends = np.cumsum([goal.values.size for goal in self.goals])
+        return np.split(self.residual, ends[:-1]) if len(ends) else []
+
+    def _integer_weights(self) -> Ints:
+        weights = np.array([goal.weight for goal in self.goals], dtype=float)
+        if len(weights) == 0 or weights.min() == weights.max():
+            return np.ones(len(weights), dtype=np.int64)
+        busiest = np.bincount(np.concatenate([goal.columns for goal in self.goals])).max()
+        levels = max(1, min(_LEVELS, kernels.BLOCKED_L1 // (_UNIT_L1 * int(busiest)) - 1))
+        return np.maximum(1, np.rint(weights / weights.max() * levels)).astype(np.int64)
+
+    def _choose_unit(self) -> int:
+        largest = max((float(np.abs(self._wanted(c)).max()) for c in range(len(self.goals))), default=0.0)
+        largest += len(self.codes) + 1
+        unit = _UNIT_L2 if self.squared else _UNIT_L1
+        while self.squared and unit > 1 and largest * unit > _LARGEST:
+            unit //= 2
+        if largest * unit > _LARGEST:
+            most = _LARGEST // (2 * unit)
+            raise DataError(
+                f"At most {most} records can be fitted at once. Fit them in chunks with fit_chunk."
+            )
+        return unit
+
+    def _bind(self, rules: Sequence[tuple[tuple[int, ...], npt.NDArray[np.bool_]]]) -> kernels.Rules:
+        plan, length = lay_out(
+            self.sizes, [columns for columns, _ in rules], np.ones(len(rules), dtype=np.int64)
+        )
+        tables = np.concatenate([table.ravel() for _, table in rules]) if rules else np.zeros(0, dtype=bool)
+        allowed = spread(plan, self.sizes, tables.astype(np.int8), length, 1, np.bool_)
+        return kernels.Rules(plan.first, plan.base, plan.other, plan.stride, allowed)
+
+    def error(self) -> float:
+        """Return the distance from the unrounded targets, counted afresh from the residuals."""
+        if self.n_rows == 0 or not self.goals:
+            return 0.0
+        total = 0.0
+        for c, part in enumerate(self._parts()):
+            total += self.goals[c].weight * kernels.distance(self._wanted(c), self.unit, part, self.squared)
+        mean = total / len(self.goals)
+        return float(np.sqrt(mean) if self.squared else mean) / self.n_rows
+
+    def records(self) -> Array:
+        """Return the records in the order they came in."""
+        out = np.empty_like(self.codes)
+        out[self.order] = self.codes
+        return out
+
+    def counts(self) -> list[Array]:
+        """Return the counts of all rows so far, earlier chunks included."""
+        out = []
+        for c, goal in enumerate(self.goals):
+            dtype = np.int32 if self.n_rows <= _LARGEST else np.int64
+            counts = (
+                np.zeros(goal.values.size, dtype=dtype)
+                if self.earlier is None
+                else self.earlier[c].astype(dtype)
+            )
+            arity = self.plan.arity[c]
+            kernels.tally(self.codes, self.plan.columns[c, :arity], self.plan.strides[c, :arity], 1, counts)
+            out.append(counts)
+        return out
+
+    def broken(self) -> Ints:
+        """Return the rows that break a constraint."""
+        bad = np.zeros(len(self.codes), dtype=bool)
+        for columns, table in self.given_rules:
+            bad |= ~table[tuple(self.codes[:, column] for column in columns)]
+        return np.flatnonzero(bad)
+
+    def repair(self) -> int:
+        """Move records that break a constraint; return how many still do."""
+        rows = self.broken()
+        if not len(rows):
+            return 0
+        columns = np.unique(np.concatenate([np.array(columns) for columns, _ in self.given_rules]))
+        donors = np.delete(self.codes, rows, axis=0)
+        if not len(donors):
+            donors = self._invent(64)
+        kernels.repair(
+            self.codes, rows, columns, donors, self.plan, self.rules, self.residual, self.near, self.scores, self.bases, self.sizes, self.unit, self.squared, self.random
+        )  # fmt: skip
+        return len(self.broken())
+
+    def _invent(self, wanted: int) -> Array:
+        """Look for valid combinations of codes by filling one constraint after another."""
+        found: list[Array] = []
+        for _ in range(4 * wanted):
+            record = np.full(len(self.sizes), -1, dtype=np.int64)
+            for columns, table in self.given_rules:
+                fixed = tuple(slice(None) if record[j] < 0 else record[j] for j in columns)
+                free = [j for j in columns if record[j] < 0]
+                options = np.argwhere(table[fixed])
+                if not len(options):
+                    break
+                record[free] = options[kernels.draw_below(self.random, len(options))]
+            else:
+                found.append(np.maximum(record, 0))
+            if len(found) == wanted:
+                break
+        return np.array(found, dtype=self.codes.dtype).reshape(len(found), len(self.sizes))
+
+    def sweep(self, heat: float, limit: int) -> tuple[int, int, int]:
+        """Visit every column of every record that does not rest; return proposals, moves, half the change."""
+        columns = self.active.copy()
+        kernels.shuffle(columns, self.random)
+        tried = moved = change = 0
+        for column in columns:
+            low, high = self.plan.first[column], self.plan.first[column + 1]
+            full = float(self.plan.weight[low:high].sum()) * self.unit
+            one = kernels.visit_column(
+                self.codes[: limit - tried], column, self.rest[column], heat * full, self.plan, self.rules, self.residual, self.near, self.scores[: self.sizes[column]], self.bases, self.unit, self.squared, self.random
+            )  # fmt: skip
+            tried, moved, change = tried + one[0], moved + one[1], change + one[2]
+            if tried >= limit:
+                break
+        return tried, moved, change
+
+    def run(self, proposals: int | None, temperature: float | None) -> tuple[int, int]:
+        """Sweep until the proposals are used up, nothing moves, or (by default) progress stalls."""
+        size = max(1, len(self.codes) * len(self.active))
+        if proposals is None:
+            sweeps = int(np.clip(_DEFAULT_PROPOSALS // size, *_SWEEPS))
+        else:
+            sweeps = -(-proposals // size)
+        limit = sweeps * size if proposals is None else proposals
+        if temperature is None:
+            temperature = _HEAT if sweeps >= _ANNEALED_SWEEPS and not self.squared else 0.0
+        tried = moved = gained = 0
+        while tried < limit:
+            left = max(0.0, 1.0 - tried / (0.9 * limit))
+            heat = temperature * left
+            if heat > 0:
+                self.rest[...] = 0
+            done = self.sweep(heat, limit - tried)
+            tried, moved = tried + done[0], moved + done[1]
+            if heat > 0:
+                continue
+            gained -= done[2]
+            if done[1] == 0 and not self.rest.any():
+                break
+            if done[1] == 0:
+                self.rest[...] = 0
+            elif proposals is None and temperature == 0 and -done[2] < _STALL * gained:
+                break
+        return tried, moved
