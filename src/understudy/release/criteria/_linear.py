@@ -1,0 +1,47 @@
+"""Slack of linear conditions: how many records away a sum over records is from its limit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def linear_slack(
+    limit: npt.ArrayLike, total: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike
+) -> float:
+    """Return the smallest slack of conditions ``sum over records of c(record) < limit``.
+
+    Parameters
+    ----------
+    limit
+        Public limit of each condition.
+    total
+        The sum over the real table.
+    lowest, highest
+        Extremes of ``c`` over all possible records.
+
+    Notes
+    -----
+    A record that is added or removed moves the sum by at most ``max(|lowest|, |highest|)``, a record that is
+    replaced by at most ``highest - lowest``. Both are at most ``width = max(0, highest) - min(0, lowest)``, so
+    ``(limit - total) / width`` has step sensitivity 1; it is positive exactly when the condition holds.
+    A condition whose contributions are all negative cannot be violated by any record if the limit is not
+    negative; its slack is infinite. Where all contributions are zero the sum is zero, a public fact.
+
+    Examples
+    --------
+    >>> linear_slack(10.0, 4.0, -1.0, 2.0)
+    2.0
+    """
+    bound, top, bottom = (np.asarray(a, dtype=np.float64) for a in (limit, highest, lowest))
+    gap = bound - np.asarray(total, dtype=np.float64)
+    width = np.maximum(0.0, top) - np.minimum(0.0, bottom)
+    safe = ((top < 0) & (bound >= 0)) | ((top <= 0) & (bound > 0))
+    fixed = width == 0
+    slack = gap / np.where(fixed, 1.0, width)
+    slack = np.where(fixed, np.where(bound > 0, math.inf, -math.inf), slack)
+    return float(np.where(safe, math.inf, slack).min(initial=math.inf))

@@ -1,0 +1,110 @@
+"""A criterion of your own: the average of any score per record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import WorkloadError
+from understudy.release.criteria._linear import linear_slack
+from understudy.release.criteria.base import Criterion
+from understudy.release.types import RecordTypes
+from understudy.schema import Domain
+
+if TYPE_CHECKING:
+    from understudy.privacy import Unit
+
+__all__ = ["AverageScore"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AverageScore(Criterion):
+    """The difference of the average of a score that every record has, real against synthetic.
+
+    Shares of a subpopulation, means of anything that can be computed from one record, rates of an event:
+    write the score of each combination of codes into a table. For a criterion that is not an average, subclass
+    `Criterion` (three methods, each with its argument) and try it with
+    :func:`~understudy.release.criteria.largest_moves`.
+
+    Parameters
+    ----------
+    threshold
+        Largest difference.
+    columns
+        The columns the score depends on, in the order of the axes of ``scores``.
+    scores
+        One finite number per combination of codes.
+
+    Privacy
+    -------
+    The error is ``|sum over R of f - sum over S of f| / n`` with public ``n``. *Sensitivity*: a replaced row changes
+    the sum by at most ``max f - min f``, an added or removed one by at most ``max |f|``; times ``k/n``.
+    *Slack*: of the two linear conditions, each divided by ``max(0, max f) - min(0, min f)``.
+
+    Examples
+    --------
+    >>> domain = Domain(("week", "weight"), (2, 3))
+    >>> light_at_term = AverageScore(
+    ...     name="light at term", threshold=0.1, columns=("week", "weight"), scores=[[0, 0, 0], [1, 0, 0]]
+    ... )
+    >>> real = RecordTypes(domain, [[0, 0], [1, 0], [1, 2]], [1, 2, 17])
+    >>> synthetic = RecordTypes(domain, [[1, 0], [1, 2]], [3, 17])
+    >>> light_at_term.value(real, synthetic), light_at_term.slack(real, synthetic)
+    (0.05, 1.0)
+    """
+
+    kind: ClassVar[str] = "average-score"
+
+    columns: tuple[str, ...]
+    scores: npt.ArrayLike
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "columns", tuple(self.columns))
+        array = np.array(self.scores, dtype=np.float64)
+        if array.size == 0 or not np.isfinite(array).all() or array.ndim != len(self.columns):
+            raise WorkloadError(f"The scores of {self.name!r} need one axis per column and finite numbers.")
+        array.flags.writeable = False
+        object.__setattr__(self, "scores", array)
+
+    @property
+    def _scores(self) -> npt.NDArray[np.float64]:
+        return np.asarray(self.scores)
+
+    def problems(self, domain: Domain) -> list[str]:
+        """Return what does not fit a domain, one sentence each."""
+        found = [f"no column named {name!r}" for name in self.columns if name not in domain]
+        if not found and domain.shape(self.columns) != self._scores.shape:
+            found.append("the scores do not have one number per combination of codes")
+        return found
+
+    def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the difference of the averages. Private."""
+        return abs(self._difference(real, synthetic)) / synthetic.rows
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        """Return the range of the scores over the rows, times the rows per unit."""
+        low, high = float(self._scores.min()), float(self._scores.max())
+        if unit.relation == "add-remove":
+            return unit.max_rows * max(abs(low), abs(high)) / n
+        return unit.max_rows * (high - low if unit.max_rows == 1 else max(0.0, high) - min(0.0, low)) / n
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return how many records may change before the averages are too far apart. Private."""
+        difference = self._difference(real, synthetic)
+        low, high = float(self._scores.min()), float(self._scores.max())
+        offset = self._total(synthetic)
+        limit = synthetic.rows * self.threshold
+        total = difference + offset
+        return linear_slack([limit + offset, limit - offset], [total, -total], [low, -high], [high, -low])
+
+    def _difference(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        self.require(real, synthetic)
+        return self._total(real) - self._total(synthetic)
+
+    def _total(self, types: RecordTypes) -> float:
+        codes = tuple(types.column(name) for name in self.columns)
+        return float(types.counts @ self._scores[codes])

@@ -1,0 +1,242 @@
+"""Maximal errors of marginals, absolute and relative (paper Births, section 4.5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import WorkloadError
+from understudy.release.criteria._differences import cliques_of_orders, differences
+from understudy.release.criteria.base import Criterion
+from understudy.release.types import RecordTypes
+from understudy.schema import Clique, Domain
+
+if TYPE_CHECKING:
+    from understudy.privacy import Unit
+
+__all__ = ["MaxMarginalError", "RelativeMarginalError", "clipped_ratio_sensitivity", "proposition_5"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Marginals(Criterion):
+    """Criteria over the cells of all marginals of some orders."""
+
+    orders: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.orders is not None:
+            if not self.orders or any(k < 1 for k in self.orders):
+                raise WorkloadError(f"The orders of {self.name!r} must be one or more whole numbers from 1.")
+            object.__setattr__(self, "orders", tuple(self.orders))
+
+    def problems(self, domain: Domain) -> list[str]:
+        """Return what does not fit a domain, one sentence each."""
+        too_large = [k for k in self.orders or () if k > len(domain)]
+        return [f"there are no marginals of order {k} over {len(domain)} columns" for k in too_large]
+
+    def _cliques(self, domain: Domain) -> list[Clique]:
+        return cliques_of_orders(domain, self.orders)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxMarginalError(_Marginals):
+    """The largest difference of a cell of any marginal, as a share of the rows.
+
+    ``max |q(R) - q(S)| / n`` over all cells ``q`` of all marginals of the given orders, over the *declared
+    domain*: a cell that occurs in one table only counts in full. (The published code of paper Births dropped
+    such cells; one record then moved the error by almost one half.)
+
+    Parameters
+    ----------
+    threshold
+        Largest error, as a share of the rows (the paper: .01).
+    orders
+        Numbers of columns of the marginals; all by default.
+
+    Privacy
+    -------
+    *Sensitivity* ``k/n``. A step changes each count ``q(R)`` by at most one, hence each ``|q(R) - q(S)|`` by
+    at most one by the triangle inequality, hence their maximum by at most one: if ``f_i <= f'_i + 1`` for all
+    ``i`` then ``max f <= max f' + 1``, and the other way round. Adding a row under add-remove changes
+    counts by at most one as well; ``n`` is the public number of rows of the candidate in both relations.
+
+    *Slack* ``n T - max |q(R) - q(S)|`` is positive exactly when the criterion is met and has step
+    sensitivity 1 by the same argument. It is attained when all of the error sits in one cell.
+
+    Examples
+    --------
+    >>> domain = Domain(("a",), (3,))
+    >>> real = RecordTypes.from_rows(domain, [[0], [0], [1], [1]])
+    >>> synthetic = RecordTypes.from_rows(domain, [[0], [0], [2], [2]])
+    >>> criterion = MaxMarginalError(name="cells", threshold=0.6)
+    >>> criterion.value(real, synthetic), round(criterion.slack(real, synthetic), 6)
+    (0.5, 0.4)
+    """
+
+    kind: ClassVar[str] = "max-marginal-error"
+
+    def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the largest error of a cell as a share of the rows. Private."""
+        return self._largest(real, synthetic) / synthetic.rows
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        """Return the rows per unit over the rows."""
+        return unit.max_rows / n
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return how many records may move before a cell is too wrong. Private."""
+        return synthetic.rows * self.threshold - self._largest(real, synthetic)
+
+    def _largest(self, real: RecordTypes, synthetic: RecordTypes) -> int:
+        self.require(real, synthetic)
+        largest = 0
+        for _, difference in differences(real, synthetic, self._cliques(real.domain)):
+            if len(difference):
+                largest = max(largest, int(difference.max()), -int(difference.min()))
+        return largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeMarginalError(Criterion):
+    """The largest factor by which the smoothed count of a value of any column is wrong.
+
+    ``max((r + 1)/(s + 1), (s + 1)/(r + 1))`` over all values of all columns of the declared domain, those
+    absent from one or both tables included, where ``r`` and ``s`` are the counts in the real and in the
+    synthetic table. The published form is clipped to ``[1, clip]``.
+
+    Parameters
+    ----------
+    threshold
+        Largest factor, more than 1. Published and clipped, it must not exceed ``clip``.
+    clip
+        Upper end of the published value. The unclipped error has a sensitivity of the order of ``n``
+        (Proposition 4). A clipped error cannot tell bad from worse, so use `recommended_threshold` with
+        ``wanted=clip``.
+    columns
+        The columns looked at; all by default.
+
+    Privacy
+    -------
+    *Sensitivity.* A unit moves the count ``r`` of a value by at most ``k`` in either relation, and the clipped
+    error of a value depends on ``r`` only. So the sensitivity is the largest
+    ``|e_s(r + j) - e_s(r)|`` over ``j <= k``, over all ``r >= 0`` and over the counts ``s`` that occur in the
+    candidate (zero for a value it lacks): a maximum moves no more than its parts. It is found by
+    enumeration, see `clipped_ratio_sensitivity`; the closed form of Proposition 5 is an upper bound for ``k = 1``.
+
+    *Slack* ``min(T (s + 1) - (r + 1), (r + 1) - (s + 1)/T)`` over all values. Each term is positive exactly
+    when one of the two ratios is below ``T``, and has slope 1 or -1 in ``r``, which a step moves by at most one.
+
+    Examples
+    --------
+    >>> domain = Domain(("a",), (3,))
+    >>> real = RecordTypes(domain, [[0], [1]], [9, 4])
+    >>> synthetic = RecordTypes(domain, [[0], [1]], [7, 6])
+    >>> criterion = RelativeMarginalError(name="bins", threshold=1.5, clip=2.0)
+    >>> criterion.value(real, synthetic)
+    1.4
+    >>> round(criterion.slack(real, synthetic), 3)
+    0.333
+    """
+
+    kind: ClassVar[str] = "relative-marginal-error"
+
+    clip: float
+    columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.threshold > 1:
+            raise WorkloadError(f"The threshold of {self.name!r} ({self.threshold}) is a factor above 1.")
+        if not (np.isfinite(self.clip) and self.clip >= self.threshold):
+            raise WorkloadError(
+                f"{self.name!r} is clipped at {self.clip}, below its threshold {self.threshold}: raise clip."
+            )
+
+    def problems(self, domain: Domain) -> list[str]:
+        """Return what does not fit a domain, one sentence each."""
+        return [f"no column named {name!r}" for name in self.columns or () if name not in domain]
+
+    def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the largest factor, unclipped. Private."""
+        r, s = self._counts(real, synthetic)
+        return float(np.maximum((r + 1) / (s + 1), (s + 1) / (r + 1)).max(initial=1.0))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the largest factor, clipped to ``[1, clip]``. Private."""
+        return min(self.value(real, synthetic), self.clip)
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        """Return the largest change of the clipped factor, by enumeration over the candidate's counts."""
+        if synthetic is None:
+            return self.clip - 1.0
+        self.require(synthetic)
+        counts = self._counts(synthetic, synthetic)[1]
+        return clipped_ratio_sensitivity(counts, clip=self.clip, rows_per_unit=unit.max_rows)
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return how many records may move before a value is too wrong. Private."""
+        r, s = self._counts(real, synthetic)
+        above = self.threshold * (s + 1) - (r + 1)
+        below = (r + 1) - (s + 1) / self.threshold
+        return float(np.minimum(above, below).min(initial=np.inf))
+
+    def _counts(self, real: RecordTypes, synthetic: RecordTypes) -> tuple[Floats, Floats]:
+        self.require(real, synthetic)
+        names = real.domain.names if self.columns is None else self.columns
+        tables = [np.concatenate([table.marginal((name,)) for name in names]) for table in (real, synthetic)]
+        return tables[0].astype(np.float64), tables[1].astype(np.float64)
+
+
+def clipped_ratio_sensitivity(counts: npt.ArrayLike, *, clip: float, rows_per_unit: int = 1) -> float:
+    """Return the largest change of ``clip(max((r+1)/(s+1), (s+1)/(r+1)))`` when ``r`` moves by a few rows.
+
+    The error ``e_s(r)`` is constant at ``clip`` up to ``r + 1 = (s + 1)/clip``, falls convexly to 1 at
+    ``r = s``, rises with slope ``1/(s + 1)`` to ``clip`` at ``r + 1 = clip (s + 1)``, and stays there. Over a
+    window of ``k`` rows the change on the falling side is therefore largest where the window reaches the upper
+    end of that side, and constant on the rising side. Enumerating ``r`` within ``k + 2`` of the three
+    corners covers every window with the largest change.
+
+    Parameters
+    ----------
+    counts
+        The counts ``s`` of the candidate, zeros included.
+    clip
+        Upper end of the clipped ratio.
+    rows_per_unit
+        ``k``.
+
+    Examples
+    --------
+    >>> round(clipped_ratio_sensitivity([50, 900], clip=2.0), 4)
+    0.0741
+    """
+    s = np.unique(np.asarray(counts, dtype=np.int64)).astype(np.float64)[:, None]
+    k = int(rows_per_unit)
+    around = np.arange(-k - 2, k + 3, dtype=np.float64)[None, :]
+    corners = [np.floor((s + 1) / clip - 1), s, np.floor(clip * (s + 1) - 1)]
+    r = np.maximum(0.0, np.concatenate([corner + around for corner in corners], axis=1))
+
+    def error(rows: Floats) -> Floats:
+        ratio = (rows + 1) / (s + 1)
+        return np.minimum(np.maximum(ratio, 1 / ratio), clip)
+
+    start = error(r)
+    return float(max(np.abs(error(r + step) - start).max(initial=0.0) for step in range(1, k + 1)))
+
+
+def proposition_5(smallest_count: int, *, clip: float) -> float:
+    """Return the closed form of paper Births, Proposition 5: an upper bound for units of one row.
+
+    Examples
+    --------
+    >>> round(proposition_5(50, clip=2.0), 4)
+    0.0755
+    """
+    share = 1 / (smallest_count + 1)
+    return max(share, clip - 1 / (1 / clip + share))

@@ -1,0 +1,131 @@
+"""Maximal error of conditional medians: what the stakeholders of paper Births preferred and the paper left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.release.criteria.means import _Conditional
+from understudy.release.types import RecordTypes
+
+if TYPE_CHECKING:
+    from understudy.privacy import Unit
+
+__all__ = ["ConditionalMedians"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalMedians(_Conditional):
+    """The largest difference of the median of a column in any group of records.
+
+    The median is the lower median: the smallest value that at least half of the group's records do not exceed.
+
+    Parameters
+    ----------
+    threshold
+        Largest difference, in the unit of the column.
+    column, values, groups
+        As for `ConditionalMeans`.
+
+    Notes
+    -----
+    The median of a group that is empty in the candidate is taken to be the middle of the range of values. A
+    group that is empty in the real table has no error and no slack.
+
+    Privacy
+    -------
+    *Slack.* Of the ``c`` real records of a group let ``b`` have values at ``a - T`` or below and ``u`` at ``a + T``
+    or above, where ``a`` is the candidate's median. The lower median is at ``a - T`` or below exactly when
+    ``b >= c/2``, and at ``a + T`` or above exactly when fewer than half of the records are below that,
+    ``c - u < c/2``. So the criterion holds in the group exactly when ``c/2 - b > 0`` and ``c/2 - u >= 0``; as these
+    are multiples of one half, the second is ``c/2 - u + 1/2 > 0``. A record adds 1/2, -1/2 or 0 to
+    each sum, so a step moves it by at most 1, and the smallest over groups by at most 1: the number of
+    records that must be replaced before the median leaves the allowed interval. A side of the interval with
+    no possible value beyond it cannot be violated.
+
+    *Published form: the exponential mechanism.* There are finitely many possible errors ``e_0 < e_1 < ...``, all
+    public: the distances of the possible values from the candidate's medians. Let ``F_j`` be the slack of "the
+    error is at most ``e_j``" as above. The score of ``e_j`` is ``min(F_j, -F_(j-1))``: not negative for
+    the true error alone (up to ties), otherwise minus the number of records that would have to change. As a
+    minimum of numbers of step sensitivity 1 it has step sensitivity 1, so choosing an error by
+    the exponential mechanism with these scores and sensitivity ``k`` costs ``epsilon`` once, however many groups
+    there are. `scores` returns the candidates and their scores; `sensitivity` is that of the scores.
+
+    Examples
+    --------
+    >>> from understudy.schema import Domain
+    >>> domain = Domain(("size",), (3,))
+    >>> real = RecordTypes(domain, [[0], [1], [2]], [6, 3, 11])
+    >>> synthetic = RecordTypes(domain, [[0], [1], [2]], [6, 8, 6])
+    >>> criterion = ConditionalMedians(name="size", threshold=2.0, column="size", values=(0.0, 1.0, 3.0))
+    >>> criterion.value(real, synthetic), criterion.slack(real, synthetic)
+    (2.0, -0.5)
+    >>> errors, scores = criterion.scores(real, synthetic)
+    >>> errors.tolist(), scores.tolist()
+    ([0.0, 1.0, 2.0], [-0.5, -0.5, 0.5])
+    """
+
+    kind: ClassVar[str] = "conditional-medians"
+    mechanism: ClassVar[str] = "exponential"
+
+    def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the largest error of a group's median. Private."""
+        self.require(real, synthetic)
+        counts, values = self._sorted(real)
+        target = self._medians(synthetic)
+        medians = np.where(counts.sum(axis=1) > 0, _lower_median(counts, values), target)
+        return float(np.abs(medians - target).max())
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        """Return the most that one unit can change a score of the exponential mechanism."""
+        return float(unit.max_rows)
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return how many records must be replaced before a group's median is too wrong. Private."""
+        self.require(real, synthetic)
+        counts, values = self._sorted(real)
+        apart = values[None, :] - self._medians(synthetic)[:, None]
+        return float(_half_slack(counts, apart <= -self.threshold, apart >= self.threshold).min())
+
+    def scores(self, real: RecordTypes, synthetic: RecordTypes) -> tuple[Floats, Floats]:
+        """Return the possible errors (public) and the score of each (private)."""
+        self.require(real, synthetic)
+        counts, values = self._sorted(real)
+        apart = values[None, :] - self._medians(synthetic)[:, None]
+        errors = np.unique(np.append(np.abs(apart), 0.0))
+        within = np.array(
+            [_half_slack(counts, apart < -error, apart > error).min(initial=math.inf) for error in errors]
+        )
+        scores = within.copy()
+        scores[1:] = np.minimum(scores[1:], -within[:-1])
+        # the largest error has infinite slack; when it is the only one its score is a constant
+        return errors, np.where(np.isfinite(scores), scores, 0.0)
+
+    def _sorted(self, types: RecordTypes) -> tuple[Floats, Floats]:
+        values = self._numbers()[0]
+        order = np.argsort(values, kind="stable")
+        return self._tables(types)[:, order], values[order]
+
+    def _medians(self, synthetic: RecordTypes) -> Floats:
+        counts, values = self._sorted(synthetic)
+        return np.where(counts.sum(axis=1) > 0, _lower_median(counts, values), self._middle)
+
+
+def _lower_median(counts: Floats, values: Floats) -> Floats:
+    """Return the lower median of each row of counts; the first value for a row of zeros."""
+    reached = 2 * np.cumsum(counts, axis=1) >= counts.sum(axis=1, keepdims=True)
+    return np.asarray(values[np.argmax(reached, axis=1)])
+
+
+def _half_slack(counts: Floats, below: npt.NDArray[np.bool_], above: npt.NDArray[np.bool_]) -> Floats:
+    """Return ``min(c/2 - b, c/2 - u + 1/2)`` of each group; a side nobody can be on does not count."""
+    half = counts.sum(axis=1) / 2
+    low = np.where(below.any(axis=1), half - (counts * below).sum(axis=1), math.inf)
+    high = np.where(above.any(axis=1), half - (counts * above).sum(axis=1) + 0.5, math.inf)
+    return np.minimum(low, high)

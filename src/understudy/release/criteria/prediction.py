@@ -1,0 +1,249 @@
+"""Error of predictions: train on synthetic, test on real (paper Births, section 4.5.4, predictive modelling)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import BudgetError
+from understudy.release.criteria._certificate import Certificate
+from understudy.release.criteria._linear import linear_slack
+from understudy.release.criteria._regression import LinearFit, Regression, Scaling
+from understudy.release.criteria.base import Criterion
+from understudy.release.types import RecordTypes
+from understudy.schema import Domain
+
+if TYPE_CHECKING:
+    from understudy.privacy import Unit
+
+__all__ = ["PredictionError"]
+
+Floats = npt.NDArray[np.float64]
+
+RADII = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
+"""Multiples of the threshold tried as the L1 distance of coefficients; any public list is valid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionError(Criterion):
+    """The difference in mean absolute error on the real table between a real and a synthetic fit.
+
+    ``|MAE_R(w_R) - MAE_R(w_S)|`` where predictions are clipped to the range ``[L, U]`` of the target and sums over
+    real records are divided by the public ``n``.
+
+    Parameters
+    ----------
+    threshold
+        Largest difference, in the unit of the target (the paper: 5 grams).
+    regression
+        Target, features and possible records.
+    baseline
+        A released fit that plays the part of ``w_R``. Needed by the published form. Without one, ``w_R`` is the
+        least-squares fit on the real table, which only the pass-only form can handle.
+
+    Privacy
+    -------
+    *With a baseline* both fits are public and the error is ``|sum c| / n`` with
+    ``c = |y - [w_R.x]| - |y - [w_S.x]|`` for each record. Since ``c`` lies between ``-(U - L)`` and ``U - L``, replacing
+    a record changes the sum by at most ``2 (U - L)`` (paper Proposition 9; half of that was used by mistake in
+    the 2014 release), adding or removing one by at most ``U - L``. The range of ``c`` over the possible
+    records is known exactly and much smaller when the fits are close; it is what `sensitivity` returns, times
+    ``k/n``. For fixed features ``c`` is monotone in ``y``, so its extremes are at the ends of the target. The
+    slack is that of the two linear conditions ``sum c < n T`` and ``- sum c < n T``.
+
+    *Without a baseline* the slack is that of a certificate. Let ``W`` be all coefficients within an L1 distance
+    ``r`` of ``w_S``, in candidate units. Call features ``x`` inner if ``w.x`` stays within ``[L, U]`` for all of ``W``,
+    which holds when ``w_S.x`` is at least ``r |x|_max`` away from both ends. Over inner records
+    ``F(w) = sum |y - w.x|`` is convex, so for ``w`` in ``W`` it is at most its maximum over the corners
+    ``w_S + r e_j`` and ``w_S - r e_j``; and ``F(w_S) - F(w) <= F(2 w_S - w) - F(w_S)`` by convexity, where ``2 w_S - w`` is
+    in ``W`` too. So ``|F(w) - F(w_S)|`` is at most the largest ``F(corner) - F(w_S)``. Other records move by at most
+    ``r |x|_max`` (and by ``U - L``), since clipping never widens a difference. Hence if ``w_R`` is in ``W`` and, for
+    every corner, the sum over records of [inner: ``|y - corner.x| - |y - w_S.x|``; other:
+    ``min(r |x|_max, U - L)``] is below ``n T``, the error is below ``T``. The first condition is certified as for
+    `RegressionCoefficients`, the others are linear; the smallest slack of all has step sensitivity 1, and so has
+    the largest over a public list of radii ``r``.
+
+    Examples
+    --------
+    >>> from understudy.release.criteria import Feature
+    >>> domain = Domain(("x", "y"), (3, 3))
+    >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
+    >>> real = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])
+    >>> synthetic = RecordTypes(domain, [[0, 0], [1, 1], [2, 1], [2, 2]], [100, 100, 10, 90])
+    >>> criterion = PredictionError(name="mae", threshold=0.2, regression=line)
+    >>> round(criterion.value(real, synthetic), 4)
+    0.0333
+    >>> from understudy.privacy import Unit
+    >>> published = PredictionError(name="mae", threshold=0.2, regression=line, baseline=LinearFit(0.0, (1.0,)))
+    >>> round(published.sensitivity(Unit.replace_one(), 300, synthetic) * 300, 4)
+    0.1
+    """
+
+    kind: ClassVar[str] = "prediction-error"
+
+    regression: Regression
+    baseline: LinearFit | None = None
+
+    def problems(self, domain: Domain) -> list[str]:
+        """Return what does not fit a domain, one sentence each."""
+        return self.regression.problems(domain)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value of the target, to which predictions are clipped."""
+        return self.regression.target.bounds
+
+    def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the difference of the mean absolute errors. Private."""
+        self.require(real, synthetic)
+        fitted = self._fitted(synthetic)
+        if fitted is None:
+            return math.inf
+        scaling, (candidate, _) = fitted
+        if self.baseline is not None:
+            reference = self.baseline.in_units(scaling)
+        else:
+            fit = self.regression.fit(real, scaling)
+            if fit is None:
+                return math.inf
+            reference = fit[0]
+        x, y, counts = self.regression.rows(real)
+        return abs(float((counts * self._loss(scaling.design(x), y, reference, candidate)).sum())) / synthetic.rows
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return the difference of the mean absolute errors from the baseline. Private."""
+        self._require_baseline()
+        return self.value(real, synthetic)
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        """Return the range of one record's contribution over the rows, times the rows per unit."""
+        self._require_baseline()
+        low, high = -(self.bounds[1] - self.bounds[0]), self.bounds[1] - self.bounds[0]
+        if synthetic is not None:
+            self.require(synthetic)
+            fitted = self._fitted(synthetic)
+            if fitted is None:
+                raise BudgetError(f"{self.name!r}: the candidate's regression is singular; it cannot be released.")
+            low, high = self._loss_range(*fitted)
+        if unit.relation == "add-remove":
+            per_row = max(abs(low), abs(high))
+        else:
+            # zero is included where a replaced record may be one that does not count
+            open_ended = unit.max_rows > 1 or self.regression.has_gaps
+            per_row = max(0.0, high) - min(0.0, low) if open_ended else high - low
+        return unit.max_rows * per_row / n
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        """Return how many records may change before the predictions are too wrong. Private."""
+        self.require(real, synthetic)
+        fitted = self._fitted(synthetic)
+        if fitted is None:
+            return -math.inf
+        scaling, fit = fitted
+        n = synthetic.rows
+        if self.baseline is not None:
+            x, y, counts = self.regression.rows(real)
+            losses = self._loss(scaling.design(x), y, self.baseline.in_units(scaling), fit[0])
+            total, (low, high) = float((counts * losses).sum()), self._loss_range(scaling, fit)
+            return linear_slack(n * self.threshold, np.array([total, -total]), [low, -high], [high, -low])
+        certificate = Certificate.build(self.regression, real, scaling, fit, n)
+        corners = self._corners(real, scaling, fit[0])
+        best = -math.inf
+        for radius in (self.threshold * multiple for multiple in RADII):
+            inside = certificate.slack(radius)
+            if inside > best:
+                best = max(best, min(inside, corners.slack(radius, n * self.threshold)))
+        return best
+
+    # ------------------------------------------------------------------ pieces
+
+    def _require_baseline(self) -> None:
+        if self.baseline is None:
+            raise BudgetError(
+                f"The published form of {self.name!r} needs a baseline: fit a private regression on the real "
+                "table once (RegressionMoments), and give its result as the baseline."
+            )
+
+    def _fitted(self, synthetic: RecordTypes) -> tuple[Scaling, tuple[Floats, Floats]] | None:
+        scaling = self.regression.scaling(synthetic)
+        fit = None if scaling is None else self.regression.fit(synthetic, scaling)
+        return None if scaling is None or fit is None else (scaling, fit)
+
+    def _loss(self, design: Floats, y: Floats, reference: Floats, candidate: Floats) -> Floats:
+        """Return how much larger the absolute error of the reference is than that of the candidate."""
+        low, high = self.bounds
+        errors = [np.abs(y - np.clip(design @ fit, low, high)) for fit in (reference, candidate)]
+        return errors[0] - errors[1]
+
+    def _loss_range(self, scaling: Scaling, fit: tuple[Floats, Floats]) -> tuple[float, float]:
+        points = self.regression.points
+        low, high = self.bounds
+        assert self.baseline is not None
+        reference = self.baseline.in_units(scaling)
+        if points.x is None:
+            return low - high, high - low
+        design = scaling.design(points.x)
+        ends = [self._loss(design, end, reference, fit[0]) for end in (points.low, points.high)]
+        return float(np.minimum(*ends).min()), float(np.maximum(*ends).max())
+
+    def _corners(self, real: RecordTypes, scaling: Scaling, candidate: Floats) -> _Corners:
+        x, y, counts = self.regression.rows(real)
+        points = self.regression.points
+        possible = None
+        if points.x is not None:
+            design = scaling.design(points.x)
+            possible = _Residuals.of(np.concatenate([design] * 2), [points.low, points.high], candidate)
+        return _Corners(_Residuals.of(scaling.design(x), [y], candidate), counts, possible, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """Records seen from the candidate's fit: design, prediction, target minus prediction, largest entry."""
+
+    design: Floats
+    predicted: Floats
+    residual: Floats
+    largest: Floats
+
+    @classmethod
+    def of(cls, design: Floats, targets: list[Floats], candidate: Floats) -> _Residuals:
+        predicted = design @ candidate
+        return cls(design, predicted, np.concatenate(targets) - predicted, np.abs(design).max(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Corners:
+    """Sums over records that bound the error of all coefficients within a radius of the candidate's."""
+
+    real: _Residuals
+    counts: Floats
+    possible: _Residuals | None
+    bounds: tuple[float, float]
+
+    def slack(self, radius: float, limit: float) -> float:
+        """Return how many records away the sums of all corners are from the limit."""
+        totals = np.concatenate([np.einsum("i,ij->j", self.counts, term) for term in self._terms(self.real, radius)])
+        if self.possible is None:
+            width = self.bounds[1] - self.bounds[0]
+            return linear_slack(limit, totals, -width, width)
+        terms = self._terms(self.possible, radius)
+        lowest = np.concatenate([term.min(axis=0) for term in terms])
+        highest = np.concatenate([term.max(axis=0) for term in terms])
+        return linear_slack(limit, totals, lowest, highest)
+
+    def _terms(self, records: _Residuals, radius: float) -> list[Floats]:
+        """Return the contribution of every record to each corner, for the two directions."""
+        low, high = self.bounds
+        reach = radius * records.largest
+        inner = (records.predicted - reach >= low) & (records.predicted + reach <= high)
+        other = np.minimum(reach, high - low)[:, None]
+        before, step = np.abs(records.residual)[:, None], radius * records.design
+        residual = records.residual[:, None]
+        return [
+            np.where(inner[:, None], np.abs(residual - step) - before, other),
+            np.where(inner[:, None], np.abs(residual + step) - before, other),
+        ]
