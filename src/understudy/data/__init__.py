@@ -2,8 +2,10 @@
 
 from understudy.data._counting import Counts
 from understudy.data.arrow import ArrowTable
+from understudy.data.draft import draft_schema
+from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
-from understudy.data.output import check_output, write_frame
+from understudy.data.output import check_output_format, write_frame
 from understudy.data.sources import read_table
 from understudy.data.table import Table, Words
 
@@ -13,7 +15,9 @@ __all__ = [
     "LocalTable",
     "Table",
     "Words",
-    "check_output",
+    "check_output_format",
+    "draft_schema",
+    "read_frame",
     "read_table",
     "write_frame",
 ]

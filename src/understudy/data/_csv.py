@@ -43,7 +43,7 @@ class CsvStream:
     path
         The file, ``.csv`` or ``.csv.gz``.
     wanted
-        Columns that must be there. Others are skipped while reading.
+        Columns that must be there; others are skipped while reading. None to take what is there.
     separator
         One character, or None to find out.
     encoding
@@ -56,7 +56,12 @@ class CsvStream:
     """
 
     def __init__(
-        self, path: Path, wanted: Sequence[str], *, separator: str | None = None, encoding: str = "utf-8"
+        self,
+        path: Path,
+        wanted: Sequence[str] | None,
+        *,
+        separator: str | None = None,
+        encoding: str = "utf-8",
     ) -> None:
         if separator is not None and len(separator) != 1:
             raise DataError(f"The separator ({separator!r}) must be one character.")
@@ -65,8 +70,8 @@ class CsvStream:
         self._encoding = _checked_encoding(encoding)
         self._compressed = attempt(self._is_compressed, self._explain)
         line, self._header_only = attempt(self._header_text, self._explain)
-        self._separator, self._header = attempt(lambda: _split_header(line, wanted, separator), self._explain)
-        self._check_header(self._header, wanted)
+        self._separator, self.header = attempt(lambda: _split_header(line, wanted, separator), self._explain)
+        self._check_header(wanted or ())
 
     def stamp(self) -> object:
         """Return size and time of change of the file."""
@@ -76,7 +81,7 @@ class CsvStream:
         """Iterate over blocks of rows with the given columns as text."""
         if self._header_only:
             return iter(())
-        return guarded(self._read(list(columns) or [self._header[0]]), self._explain)
+        return guarded(self._read(list(columns) or [self.header[0]]), self._explain)
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -133,16 +138,16 @@ class CsvStream:
                     return header, False
             return header, True
 
-    def _check_header(self, header: Sequence[str], wanted: Sequence[str]) -> None:
-        if not set(wanted) & set(header):
+    def _check_header(self, wanted: Sequence[str]) -> None:
+        if wanted and not set(wanted) & set(self.header):
             raise DataError(
                 f"None of the columns of the schema was found in {self.label!r}. Its first line must name "
                 "the columns; if they are separated by an unusual character, pass separator=."
             )
-        problems = name_problems(f"The header of {self.label!r} does not fit the schema", header, wanted)
-        others = [name for name in header if name not in wanted]
+        problems = name_problems(f"The header of {self.label!r} cannot be used", self.header, wanted)
+        others = [name for name in self.header if name and name not in wanted]
         if len(set(others)) < len(others):
-            problems.add("columns outside the schema share a name; every column needs its own")
+            problems.add("columns that are not in the schema share a name; every column needs its own")
         problems.raise_if_any(DataError)
 
     def _empty(self) -> DataError:
@@ -198,13 +203,13 @@ def _checked_encoding(encoding: str) -> str:
     return "utf-8-sig" if name == "utf-8" else name
 
 
-def _split_header(line: str, wanted: Sequence[str], separator: str | None) -> tuple[str, list[str]]:
-    """Split the header, under the separator that finds most of the wanted columns."""
+def _split_header(line: str, wanted: Sequence[str] | None, separator: str | None) -> tuple[str, list[str]]:
+    """Split the header, under the separator that finds most of the wanted columns, or most columns."""
     candidates = _SEPARATORS if separator is None else (separator,)
     best: tuple[int, str, list[str]] = (-1, candidates[0], [])
     for candidate in candidates:
         fields = next(csv.reader(io.StringIO(line.strip("\r\n"), newline=""), delimiter=candidate), [])
-        found = sum(name in fields for name in wanted)
+        found = len(fields) if wanted is None else sum(name in fields for name in wanted)
         if found > best[0]:
             best = (found, candidate, fields)
     return best[1], best[2]

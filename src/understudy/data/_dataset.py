@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from understudy.data._paths import PARQUET_SUFFIXES
 from understudy.data._stream import BATCH_ROWS, attempt, explain_os_error, file_stamp, guarded, name_problems
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as pads
-
-PARQUET_SUFFIXES = (".parquet", ".pq")
 
 
 class DatasetStream:
@@ -50,6 +49,10 @@ class DatasetStream:
     def count_rows(self) -> int:
         """Return the number of rows; for Parquet from the file footers alone. Private."""
         return attempt(lambda: int(self._dataset.count_rows()), self._explain)
+
+    def read_all(self) -> pa.Table:
+        """Return every row and column. Private."""
+        return attempt(self._dataset.to_table, self._explain)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Iterate over batches with the given columns; other columns are not read from disk."""

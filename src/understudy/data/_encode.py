@@ -71,7 +71,7 @@ def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
         return _encode_distinct(values, column)
     if pa.types.is_decimal(kind):
         values = values.cast(pa.float64())
-    return np.asarray(column.encode(_to_series(values)))
+    return np.asarray(column.encode(to_series(values)))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -100,7 +100,7 @@ def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
     return np.asarray(table[indices])
 
 
-def _to_series(values: pa.Array) -> Any:
+def to_series(values: pa.Array) -> Any:
     """Return an Arrow array as a pandas Series that keeps whole numbers exact beside missing values."""
     import pandas as pd
     import pyarrow as pa

@@ -61,30 +61,22 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
     return target
 
 
-def check_output(path: str | PathLike[str]) -> None:
-    """Refuse a path that `write_frame` could not write, before any work is done or budget spent.
+def check_output_format(path: str | PathLike[str]) -> None:
+    """Refuse a file name that `write_frame` would refuse, before any work is done or budget spent.
 
     Raises
     ------
     OutputError
-        If the ending is unknown, the path is a folder, or its folder is absent or not writable.
+        If the name does not end in ``.csv``, ``.csv.gz`` or ``.parquet``.
 
     Examples
     --------
-    >>> check_output("table.xlsx")  # doctest: +ELLIPSIS
+    >>> check_output_format("table.xlsx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     understudy.errors.OutputError: The name 'table.xlsx' does not say how to write the table. Use .csv, ...
     """
-    target = Path(path)
-    _writer(target)
-    if target.is_dir():
-        raise OutputError(f"{str(target)!r} is a folder. Give the name of a file.")
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        raise OutputError(f"The folder {str(folder)!r} does not exist. Create it first.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _not_written(target, OSError(errno.EACCES, ""))
+    _writer(Path(path))
 
 
 def _writer(target: Path) -> Writer:

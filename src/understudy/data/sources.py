@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from collections.abc import Sequence
 from os import PathLike, fspath
@@ -13,10 +12,11 @@ import numpy as np
 
 from understudy.data._counting import code_dtype
 from understudy.data._csv import CsvStream
-from understudy.data._dataset import PARQUET_SUFFIXES, DatasetStream
+from understudy.data._dataset import DatasetStream
 from understudy.data._encode import encode_batch
+from understudy.data._paths import is_csv
 from understudy.data._persons import Persons, ids_from_pandas, number_persons
-from understudy.data._stream import Stream, attempt, explain_os_error, name_problems
+from understudy.data._stream import Stream, attempt, name_problems
 from understudy.data.arrow import ArrowTable, wanted_columns
 from understudy.data.local import LocalTable
 from understudy.errors import DataError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from understudy.data.table import Table
     from understudy.schema import Codes, Schema
-
-CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 _ACCEPTED = (
     "a pandas or Polars frame, an Arrow table, batch or dataset, the path of a CSV file (.csv, .csv.gz), "
@@ -96,7 +94,7 @@ def read_table(
     limit = _limit_bytes(max_memory_mb)
     if isinstance(source, str | PathLike):
         path = Path(fspath(source))
-        if _is_csv(path):
+        if is_csv(path):
             csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8")
             return _load(csv, schema, id_column, limit) or ArrowTable(csv, schema, id_column=id_column)
     if separator is not None or encoding is not None:
@@ -192,30 +190,6 @@ def _load(stream: Stream, schema: Schema, id_column: str | None, limit: int) -> 
         # taking each column out of the parts frees it: only one column is held twice
         columns[name] = np.concatenate([np.zeros(0, code_dtype(size)), *(part.pop(name) for part in parts)])
     return LocalTable._adopting(schema, columns, persons)
-
-
-def _is_csv(path: Path) -> bool:
-    """Say whether a path is to be read as CSV, refusing what cannot be read at all."""
-
-    def explain(error: Exception) -> DataError:
-        return explain_os_error(error, path.name) or DataError(
-            f"{path.name!r} cannot be opened. Check the path."
-        )
-
-    status = attempt(path.stat, explain)
-    name = path.name.lower()
-    if stat.S_ISDIR(status.st_mode):
-        return False
-    if not stat.S_ISREG(status.st_mode):
-        raise DataError(f"{path.name!r} is not a regular file. Save the table to a file first.")
-    if name.endswith(CSV_SUFFIXES):
-        return True
-    if name.endswith(PARQUET_SUFFIXES):
-        return False
-    raise DataError(
-        f"The name {path.name!r} does not say what kind of file it is. "
-        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}."
-    )
 
 
 def _limit_bytes(max_memory_mb: int) -> int:

@@ -1,0 +1,36 @@
+"""Which file is read how, by the ending of its name."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from understudy.data._stream import attempt, explain_os_error
+from understudy.errors import DataError
+
+CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+
+
+def is_csv(path: Path) -> bool:
+    """Say whether a path is to be read as CSV, refusing what cannot be read at all."""
+
+    def explain(error: Exception) -> DataError:
+        return explain_os_error(error, path.name) or DataError(
+            f"{path.name!r} cannot be opened. Check the path."
+        )
+
+    status = attempt(path.stat, explain)
+    name = path.name.lower()
+    if stat.S_ISDIR(status.st_mode):
+        return False
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(f"{path.name!r} is not a regular file. Save the table to a file first.")
+    if name.endswith(CSV_SUFFIXES):
+        return True
+    if name.endswith(PARQUET_SUFFIXES):
+        return False
+    raise DataError(
+        f"The name {path.name!r} does not say what kind of file it is. "
+        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}."
+    )
