@@ -75,7 +75,5 @@ def _to_frame(table: Any, label: str) -> pd.DataFrame:
     def unreadable(error: Exception) -> DataError:
         return DataError(f"{label!r} has a column of a type that pandas cannot hold. Convert it first.")
 
-    columns = {
-        name: attempt(lambda name=name: to_series(table[name]), unreadable) for name in table.column_names
-    }
+    columns = attempt(lambda: {name: to_series(table[name]) for name in table.column_names}, unreadable)
     return pd.DataFrame(columns)
