@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -274,3 +277,20 @@ def test_a_file_that_changes_while_in_use_is_noticed(tmp_path):
     path.unlink()
     with pytest.raises(DataError, match="no file"):
         table.count(("a",))
+
+
+def test_two_threads_read_one_table_on_disk(tmp_path, expected):
+    table = read_table(as_parquet(tmp_path), SCHEMA, max_memory_mb=0)
+    cliques = all_cliques(SCHEMA.names)
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda _: table.count_many(cliques), range(4)))
+    for answer in answers:
+        for left, right in zip(answer, expected.count_many(cliques), strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def test_importing_the_room_loads_no_heavy_library():
+    heavy = ["pandas", "pyarrow", "numba", "polars", "scipy", "pydantic"]
+    script = f"import sys, understudy.data; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
