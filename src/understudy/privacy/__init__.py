@@ -1,1 +1,138 @@
-""" """
+"""Units, budgets, events, accountings, the ledger, and exact noise."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from understudy.privacy.accounting import (
+    ACCOUNTINGS,
+    GDP_ACCOUNTING,
+    PURE,
+    ZCDP_ACCOUNTING,
+    Accounting,
+    accounting_for,
+    accounting_named,
+    delta_of,
+)
+from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
+from understudy.privacy.conversions import (
+    approx_to_gdp,
+    approx_to_zcdp,
+    bounded_range_to_gdp,
+    bounded_range_to_zcdp,
+    gdp_delta,
+    gdp_to_approx,
+    group_privacy,
+    pure_to_gdp,
+    pure_to_zcdp,
+    zcdp_delta,
+    zcdp_to_approx,
+)
+from understudy.privacy.events import (
+    ApproxEvent,
+    Composed,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    Parallel,
+    PureEvent,
+    SelectionEvent,
+    ZcdpEvent,
+    event_from_dict,
+)
+from understudy.privacy.filter import Filter, Spending
+from understudy.privacy.guarantee import Guarantee, tightest
+from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
+from understudy.privacy.unit import Relation, Unit
+
+if TYPE_CHECKING:
+    from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise
+    from understudy.privacy.noise_opendp import OpenDPRandomness
+    from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
+    from understudy.privacy.selection import exponential_mechanism, permute_and_flip
+
+__all__ = [
+    "ACCOUNTINGS",
+    "GDP",
+    "GDP_ACCOUNTING",
+    "PURE",
+    "ZCDP",
+    "ZCDP_ACCOUNTING",
+    "Accounting",
+    "ApproxDP",
+    "ApproxEvent",
+    "Budget",
+    "Composed",
+    "DiscreteGaussian",
+    "Entry",
+    "Event",
+    "Filter",
+    "Gaussian",
+    "GaussianEvent",
+    "Geometric",
+    "Guarantee",
+    "Laplace",
+    "LaplaceEvent",
+    "Ledger",
+    "LedgerGuarantee",
+    "Noise",
+    "OpenDPRandomness",
+    "Parallel",
+    "PureDP",
+    "PureEvent",
+    "Randomness",
+    "Relation",
+    "SeededRandomness",
+    "SelectionEvent",
+    "Spending",
+    "SystemRandomness",
+    "Unit",
+    "ZcdpEvent",
+    "accounting_for",
+    "accounting_named",
+    "approx_to_gdp",
+    "approx_to_zcdp",
+    "bounded_range_to_gdp",
+    "bounded_range_to_zcdp",
+    "budget_from_dict",
+    "delta_of",
+    "event_from_dict",
+    "exponential_mechanism",
+    "gdp_delta",
+    "gdp_to_approx",
+    "group_privacy",
+    "permute_and_flip",
+    "pure_to_gdp",
+    "pure_to_zcdp",
+    "tightest",
+    "zcdp_delta",
+    "zcdp_to_approx",
+]
+
+# Compiled samplers are imported when first asked for, so that reading a ledger stays quick.
+_LAZY = {
+    "DiscreteGaussian": "noise",
+    "Gaussian": "noise",
+    "Geometric": "noise",
+    "Laplace": "noise",
+    "Noise": "noise",
+    "OpenDPRandomness": "noise_opendp",
+    "Randomness": "randomness",
+    "SeededRandomness": "randomness",
+    "SystemRandomness": "randomness",
+    "exponential_mechanism": "selection",
+    "permute_and_flip": "selection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,297 @@
+"""The contract of an accounting: prices in, noise scales out, rounded on the safe side."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.privacy._numbers import (
+    SCALE_BITS,
+    ceil_bits,
+    float_down,
+    float_up,
+    floor_bits,
+    fraction_up,
+    non_negative,
+    positive,
+    sqrt_up,
+)
+from understudy.privacy.budget import ApproxDP, Budget
+from understudy.privacy.events import (
+    ApproxEvent,
+    Composed,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    Parallel,
+    PureEvent,
+    SelectionEvent,
+    ZcdpEvent,
+)
+
+__all__ = ["Accounting", "as_double", "delta_of", "sum_up"]
+
+
+class Accounting(ABC):
+    """One way to price events; costs of successive events add up.
+
+    Attributes
+    ----------
+    name
+        ``"pure"``, ``"zcdp"`` or ``"gdp"``; what error messages, ledgers and guarantees call it.
+    symbol
+        The quantity that adds up: ``"epsilon"``, ``"rho"`` or ``"mu^2"``.
+    """
+
+    name: ClassVar[str]
+    symbol: ClassVar[str]
+
+    def __repr__(self) -> str:
+        return f"<accounting {self.name}: {self.symbol} adds up>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        from understudy.privacy.accounting import accounting_named
+
+        return accounting_named, (self.name,)
+
+    def cost(self, event: Event, *, parts: int = 1) -> float:
+        """Return what ``event`` costs, rounded up; infinity if it has no cost in this accounting.
+
+        Parameters
+        ----------
+        event
+            What is about to be done.
+        parts
+            How many parts of a `Parallel` event one unit can touch (`Unit.parts_touched`).
+
+        Examples
+        --------
+        >>> from understudy.privacy import GDP_ACCOUNTING, PURE
+        >>> GDP_ACCOUNTING.cost(GaussianEvent(l2_sensitivity=1, sigma=2))
+        0.25
+        >>> PURE.cost(GaussianEvent(l2_sensitivity=1, sigma=2))
+        inf
+        """
+        exact = self.exact_cost(event, parts=parts)
+        return math.inf if exact is None else float_up(exact)
+
+    def exact_cost(self, event: Event, *, parts: int = 1, reserve: bool = False) -> Fraction | None:
+        """Return the cost as a fraction, or None if there is none.
+
+        With ``reserve`` an `ApproxEvent` is priced by its ``epsilon`` alone, because its ``delta`` is
+        paid elsewhere (:func:`delta_of`); without, it has no cost in any accounting.
+        """
+        if isinstance(event, (Composed, Parallel)):
+            costs = []
+            for inner in event.events:
+                cost = self.exact_cost(inner, parts=parts, reserve=reserve)
+                if cost is None:
+                    return None
+                costs.append(cost)
+            if isinstance(event, Parallel):
+                costs = sorted(costs, reverse=True)[:parts]
+            return sum_up(costs)
+        if isinstance(event, ApproxEvent):
+            if not reserve:
+                return None
+            return self._pure(Fraction(event.epsilon)) if event.epsilon else Fraction(0)
+        if isinstance(event, LaplaceEvent):
+            return self._pure(Fraction(event.l1_sensitivity) / Fraction(event.scale))
+        if isinstance(event, PureEvent):
+            return self._pure(Fraction(event.epsilon))
+        if isinstance(event, SelectionEvent):
+            return self._selection(Fraction(event.epsilon))
+        if isinstance(event, GaussianEvent):
+            return self._gaussian((Fraction(event.l2_sensitivity) / Fraction(event.sigma)) ** 2)
+        if isinstance(event, ZcdpEvent):
+            return self._zcdp(Fraction(event.rho))
+        raise BudgetError(f"{type(event).__name__} is not a privacy event.")
+
+    def gaussian_sigma(self, cost: float, l2: float) -> float:
+        """Return the smallest noise ``sigma`` (to 40 bits) whose cost is at most ``cost``.
+
+        Examples
+        --------
+        >>> from understudy.privacy import ZCDP_ACCOUNTING
+        >>> ZCDP_ACCOUNTING.gaussian_sigma(0.125, 1.0)
+        2.0
+        """
+        share, sensitivity = Fraction(positive("cost", cost)), Fraction(positive("l2", l2))
+        sigma = float_up(sqrt_up(sensitivity**2 / self._square_of_gaussian(share)))
+        return self._usable(sigma, "sigma")
+
+    def laplace_scale(self, cost: float, l1: float) -> float:
+        """Return the smallest Laplace scale (to 40 bits) whose cost is at most ``cost``.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PURE
+        >>> PURE.laplace_scale(0.1, 1.0)
+        10.0
+        """
+        share, sensitivity = Fraction(positive("cost", cost)), Fraction(positive("l1", l1))
+        scale = self._usable(float_up(ceil_bits(sensitivity / self._largest_pure(share))), "scale")
+        while not self._within(LaplaceEvent(l1, scale), share):
+            scale = self._usable(_larger(scale), "scale")
+        return scale
+
+    def selection_epsilon(self, cost: float) -> float:
+        """Return the largest ``epsilon`` (to 40 bits) of a `SelectionEvent` that costs at most ``cost``.
+
+        Examples
+        --------
+        >>> from understudy.privacy import ZCDP_ACCOUNTING
+        >>> ZCDP_ACCOUNTING.selection_epsilon(0.125)
+        1.0
+        """
+        share = Fraction(positive("cost", cost))
+        epsilon = self._usable(float_down(floor_bits(self._largest_selection(share))), "epsilon")
+        while not self._within(SelectionEvent(epsilon), share):
+            epsilon = self._usable(_smaller(epsilon), "epsilon")
+        return epsilon
+
+    def pure_epsilon(self, cost: float) -> float:
+        """Return the largest ``epsilon`` (to 40 bits) of a `PureEvent` that costs at most ``cost``.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PURE
+        >>> PURE.pure_epsilon(0.5)
+        0.5
+        """
+        share = Fraction(positive("cost", cost))
+        epsilon = self._usable(float_down(floor_bits(self._largest_pure(share))), "epsilon")
+        while not self._within(PureEvent(epsilon), share):
+            epsilon = self._usable(_smaller(epsilon), "epsilon")
+        return epsilon
+
+    def total(self, budget: Budget, *, approximate_delta: float = 0.0) -> float:
+        """Return how much of this accounting's unit a budget is worth, rounded down.
+
+        ``approximate_delta`` is the part of an `ApproxDP` budget's ``delta`` set aside for `ApproxEvent`.
+
+        Examples
+        --------
+        >>> from understudy.privacy import GDP, GDP_ACCOUNTING
+        >>> GDP_ACCOUNTING.total(GDP(0.5))
+        0.25
+        >>> round(GDP_ACCOUNTING.total(ApproxDP(1.0, 1e-9)), 6)
+        0.033115
+        """
+        return float_down(self.exact_total(budget, approximate_delta=approximate_delta))
+
+    def exact_total(self, budget: Budget, *, approximate_delta: float = 0.0) -> Fraction:
+        """Return :meth:`total` as a fraction."""
+        reserve = non_negative("approximate_delta", approximate_delta)
+        if reserve and not isinstance(budget, ApproxDP):
+            raise NoSuchGuarantee("Only an ApproxDP budget can set a part of its delta aside.")
+        if isinstance(budget, ApproxDP):
+            delta = float_down(Fraction(budget.delta) - Fraction(reserve))
+            if delta <= 0:
+                raise BudgetError(
+                    f"approximate_delta ({reserve}) must be smaller than the budget's delta ({budget.delta})."
+                )
+            return self._approx_total(budget.epsilon, delta)
+        return self._own_total(budget)
+
+    def split(self, cost: float, weights: Sequence[float]) -> tuple[float, ...]:
+        """Divide a cost in proportion to ``weights``, so that the parts add up to at most the whole.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PURE
+        >>> sum(PURE.split(1.0, [1, 1, 1])) <= 1.0
+        True
+        """
+        whole = Fraction(positive("cost", cost))
+        exact = [Fraction(positive("weight", weight)) for weight in weights]
+        if not exact:
+            raise BudgetError("split needs at least one weight.")
+        together = sum(exact)
+        return tuple(float_down(whole * weight / together) for weight in exact)
+
+    def describe(self, cost: float) -> str:
+        """Return a cost in words, such as ``rho=0.125``."""
+        return f"{self.symbol}={cost:.6g}"
+
+    def _within(self, event: Event, share: Fraction) -> bool:
+        cost = self.exact_cost(event)
+        return cost is not None and cost <= share
+
+    def _usable(self, number: float, what: str) -> float:
+        if not 0 < number < math.inf:
+            raise BudgetError(
+                f"No finite, positive {what} gives that cost in the {self.name} accounting: ask for a less "
+                "extreme share of the budget."
+            )
+        return number
+
+    @abstractmethod
+    def _pure(self, epsilon: Fraction) -> Fraction | None: ...
+
+    @abstractmethod
+    def _selection(self, epsilon: Fraction) -> Fraction | None: ...
+
+    @abstractmethod
+    def _gaussian(self, ratio_squared: Fraction) -> Fraction | None: ...
+
+    @abstractmethod
+    def _zcdp(self, rho: Fraction) -> Fraction | None: ...
+
+    @abstractmethod
+    def _square_of_gaussian(self, share: Fraction) -> Fraction: ...
+
+    @abstractmethod
+    def _largest_pure(self, share: Fraction) -> Fraction: ...
+
+    @abstractmethod
+    def _largest_selection(self, share: Fraction) -> Fraction: ...
+
+    @abstractmethod
+    def _approx_total(self, epsilon: float, delta: float) -> Fraction: ...
+
+    @abstractmethod
+    def _own_total(self, budget: Budget) -> Fraction: ...
+
+    def _cannot_hold(self, budget: Budget) -> NoSuchGuarantee:
+        return NoSuchGuarantee(
+            f"The {self.name} accounting cannot promise {budget.describe()}. "
+            "PureDP uses pure, ZCDP uses zcdp, GDP uses gdp, ApproxDP uses gdp or zcdp."
+        )
+
+
+def delta_of(event: Event, *, parts: int = 1) -> Fraction:
+    """Return the ``delta`` of every `ApproxEvent` inside an event, combined the way costs are."""
+    if isinstance(event, ApproxEvent):
+        return Fraction(event.delta)
+    if isinstance(event, (Composed, Parallel)):
+        deltas = [delta_of(inner, parts=parts) for inner in event.events]
+        return sum_up(sorted(deltas, reverse=True)[:parts] if isinstance(event, Parallel) else deltas)
+    return Fraction(0)
+
+
+def sum_up(costs: Sequence[Fraction]) -> Fraction:
+    total = Fraction(0)
+    for cost in costs:
+        total = fraction_up(total + cost)
+    return total
+
+
+def as_double(value: Fraction) -> Fraction | None:
+    """Round up to a double: the same cost on every machine, whatever the digits carried."""
+    number = float_up(value)
+    return None if math.isinf(number) else Fraction(number)
+
+
+def _larger(number: float) -> float:
+    exact = Fraction(number)
+    return max(math.nextafter(number, math.inf), float_up(exact + exact / (1 << SCALE_BITS)))
+
+
+def _smaller(number: float) -> float:
+    exact = Fraction(number)
+    return min(math.nextafter(number, 0.0), float_down(exact - exact / (1 << SCALE_BITS)))

@@ -1,0 +1,77 @@
+"""Check a ledger's lines: the chain, the costs, the bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.errors import LedgerCorrupted
+from understudy.privacy._ledger_format import GENESIS, Entry, Header, link, read_entry, read_header
+from understudy.privacy._ledger_image import ImageError, Line, read_image
+from understudy.privacy._numbers import float_up
+from understudy.privacy.accounting import ACCOUNTINGS, Accounting
+from understudy.privacy.events import Event
+from understudy.privacy.filter import Spending
+
+__all__ = ["Known", "check_costs", "check_image", "checked", "price", "read_lines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How far a ledger has been read: the number of lines, the last hash, and the sums."""
+
+    lines: int
+    head: bytes
+    spending: Spending
+
+
+def read_lines(lines: list[Line]) -> tuple[Header, Known, list[Entry]]:
+    """Check the chain of all lines and add up what they cost."""
+    if lines[0][0] != 0 or lines[0][2] != link(GENESIS, 0, lines[0][1]):
+        raise LedgerCorrupted("The hash chain of the ledger is broken at its header.")
+    header = read_header(lines[0][1])
+    head, spending, entries = lines[0][2], Spending(), []
+    for expected, line in enumerate(lines[1:], start=1):
+        entry = checked(line, head, expected)
+        head = line[2]
+        entries.append(entry)
+        if entry.event is not None:
+            spending = header.rule.plus(spending, entry.event)
+    return header, Known(len(lines), head, spending), entries
+
+
+def checked(line: Line, previous: bytes, expected: int) -> Entry:
+    """Return the entry of one line whose number and hash are what they should be."""
+    sequence, text, digest = line
+    if sequence != expected or digest != link(previous, sequence, text):
+        raise LedgerCorrupted(f"The hash chain of the ledger is broken at line {expected}.")
+    return read_entry(sequence, text, digest)
+
+
+def check_image(image: bytes, size: int | None, lines: list[Line], entries: list[Entry]) -> None:
+    """Check that the file's bytes are exactly those that its lines imply."""
+    if size is not None and size != len(image):
+        raise LedgerCorrupted("The ledger file has bytes after its last page.")
+    try:
+        found = read_image(image)
+    except ImageError as error:
+        raise LedgerCorrupted(f"The ledger file was changed: {error}.") from None
+    if found.lines != lines:
+        raise LedgerCorrupted("The ledger file was changed: its lines read differently byte by byte.")
+    if found.writer and (not entries or found.writer != entries[-1].writer):
+        raise LedgerCorrupted(
+            "The ledger file was changed: its header names another writer than its last entry."
+        )
+
+
+def check_costs(entry: Entry, parts: int) -> None:
+    """Check that an entry does not record less than its event costs."""
+    assert entry.event is not None
+    for name, accounting in ACCOUNTINGS.items():
+        if entry.costs.get(name, -1.0) < price(accounting, entry.event, parts):
+            raise LedgerCorrupted(f"Line {entry.sequence} of the ledger records less than its event costs.")
+
+
+def price(accounting: Accounting, event: Event, parts: int) -> float:
+    """Return what is written down as an event's cost: rounded up, infinity if there is none."""
+    exact = accounting.exact_cost(event, parts=parts, reserve=True)
+    return float("inf") if exact is None else float_up(exact)

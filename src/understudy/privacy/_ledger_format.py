@@ -1,0 +1,271 @@
+"""What a ledger file says: its tables, its lines as canonical text, and the hash that chains them.
+
+Line 0 is the header (what the ledger is for), every later line an entry. The hash of a line covers the hash
+of the line before it, its own number and its text, so no line can be changed, dropped, inserted or moved
+without changing every hash after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.privacy.budget import Budget, budget_from_dict
+from understudy.privacy.events import Event, event_from_dict
+from understudy.privacy.filter import Filter
+from understudy.privacy.unit import Unit
+
+__all__ = [
+    "APPLICATION_ID",
+    "FORMAT",
+    "GENESIS",
+    "PAGE_SIZE",
+    "SCHEMA",
+    "Entry",
+    "Header",
+    "entry_text",
+    "link",
+    "public_text",
+    "read_entry",
+    "read_header",
+]
+
+APPLICATION_ID = 0x554E4453  # "UNDS"
+FORMAT = 1
+PAGE_SIZE = 16384
+GENESIS = bytes(32)
+_LONGEST_TEXT = 2000
+
+SCHEMA: tuple[tuple[str, str, str, int, str], ...] = (
+    (
+        "table",
+        "line",
+        "line",
+        2,
+        "CREATE TABLE line (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash BLOB NOT NULL)",
+    ),
+    (
+        "trigger",
+        "never_change",
+        "line",
+        0,
+        "CREATE TRIGGER never_change BEFORE UPDATE ON line "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+    ),
+    (
+        "trigger",
+        "never_delete",
+        "line",
+        0,
+        "CREATE TRIGGER never_delete BEFORE DELETE ON line "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+    ),
+    (
+        "trigger",
+        "only_append",
+        "line",
+        0,
+        "CREATE TRIGGER only_append BEFORE INSERT ON line "
+        "WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence) + 1, 0) FROM line) "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+    ),
+)
+"""Rows of ``sqlite_schema``: type, name, table, root page, SQL text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a ledger is for: everything that may not change during its life."""
+
+    ledger_id: str
+    table: str
+    rule: Filter
+    created: str
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected."""
+        return self.rule.unit
+
+    @property
+    def budget(self) -> Budget:
+        """The promise."""
+        return self.rule.budget
+
+    def text(self) -> str:
+        """Return the header as the text of line 0."""
+        return _canonical(
+            {
+                "kind": "header",
+                "format": FORMAT,
+                "ledger": self.ledger_id,
+                "table": self.table,
+                "unit": self.rule.unit.to_dict(),
+                "budget": self.rule.budget.to_dict(),
+                "accounting": self.rule.main.name,
+                "approximate_delta": self.rule.approximate_delta,
+                "created": self.created,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a ledger after its header.
+
+    Attributes
+    ----------
+    sequence
+        1 for the first entry.
+    time
+        When it was written (UTC, ISO 8601).
+    kind
+        ``"charge"`` or ``"note"``; a note costs nothing.
+    purpose, scope
+        Public words: what the act was for, and which release or step it belongs to.
+    event
+        What was done; None for a note.
+    costs
+        Its cost in each accounting, rounded up; infinity where it has none.
+    delta
+        The event's own failure probability.
+    writer
+        Version number of the SQLite library that wrote the line.
+    hash
+        The line's link in the chain, as hexadecimal text.
+    """
+
+    sequence: int
+    time: str
+    kind: str
+    purpose: str
+    scope: str
+    event: Event | None
+    costs: Mapping[str, float]
+    delta: float
+    writer: int
+    hash: str
+
+
+def link(previous: bytes, sequence: int, text: bytes) -> bytes:
+    """Return the hash of one line, given the hash of the line before it."""
+    digest = hashlib.sha256(b"understudy-ledger-1\0")
+    digest.update(previous)
+    digest.update(sequence.to_bytes(8, "big"))
+    digest.update(text)
+    return digest.digest()
+
+
+def public_text(name: str, value: object, *, required: bool = False) -> str:
+    """Check a text that will be written into the ledger for everyone to read."""
+    if not isinstance(value, str):
+        raise LedgerError(f"The ledger's {name} must be text, not {type(value).__name__}.")
+    if required and not value.strip():
+        raise LedgerError(f"The ledger needs a {name}: a few public words.")
+    if len(value) > _LONGEST_TEXT:
+        raise LedgerError(f"The ledger's {name} must not be longer than {_LONGEST_TEXT} characters.")
+    return value
+
+
+def entry_text(
+    *,
+    time: str,
+    purpose: str,
+    scope: str,
+    writer: int,
+    event: Event | None = None,
+    costs: Mapping[str, float] | None = None,
+    delta: float = 0.0,
+) -> str:
+    """Return the text of an entry; a note if there is no event."""
+    values: dict[str, Any] = {"time": time, "purpose": purpose, "scope": scope, "writer": writer}
+    if event is None:
+        return _canonical(values | {"kind": "note"})
+    prices = {name: None if math.isinf(cost) else cost for name, cost in (costs or {}).items()}
+    return _canonical(values | {"kind": "charge", "event": event.to_dict(), "costs": prices, "delta": delta})
+
+
+def read_header(text: bytes) -> Header:
+    """Return the header that line 0 holds."""
+    values = _parse(text, 0)
+    if values.get("kind") != "header":
+        raise LedgerCorrupted("Line 0 of the ledger is not a header.")
+    if values.get("format") != FORMAT:
+        raise LedgerError(
+            f"The ledger has format {values.get('format')!r}; this version reads format {FORMAT}. "
+            "Use the version of Understudy that wrote it, or a newer one."
+        )
+    _require(values, {"kind", "format", "ledger", "table", "unit", "budget", "accounting"}, 0)
+    _require(values, {"approximate_delta", "created"}, 0)
+    try:
+        unit, budget = Unit.from_dict(values["unit"]), budget_from_dict(values["budget"])
+        rule = Filter(budget, unit, values["accounting"], values["approximate_delta"])
+    except BudgetError as error:
+        raise LedgerCorrupted(f"Line 0 of the ledger cannot be understood: {error}") from None
+    return Header(_text(values, "ledger", 0), _text(values, "table", 0), rule, _text(values, "created", 0))
+
+
+def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
+    """Return the entry that a later line holds; the hash is the caller's to check."""
+    values = _parse(text, sequence)
+    kind = values.get("kind")
+    if kind not in ("charge", "note"):
+        raise LedgerCorrupted(f"Line {sequence} of the ledger is neither a charge nor a note.")
+    _require(values, {"time", "purpose", "scope", "writer"}, sequence)
+    if not isinstance(values["writer"], int):
+        raise LedgerCorrupted(f"Line {sequence} of the ledger has no writer.")
+    event, costs, delta = None, {}, 0.0
+    if kind == "charge":
+        _require(values, {"event", "costs", "delta"}, sequence)
+        try:
+            event = event_from_dict(values["event"])
+            costs = {n: math.inf if c is None else float(c) for n, c in values["costs"].items()}
+            delta = float(values["delta"])
+        except (BudgetError, AttributeError, TypeError, ValueError, OverflowError) as error:
+            raise LedgerCorrupted(f"Line {sequence} of the ledger cannot be understood: {error}") from None
+    return Entry(
+        sequence,
+        _text(values, "time", sequence),
+        str(kind),
+        _text(values, "purpose", sequence),
+        _text(values, "scope", sequence),
+        event,
+        MappingProxyType(costs),
+        delta,
+        values["writer"],
+        digest.hex(),
+    )
+
+
+def _canonical(values: Mapping[str, Any]) -> str:
+    """One text per value: sorted keys, no spaces, plain ASCII, shortest exact floats."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _parse(text: bytes, sequence: int) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+        same = isinstance(values, dict) and _canonical(values).encode("ascii") == text
+    except (ValueError, RecursionError):
+        same = False
+    if not same:
+        raise LedgerCorrupted(f"Line {sequence} of the ledger is not in canonical form.")
+    return dict(values)
+
+
+def _require(values: Mapping[str, Any], names: set[str], sequence: int) -> None:
+    missing = sorted(names - set(values))
+    if missing:
+        raise LedgerCorrupted(f"Line {sequence} of the ledger lacks {', '.join(missing)}.")
+
+
+def _text(values: Mapping[str, Any], name: str, sequence: int) -> str:
+    if not isinstance(values[name], str):
+        raise LedgerCorrupted(f"Line {sequence} of the ledger: {name} is not text.")
+    return str(values[name])

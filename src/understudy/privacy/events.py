@@ -1,0 +1,226 @@
+"""What happened: descriptions of private acts, kept apart from what they cost.
+
+An event records the parameters that any accounting needs and nothing about a particular accounting.
+Events are written into ledgers that outlive this version, so **the meaning of a recorded event never
+changes**; a changed meaning is a new event with a new ``kind``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from understudy.errors import BudgetError
+from understudy.privacy._numbers import non_negative, positive, probability
+
+__all__ = [
+    "ApproxEvent",
+    "Composed",
+    "Event",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "Parallel",
+    "PureEvent",
+    "SelectionEvent",
+    "ZcdpEvent",
+    "event_from_dict",
+]
+
+
+class _Plain:
+    """Events whose fields are numbers: checked on construction, one dictionary key each."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            checked = positive(f"{type(self).__name__}.{field.name}", getattr(self, field.name))
+            object.__setattr__(self, field.name, checked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values; `event_from_dict` reads them back."""
+        return {"kind": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent(_Plain):
+    """Gaussian noise on a vector whose Euclidean change between neighbours is at most ``l2_sensitivity``.
+
+    ``sigma`` is the standard deviation of each component. The noise is the continuous Gaussian, or any
+    post-processing of "value plus continuous Gaussian" (such as rounding to whole numbers on a whole-number
+    value). The *discrete* Gaussian is not: record it as a `ZcdpEvent`.
+
+    Examples
+    --------
+    >>> GaussianEvent(l2_sensitivity=1, sigma=2).to_dict()
+    {'kind': 'gaussian', 'l2_sensitivity': 1.0, 'sigma': 2.0}
+    """
+
+    l2_sensitivity: float
+    sigma: float
+    kind: ClassVar[str] = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceEvent(_Plain):
+    """Laplace noise of scale ``scale`` on a vector whose L1 change is at most ``l1_sensitivity``.
+
+    Continuous Laplace noise, or discrete Laplace noise (``P(k)`` proportional to ``exp(-|k|/scale)``) on
+    whole-number values.
+    """
+
+    l1_sensitivity: float
+    scale: float
+    kind: ClassVar[str] = "laplace"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionEvent(_Plain):
+    """One choice by the exponential mechanism with parameter ``epsilon``.
+
+    Probabilities proportional to ``exp(epsilon * score / (2 * sensitivity))``: ``epsilon``-differentially
+    private and of bounded range ``epsilon`` (the log-likelihood ratios of any two outcomes differ by at most
+    ``epsilon``). Permute-and-flip does not have bounded range: record it as a `PureEvent`.
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "selection"
+
+
+@dataclass(frozen=True, slots=True)
+class PureEvent(_Plain):
+    """Any ``epsilon``-differentially private act (permute-and-flip, a threshold test)."""
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpEvent(_Plain):
+    """Any act that is ``rho``-zCDP and about which nothing else is known (the discrete Gaussian)."""
+
+    rho: float
+    kind: ClassVar[str] = "zcdp"
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxEvent(_Plain):
+    """Any ``(epsilon, delta)``-differentially private act.
+
+    Its ``delta`` must be paid from a reserve that the ledger was created with.
+    """
+
+    epsilon: float
+    delta: float
+    kind: ClassVar[str] = "approx"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", non_negative("ApproxEvent.epsilon", self.epsilon))
+        object.__setattr__(self, "delta", probability("ApproxEvent.delta", self.delta))
+
+
+class _Group:
+    """Events made of events."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if isinstance(self.events, (str, bytes)) or not isinstance(self.events, Iterable):
+            raise BudgetError(f"{name} takes a list of events.")
+        events = tuple(self.events)
+        if not events:
+            raise BudgetError(f"{name} needs at least one event.")
+        for event in events:
+            if not isinstance(event, (_Plain, _Group)):
+                raise BudgetError(f"{name} takes events, not {type(event).__name__}.")
+        object.__setattr__(self, "events", events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values; `event_from_dict` reads them back."""
+        return {"kind": self.kind, "events": [event.to_dict() for event in self.events]}
+
+
+@dataclass(frozen=True, slots=True)
+class Composed(_Group):
+    """Several acts on the same table, one after the other: their costs add up.
+
+    Charging one `Composed` event is one durable write, so a batch of measurements is cheap to record.
+    """
+
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "composed"
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(_Group):
+    """Acts on disjoint parts of the table: only the parts that a unit can touch are paid for.
+
+    The parts are a partition of all *possible* rows, fixed by the schema (never by the data), and each
+    event describes what its act costs if any one unit changes its own part alone.
+
+    Privacy
+    -------
+    Fix two neighbours. At most ``t`` parts differ between them (``Unit.parts_touched``: one for adding or
+    removing a row; two for replacing a row, which may leave one part and enter another; more if a person
+    has several rows). Acts on equal parts have equal output distributions and cost nothing; the others
+    compose. So the cost is at most the sum of the ``t`` largest, which for ``t = 1`` is the maximum. A ledger
+    passes its own unit's ``t``. One histogram over all parts is usually cheaper as a single event with the
+    sensitivity of the unit.
+    """
+
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "parallel"
+
+
+Event = (
+    GaussianEvent | LaplaceEvent | SelectionEvent | PureEvent | ZcdpEvent | ApproxEvent | Composed | Parallel
+)
+"""Any event."""
+
+_LEAVES: dict[str, Any] = {
+    event.kind: event
+    for event in (GaussianEvent, LaplaceEvent, SelectionEvent, PureEvent, ZcdpEvent, ApproxEvent)
+}
+_GROUPS: dict[str, type[Composed] | type[Parallel]] = {"composed": Composed, "parallel": Parallel}
+_DEEPEST = 50
+
+
+def event_from_dict(values: Mapping[str, Any]) -> Event:
+    """Return the event that ``to_dict`` described; unknown kinds and fields are refused, never guessed.
+
+    Examples
+    --------
+    >>> event_from_dict({"kind": "selection", "epsilon": 0.1})
+    SelectionEvent(epsilon=0.1)
+    """
+    return _read(values, 0)
+
+
+def _read(values: Mapping[str, Any], depth: int) -> Event:
+    if depth > _DEEPEST:
+        raise BudgetError(f"Events are nested more than {_DEEPEST} deep.")
+    kind = values.get("kind") if isinstance(values, Mapping) else None
+    if isinstance(kind, str) and kind in _GROUPS:
+        if set(values) != {"kind", "events"} or not isinstance(values["events"], list):
+            raise BudgetError(f"An event of kind {kind!r} has exactly one field, the list 'events'.")
+        return _GROUPS[kind](tuple(_read(inner, depth + 1) for inner in values["events"]))
+    if not isinstance(kind, str) or kind not in _LEAVES:
+        raise BudgetError(f"An event needs a kind out of {', '.join([*_LEAVES, *_GROUPS])}.")
+    cls = _LEAVES[kind]
+    wanted = {field.name for field in fields(cls)}
+    given = {name: value for name, value in values.items() if name != "kind"}
+    if set(given) != wanted:
+        raise BudgetError(f"An event of kind {kind!r} has exactly the fields {', '.join(sorted(wanted))}.")
+    event: Event = cls(**given)
+    return event

@@ -1,0 +1,164 @@
+"""The rule that says whether one more act still fits, for budgets spent as the answers come in.
+
+A *filter* watches a fully adaptive analyst: each act, and how much it costs, may depend on every earlier
+answer. It admits an act when the sum of costs stays within the total, and then the whole interaction keeps
+the promise of the budget:
+
+- ``PureDP``: ``sum of epsilon <= epsilon`` (Rogers, Roth, Ullman and Vadhan 2016).
+- ``ZCDP``: ``sum of rho <= rho`` (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023).
+- ``GDP``: ``sum of mu^2 <= mu^2`` (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023).
+- ``ApproxDP(epsilon, delta)``: the GDP filter with the largest ``mu`` that is ``(epsilon, delta)``-DP, or the
+  zCDP filter with the largest such ``rho``; **or** the pure filter with ``epsilon``.
+
+Privacy
+-------
+*Why the pure filter may stand beside the other one.* Let ``P`` and ``Q`` be the laws of the transcript on two
+neighbours. An act is admitted if, counting it, the main sum or the pure sum (each over **all** acts so far)
+is within its total. Split the transcripts in two sets.
+
+``A``: those whose pure sum ends within ``epsilon``. There the likelihood ratio, a product of conditional
+ratios, is at most ``exp(epsilon)``, so ``A`` adds nothing to ``delta = sum over y of max(0, P(y) -
+exp(epsilon) Q(y))``.
+
+``B``: the others. Their last admitted act, hence (costs being non-negative) every act, was within the main
+total. Now run the same analyst under the main filter alone, with laws ``P'`` and ``Q'``. On a transcript of
+``B`` both rules admit and refuse alike: an act that only the pure filter admits would leave the main sum
+above its total for good, and an act that both refuse is refused in both runs. So ``P = P'`` and ``Q = Q'`` on
+``B``, and its share of ``delta`` is at most that of the main filter.
+
+A union of two filters that each need ``delta`` would cost ``2 delta``; this one is free because a pure filter
+needs none.
+
+*Why a reserve pays for events with a delta of their own.* On fixed neighbours an ``(e, d)``-DP act is a
+post-processing of this: with probability ``d`` reveal which neighbour it is, otherwise answer by an ``e``-DP
+act (Kairouz, Oh and Viswanath 2015). The chance that anything is ever revealed is at most the largest
+possible sum of the ``d``, which the filter keeps within the reserve ``r``. Where nothing is revealed, a
+transcript ``y`` has densities ``w(y) P0(y)`` and ``w(y) Q0(y)``, with the same weight ``w(y)``, the product
+of the ``1 - d``, and with ``P0`` and ``Q0`` the laws when every such act is replaced by its ``e``-DP part.
+Hence ``sum of max(0, w P0 - exp(epsilon) w Q0)`` is at most ``delta - r`` by the filter for ``delta - r``,
+and in all at most ``delta``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+
+from understudy.privacy._numbers import float_down, float_up, fraction_up, non_negative
+from understudy.privacy.accounting import ACCOUNTINGS, PURE, Accounting, accounting_for, delta_of
+from understudy.privacy.budget import ApproxDP, Budget
+from understudy.privacy.events import Event
+from understudy.privacy.unit import Unit
+
+__all__ = ["Filter", "Spending"]
+
+_NOTHING: Mapping[str, Fraction | None] = MappingProxyType({name: Fraction(0) for name in ACCOUNTINGS})
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a sequence of events has cost so far, in every accounting at once.
+
+    ``sums[name]`` is None once an event has had no cost in that accounting. ``delta`` is what the events'
+    own failure probabilities add up to.
+
+    Examples
+    --------
+    >>> from understudy.privacy.events import LaplaceEvent
+    >>> Spending().plus(LaplaceEvent(1.0, 10.0)).spent("pure")
+    0.1
+    """
+
+    sums: Mapping[str, Fraction | None] = field(default_factory=lambda: _NOTHING)
+    delta: Fraction = Fraction(0)
+
+    def plus(self, event: Event, *, parts: int = 1) -> Spending:
+        """Return the spending after one more event."""
+        sums: dict[str, Fraction | None] = {}
+        for name, accounting in ACCOUNTINGS.items():
+            before = self.sums[name]
+            cost = None if before is None else accounting.exact_cost(event, parts=parts, reserve=True)
+            sums[name] = None if before is None or cost is None else fraction_up(before + cost)
+        return Spending(MappingProxyType(sums), fraction_up(self.delta + delta_of(event, parts=parts)))
+
+    def spent(self, name: str) -> float:
+        """Return one sum, rounded up; infinity if it does not exist."""
+        value = self.sums[name]
+        return float("inf") if value is None else float_up(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Decides whether an event still fits a budget under a unit.
+
+    Parameters
+    ----------
+    budget
+        The promise to keep.
+    unit
+        Who is protected; says how many parts of a `Parallel` event are paid for.
+    accounting
+        Name of the main accounting; only ``ApproxDP`` leaves a choice.
+    approximate_delta
+        The part of an ``ApproxDP`` budget's ``delta`` set aside for `ApproxEvent`.
+
+    Examples
+    --------
+    >>> from understudy.privacy.budget import PureDP
+    >>> from understudy.privacy.events import LaplaceEvent
+    >>> rule = Filter(PureDP(1.0), Unit.add_remove())
+    >>> spending = Spending()
+    >>> for _ in range(10):
+    ...     spending = spending.plus(LaplaceEvent(1.0, 10.0))
+    >>> rule.holds(spending), rule.holds(spending.plus(LaplaceEvent(1.0, 1e12)))
+    (True, False)
+    """
+
+    budget: Budget
+    unit: Unit
+    accounting: str | None = None
+    approximate_delta: float = 0.0
+    main: Accounting = field(init=False, repr=False)
+    total: Fraction = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        main = accounting_for(self.budget, name=self.accounting)
+        reserve = non_negative("approximate_delta", self.approximate_delta)
+        object.__setattr__(self, "accounting", main.name)
+        object.__setattr__(self, "approximate_delta", reserve)
+        object.__setattr__(self, "main", main)
+        object.__setattr__(self, "total", main.exact_total(self.budget, approximate_delta=reserve))
+
+    def plus(self, spending: Spending, event: Event) -> Spending:
+        """Return the spending after ``event``, priced for this filter's unit."""
+        return spending.plus(event, parts=self.unit.parts_touched)
+
+    def holds(self, spending: Spending) -> bool:
+        """Return whether a spending is within the budget."""
+        if spending.delta > Fraction(self.approximate_delta):
+            return False
+        main = spending.sums[self.main.name]
+        if main is not None and main <= self.total:
+            return True
+        pure = spending.sums[PURE.name]
+        return (
+            isinstance(self.budget, ApproxDP) and pure is not None and pure <= Fraction(self.budget.epsilon)
+        )
+
+    def remaining(self, spending: Spending, *, accounting: str | None = None) -> float:
+        """Return how much of an accounting's total is left, rounded down; zero if it is used up.
+
+        By default that of the main accounting. ``accounting="pure"`` asks for the second filter
+        of an ``ApproxDP`` budget; accountings that play no part have nothing left.
+        """
+        name = self.main.name if accounting is None else accounting
+        spent = spending.sums[name]
+        if name == self.main.name:
+            total = self.total
+        elif name == PURE.name and isinstance(self.budget, ApproxDP):
+            total = Fraction(self.budget.epsilon)
+        else:
+            return 0.0
+        return 0.0 if spent is None or spent >= total else float_down(total - spent)

@@ -1,0 +1,146 @@
+"""Whose contribution is protected: the privacy unit and the sensitivities that follow from it.
+
+A differentially private promise compares *neighbouring* tables. The unit says which tables are neighbours,
+so the same noise means different promises under different units. It has no default and is written into the
+header of every ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from understudy.errors import BudgetError
+from understudy.privacy._numbers import float_up, sqrt_up, whole
+
+__all__ = ["Relation", "Unit"]
+
+Relation = Literal["add-remove", "replace-one"]
+
+_RELATIONS = ("add-remove", "replace-one")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Which two tables count as neighbours.
+
+    Parameters
+    ----------
+    relation
+        ``"add-remove"``: one table is the other without one protected unit. The number of rows is private.
+        ``"replace-one"``: one unit's rows are exchanged for other rows. For single rows the number of rows
+        is the same in both tables and therefore public.
+    max_rows
+        Largest number of rows one unit may contribute. Above 1 an ``id_column`` is required, because only
+        an identifier lets the limit be enforced.
+    id_column
+        Column that says which person a row belongs to, or None if every row is its own unit. Before
+        anything is counted each person is cut to ``max_rows`` rows, chosen at random.
+
+    Privacy
+    -------
+    Write ``k`` for ``max_rows`` and ``h`` for the vector of counts over any fixed partition of the possible
+    rows (a marginal, a histogram). Each row adds 1 to exactly one cell.
+
+    - add-remove: ``h' = h + a`` (or minus), with ``a >= 0`` whole and summing to at most ``k``. So the L1
+      change is at most ``k``, no cell changes by more than ``k``, and ``|a|_2 <= |a|_1 <= k``, with equality
+      when the ``k`` rows share a cell.
+    - replace-one: ``h' = h - a + b`` with ``a`` and ``b`` as above. So L1 is at most ``2k``; a cell changes
+      by at most ``max(a_i, b_i) <= k``; and ``|b - a|_2^2 <= |a|_2^2 + |b|_2^2 <= 2 k^2``, as ``a, b >= 0``.
+
+    Examples
+    --------
+    >>> Unit.add_remove().histogram_l1
+    1
+    >>> Unit.replace_one().histogram_l2
+    1.4142135623730951
+    >>> print(Unit.replace_person("patient", max_rows=3).describe())
+    replace one person (column 'patient', at most 3 rows each)
+    """
+
+    relation: Relation
+    max_rows: int = 1
+    id_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.relation not in _RELATIONS:
+            raise BudgetError(
+                f"Privacy unit: relation must be one of {', '.join(_RELATIONS)}; got {self.relation!r}."
+            )
+        object.__setattr__(self, "max_rows", whole("max_rows", self.max_rows))
+        if self.id_column is not None and (not isinstance(self.id_column, str) or not self.id_column):
+            raise BudgetError("Privacy unit: id_column must be the name of a column, or None.")
+        if self.max_rows > 1 and self.id_column is None:
+            raise BudgetError(
+                f"Privacy unit: max_rows={self.max_rows} needs an id_column, since the limit can only be "
+                "enforced when rows say whom they belong to. Name the column, or set max_rows=1."
+            )
+
+    @classmethod
+    def add_remove(cls) -> Unit:
+        """Protect the presence of one row."""
+        return cls("add-remove")
+
+    @classmethod
+    def replace_one(cls) -> Unit:
+        """Protect the content of one row; the number of rows is public."""
+        return cls("replace-one")
+
+    @classmethod
+    def add_remove_person(cls, id_column: str, *, max_rows: int) -> Unit:
+        """Protect the presence of one person with up to ``max_rows`` rows."""
+        return cls("add-remove", max_rows, id_column)
+
+    @classmethod
+    def replace_person(cls, id_column: str, *, max_rows: int) -> Unit:
+        """Protect the content of one person's rows, up to ``max_rows`` of them."""
+        return cls("replace-one", max_rows, id_column)
+
+    @property
+    def histogram_l1(self) -> int:
+        """Largest change of one histogram of counts between neighbours, summed over cells."""
+        return self.max_rows if self.relation == "add-remove" else 2 * self.max_rows
+
+    @property
+    def histogram_l2(self) -> float:
+        """Largest Euclidean change of one histogram of counts between neighbours, rounded up."""
+        if self.relation == "add-remove":
+            return float_up(Fraction(self.max_rows))
+        return float_up(sqrt_up(Fraction(2 * self.max_rows**2), bits=53))
+
+    @property
+    def histogram_linf(self) -> int:
+        """Largest change of a single cell between neighbours."""
+        return self.max_rows
+
+    @property
+    def parts_touched(self) -> int:
+        """Largest number of parts of a partition of the rows whose content can differ between neighbours.
+
+        One row belongs to one part, so adding or removing it touches one. A replaced row may leave one part
+        and enter another, and a person's rows may be spread over several parts. Parallel composition pays for
+        this many parts (see :class:`~understudy.privacy.events.Parallel`).
+        """
+        return self.histogram_l1
+
+    def describe(self) -> str:
+        """Return the unit in words."""
+        verb = "add or remove" if self.relation == "add-remove" else "replace"
+        if self.id_column is None:
+            return f"{verb} one row"
+        rows = "row" if self.max_rows == 1 else "rows"
+        return f"{verb} one person (column {self.id_column!r}, at most {self.max_rows} {rows} each)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the unit as plain values for JSON or YAML."""
+        return {"relation": self.relation, "max_rows": self.max_rows, "id_column": self.id_column}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Unit:
+        """Return the unit that :meth:`to_dict` described; unknown fields are refused."""
+        known = {"relation", "max_rows", "id_column"}
+        if not isinstance(values, Mapping) or "relation" not in values or not set(values) <= known:
+            raise BudgetError(f"A privacy unit has the fields {', '.join(sorted(known))}.")
+        return cls(values["relation"], values.get("max_rows", 1), values.get("id_column"))
