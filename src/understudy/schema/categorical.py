@@ -23,6 +23,7 @@ from understudy.schema.reading import (
     distinct_entries,
     is_nothing,
     number_of,
+    real_of,
     truth_of,
 )
 
@@ -221,7 +222,7 @@ class Ordinal(_Named):
                 if number is None:
                     clamped[place] = UNREADABLE
                 else:
-                    clamped[place] = int(cells.nearest(np.array([_as_float(number)]))[0])
+                    clamped[place] = int(cells.nearest(np.array([real_of(number)]))[0])
         return clamped
 
 
@@ -279,13 +280,6 @@ class Boolean(Column):
 def _text_of(value: Value) -> str:
     """Return a value as text, so that ``1``, ``1.0`` and ``"1"`` read alike."""
     return value if isinstance(value, str) else show_number(value)
-
-
-def _as_float(number: int | float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return float("inf") if number > 0 else float("-inf")
 
 
 def _fits_int64(values: Sequence[Any]) -> bool:

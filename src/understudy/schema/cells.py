@@ -125,8 +125,9 @@ class Cells:
         number = values.astype(np.float64)
         after = np.clip(np.searchsorted(self.low, number, side="right"), 1, len(self)) - 1
         following = np.minimum(after + 1, len(self) - 1)
-        below = number - self.high[after].astype(np.float64)
-        above = self.low[following].astype(np.float64) - number
+        with np.errstate(over="ignore"):
+            below = number - self.high[after].astype(np.float64)
+            above = self.low[following].astype(np.float64) - number
         found = np.where((following > after) & (below > 0) & (above < below), following, after)
         return np.where(np.isnan(number), OUTSIDE, found).astype(np.int32)
 
@@ -156,6 +157,12 @@ class Cells:
         flags[-1] |= self.open_high
         return flags
 
+    def hold_whole_numbers(self) -> bool:
+        """Whether every bounded cell of real numbers holds a whole number that a double can count."""
+        low, high = self.low[~self._open], self.high[~self._open]
+        exact = np.maximum(np.abs(low), np.abs(high)) < 2.0**53
+        return bool((exact & (np.ceil(low) <= np.floor(high))).all())
+
     def values(
         self, codes: npt.NDArray[Any], rule: DecodeRule, generator: np.random.Generator
     ) -> npt.NDArray[Any]:
@@ -168,13 +175,10 @@ class Cells:
         if self.whole:
             return np.asarray(generator.integers(low[codes], high[codes], endpoint=True))
         if rule == "integer-uniform":
-            first, last = np.ceil(low), np.floor(high)
-            inside = (first <= last) & ~self._open
-            first, last = np.where(inside, first, 0), np.where(inside, last, 0)
-            drawn = generator.integers(
-                first.astype(np.int64)[codes], last.astype(np.int64)[codes], endpoint=True
-            )
-            return np.asarray(np.where(inside[codes], drawn.astype(np.float64), self.edge[codes]))
+            first = np.where(self._open, 0.0, np.ceil(low)).astype(np.int64)
+            last = np.where(self._open, 0.0, np.floor(high)).astype(np.int64)
+            drawn = generator.integers(first[codes], last[codes], endpoint=True).astype(np.float64)
+            return np.asarray(np.where(self._open[codes], self.edge[codes], drawn))
         share = generator.random(len(codes))
         # The weighted mean cannot overflow where the width of the cell would.
         drawn_real = low[codes] * (1.0 - share) + high[codes] * share

@@ -15,7 +15,7 @@ from understudy.schema.cells import Located
 from understudy.schema.checks import check_shared
 from understudy.schema.limits import MAX_CODES
 from understudy.schema.origin import Origin, OriginOfFacts, facts_from_data, origin_to_plain
-from understudy.schema.policy import settle
+from understudy.schema.policy import settle, unreadable_column
 from understudy.schema.problems import raise_problems
 from understudy.schema.reading import as_series
 
@@ -190,7 +190,13 @@ class Column:
 
     def try_encode(self, values: Any) -> tuple[Codes, list[str]]:
         """Encode as `encode` does, but return the problems instead of raising them."""
-        located = self._locate(as_series(values), nearest=self.out_of_domain == "clamp")
+        try:
+            located = self._locate(as_series(values), nearest=self.out_of_domain == "clamp")
+        except (MemoryError, RecursionError):
+            raise
+        except Exception:
+            # Errors of other libraries quote the entry they stumbled over, so none may pass through here.
+            return np.zeros(0, dtype=self.dtype), [unreadable_column(self)]
         return settle(self, located)
 
     # -- decoding ------------------------------------------------------------------------------

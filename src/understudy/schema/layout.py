@@ -195,9 +195,9 @@ def _centres(spans: Sequence[Span], low: Any, high: Any, whole: bool, open_low: 
                 and high[index] == math.nextafter(span.high, -math.inf)
             ):
                 last[index] = span.high
-    centres = first / 2.0 + last / 2.0
-    exact = np.abs(first) + np.abs(last) < 2.0**53
-    centres = np.where(exact, (first + last) / 2.0, centres)
+    with np.errstate(over="ignore"):
+        mean = (first + last) / 2.0
+    centres = np.where(np.isfinite(mean), mean, first / 2.0 + last / 2.0)
     if open_low and open_high and len(spans) == 1:
         centres[0] = 0.0
     elif open_low or open_high:

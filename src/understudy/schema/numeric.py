@@ -25,6 +25,7 @@ from understudy.schema.reading import (
     number_of,
     numbers_of_text,
     read_numbers,
+    real_of,
 )
 
 __all__ = ["Integer", "Real"]
@@ -128,10 +129,9 @@ class _Numeric(_Ordered):
             self._no_layout()
             return problems
         problems = self._check_layout("bins" if self.bins is not None else "domain")
-        if not problems and self.decode_by == "integer-uniform" and not self.whole:
-            low, high = np.ceil(self.cells.low), np.floor(self.cells.high)
-            if bool((low > high).any()):
-                problems.append("decode_by: integer-uniform needs a whole number in every bin")
+        drawn_whole = self.decode_by == "integer-uniform" and not self.whole
+        if drawn_whole and not problems and not self.cells.hold_whole_numbers():
+            problems.append("decode_by: integer-uniform needs a whole number (below 2**53) in every bin")
         return problems
 
     def _check_bounds(self) -> list[str]:
@@ -266,8 +266,7 @@ def _as_array(numbers: list[int | float]) -> npt.NDArray[Any]:
     """Return numbers as 64-bit whole numbers if they all are, and as real numbers otherwise."""
     if all(isinstance(number, int) and INT_MIN <= number <= INT_MAX for number in numbers):
         return np.array(numbers, dtype=np.int64)
-    huge = [math.copysign(math.inf, number) if abs(number) > 1e308 else float(number) for number in numbers]
-    return np.array(huge, dtype=np.float64)
+    return np.array([real_of(number) for number in numbers], dtype=np.float64)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

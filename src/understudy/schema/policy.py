@@ -9,7 +9,7 @@ from understudy.schema.cells import MISSING, OUTSIDE, UNREADABLE, Located
 if TYPE_CHECKING:
     from understudy.schema.column import Codes, Column
 
-__all__ = ["settle"]
+__all__ = ["settle", "unreadable_column"]
 
 _PRIVATE = "The values are private and not shown."
 
@@ -40,6 +40,14 @@ def settle(column: Column, located: Located) -> tuple[Codes, list[str]]:
             code = 0
         located[here] = code
     return located.astype(column.dtype), problems
+
+
+def unreadable_column(column: Column) -> str:
+    """Return the complaint about a column whose storage could not be read at all."""
+    return (
+        f"Column {column.name!r} is stored in a way that a column of kind {column.kind!r} cannot read. "
+        f"Convert it before reading the table. {_PRIVATE}"
+    )
 
 
 def _code_for(column: Column, mark: int) -> int | None:

@@ -34,6 +34,7 @@ __all__ = [
     "number_of",
     "numbers_of_text",
     "read_numbers",
+    "real_of",
     "truth_of",
 ]
 
@@ -88,6 +89,14 @@ def is_nothing(entry: Any) -> bool:
     if isinstance(entry, Decimal):
         return entry.is_nan()
     return type(entry).__name__ in {"NAType", "NaTType"}
+
+
+def real_of(number: int | float) -> float:
+    """Return a number as a double; whole numbers beyond its range become infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def number_of(entry: Any) -> int | float | None:
@@ -171,7 +180,7 @@ def numbers_of_text(series: pd.Series[Any]) -> Entries | None:
         return None
     try:
         text = pa.array(series, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
     if isinstance(text, pa.ChunkedArray):
         text = text.combine_chunks()

@@ -26,6 +26,7 @@ from understudy.schema.reading import (
     distinct_entries,
     number_of,
     read_numbers,
+    real_of,
 )
 
 __all__ = ["Pieces", "pieces_of_codes", "pieces_of_edges", "pieces_of_raw"]
@@ -150,7 +151,7 @@ def _raw_numbers(column: _Ordered, series: Any) -> tuple[Any, Any, Any]:
     whole = all(number is None or isinstance(number, int) for number in numbers)
     kept = [0 if number is None else number for number in numbers] + [0]
     fits = whole and all(INT_MIN <= number <= INT_MAX for number in kept)
-    array = np.array(kept, dtype=np.int64) if fits else np.array([_real(number) for number in kept])
+    array = np.array(kept, dtype=np.int64) if fits else np.array([real_of(number) for number in kept])
     return array[places], absent[places], unread[places]
 
 
@@ -167,7 +168,3 @@ def _is_missing(column: _Ordered, entry: Any) -> bool:
     return not isinstance(entry, bool | np.bool_) and number_of(entry) in [
         value for value in column.missing_values if not isinstance(value, str)
     ]
-
-
-def _real(number: int | float) -> float:
-    return math.copysign(math.inf, number) if abs(number) > 1e308 else float(number)
