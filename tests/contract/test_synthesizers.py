@@ -55,7 +55,7 @@ CANARY = "canary-7f3a"
 
 
 def schema() -> Schema:
-    return Schema.from_yaml(SCHEMA)
+    return Schema.parse(SCHEMA)
 
 
 def frame(n: int, seed: int = 0) -> pd.DataFrame:
@@ -95,7 +95,9 @@ def curator_for(
     return Curator(table, unit=unit, ledger=book, randomness=None if seed is None else SeededRandomness(seed))
 
 
-def fit(name: str, budget: Budget, unit: Unit, *, n: int = 400, seed: int | None = 1) -> tuple[Model, Curator]:
+def fit(
+    name: str, budget: Budget, unit: Unit, *, n: int = 400, seed: int | None = 1
+) -> tuple[Model, Curator]:
     curator = curator_for(frame(n), budget, unit, seed=seed)
     return synthesizer(name).fit(curator, budget), curator
 
@@ -126,7 +128,7 @@ def test_the_ledger_paid_for_the_noise_that_was_drawn(name: str, budget: str) ->
     model, curator = fit(name, given, UNITS["add-remove"])
     paid = []
     for entry in curator.ledger.entries():
-        paid += list(_noise_scales(entry.to_dict().get("event")))
+        paid += [] if entry.event is None else _noise_scales(entry.event.to_dict())
     drawn = [(item.noise, item.scale) for item in model.measurements]
     assert drawn, "a model without measurements knows nothing"
     for item in drawn:

@@ -16,7 +16,12 @@ from understudy.privacy import Unit
 from understudy.schema import Domain
 
 PAIRS = 4_000
-DOMAINS = (Domain(("a", "b"), (2, 2)), Domain(("a", "b"), (2, 5)), Domain(("a", "b"), (4, 3)), Domain(("a", "b"), (9, 9)))
+DOMAINS = (
+    Domain(("a", "b"), (2, 2)),
+    Domain(("a", "b"), (2, 5)),
+    Domain(("a", "b"), (4, 3)),
+    Domain(("a", "b"), (9, 9)),
+)
 UNITS = (
     Unit.add_remove(),
     Unit.replace_one(),
@@ -33,7 +38,9 @@ def _table(generator: np.random.Generator, domain: Domain, n: int) -> Rows:
     if style == 0:
         return np.stack([generator.integers(0, size, n) for size in domain.sizes], axis=1)
     if style == 1:
-        return np.stack([np.minimum(generator.geometric(0.7, n) - 1, size - 1) for size in domain.sizes], axis=1)
+        return np.stack(
+            [np.minimum(generator.geometric(0.7, n) - 1, size - 1) for size in domain.sizes], axis=1
+        )
     if style == 2:
         return np.zeros((n, len(domain)), dtype=int)
     shared = generator.integers(0, min(domain.sizes), n)
@@ -93,12 +100,16 @@ STATISTICS: dict[str, Callable[[SealedCounts, Domain], SealedScalar]] = {
 @pytest.mark.parametrize("declared", [False, True], ids=["rows private", "rows declared"])
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.relation}-{unit.max_rows}")
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_no_unit_moves_a_statistic_further_than_claimed(statistic: str, unit: Unit, declared: bool, seed: int) -> None:
+def test_no_unit_moves_a_statistic_further_than_claimed(
+    statistic: str, unit: Unit, declared: bool, seed: int
+) -> None:
     function = STATISTICS[statistic]
     worst = 0.0
     for index, domain in enumerate(DOMAINS):
         for left, right in neighbours(unit, domain, seed + index):
-            one, two = (function(seal(rows, domain, unit, declared=declared), domain) for rows in (left, right))
+            one, two = (
+                function(seal(rows, domain, unit, declared=declared), domain) for rows in (left, right)
+            )
             # with a declared row count each table has its own claim; the mechanism uses the one of its table
             claimed = min(one.sensitivity, two.sensitivity)
             change = abs(one._exact - two._exact)

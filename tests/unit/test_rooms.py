@@ -24,7 +24,13 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"errors", "schema", "marginals"},
 }
 # Mechanisms describe noise; only the curator may draw it.
-NOISE_DOOR = {"Randomness", "SystemRandomness", "SeededRandomness", "exponential_mechanism", "permute_and_flip"}
+NOISE_DOOR = {
+    "Randomness",
+    "SystemRandomness",
+    "SeededRandomness",
+    "exponential_mechanism",
+    "permute_and_flip",
+}
 
 
 def _imports(path: Path) -> list[tuple[str, str]]:
@@ -63,7 +69,9 @@ def test_a_room_imports_only_what_the_table_allows(room: str) -> None:
 
 
 def test_every_room_is_in_the_table() -> None:
-    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    rooms = {
+        path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     assert rooms - {"__init__", "cli"} == set(ALLOWED)
 
 

@@ -18,7 +18,9 @@ from understudy.synthesizers import Synthesizer, create, method
 
 SchemaPath = Annotated[Path, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")]
 MethodName = Annotated[str, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")]
-Epsilon = Annotated[float | None, typer.Option(help="Privacy budget epsilon (pure, or with --delta approximate).")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Privacy budget epsilon (pure, or with --delta approximate).")
+]
 Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]
 Rho = Annotated[float | None, typer.Option(help="Budget in zero-concentrated DP instead of epsilon.")]
 Mu = Annotated[float | None, typer.Option(help="Budget in Gaussian DP instead of epsilon.")]
@@ -29,7 +31,8 @@ IdColumn = Annotated[
     str | None, typer.Option("--id-column", help="Column that names the person; protects people, not rows.")
 ]
 MaxRows = Annotated[
-    int | None, typer.Option("--max-rows-per-person", help="Rows kept per person, chosen at random (with --id-column).")
+    int | None,
+    typer.Option("--max-rows-per-person", help="Rows kept per person, chosen at random (with --id-column)."),
 ]
 WorkloadText = Annotated[
     str | None,
@@ -44,7 +47,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> Budget:
     """Turn the budget options into one budget."""
-    given = [name for name, value in (("--epsilon", epsilon), ("--rho", rho), ("--mu", mu)) if value is not None]
+    given = [
+        name for name, value in (("--epsilon", epsilon), ("--rho", rho), ("--mu", mu)) if value is not None
+    ]
     if len(given) != 1:
         came = " and ".join(given) if given else "none"
         raise BudgetError(f"Give exactly one of --epsilon, --rho or --mu; got {came}.")
@@ -63,7 +68,9 @@ def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     if name not in ("add-remove", "replace-one"):
         raise BudgetError(f"--unit ({name!r}) must be add-remove or replace-one.")
     if (id_column is None) != (max_rows is None):
-        raise BudgetError("--id-column and --max-rows-per-person go together: who is a person, and how many rows count.")
+        raise BudgetError(
+            "--id-column and --max-rows-per-person go together: who is a person, and how many rows count."
+        )
     if id_column is None or max_rows is None:
         return Unit.add_remove() if name == "add-remove" else Unit.replace_one()
     person = Unit.add_remove_person if name == "add-remove" else Unit.replace_person

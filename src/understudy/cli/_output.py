@@ -31,9 +31,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     console.print(table)
 
 
+def tell(message: str) -> None:
+    """Print a line of the result on standard output."""
+    console.print(message, markup=False, soft_wrap=True)
+
+
 def say(message: str) -> None:
     """Tell a person something on the error stream, so that standard output stays clean."""
-    errors.print(message, markup=False)
+    errors.print(message, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli._ledgers import entry_dict, summary
 from understudy.cli._options import (
     Delta,
     Epsilon,
@@ -20,7 +21,9 @@ from understudy.cli._options import (
     parse_unit,
 )
 
-app = typer.Typer(help="Look at, check or create the ledger of a table.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Look at, check or create the ledger of a table.", no_args_is_help=True, rich_markup_mode=None
+)
 
 LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
 
@@ -28,27 +31,32 @@ LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
 @app.command("show")
 def show(file: LedgerPath, json: Json = False) -> None:
     """Show every charge, what has been spent and what remains."""
-    from understudy.cli._output import console, print_json, print_table
+    from understudy.cli._output import print_json, print_table, tell
     from understudy.privacy import Ledger
 
     with Ledger.open(file) as book:
-        summary = book.summary()
-        entries = [entry.to_dict() for entry in book.entries()]
+        entries = [entry_dict(entry) for entry in book.entries()]
         if json:
-            print_json(summary | {"entries": entries})
+            print_json(summary(book.guarantee()) | {"entries": entries})
             return
-        console.print(f"Table: {book.table}", markup=False)
-        console.print(f"Protects: {book.unit.describe()}", markup=False)
-        console.print(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)", markup=False)
+        tell(f"Table: {book.table}")
+        tell(f"Protects: {book.unit.describe()}")
+        tell(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)", markup=False)
         print_table(
             "Charges",
-            ("#", "time (UTC)", "scope", "purpose", f"cost ({book.accounting.unit_name})"),
+            ("#", "time (UTC)", "scope", "purpose", f"cost ({book.accounting.symbol})"),
             [
-                (item["sequence"], item["time"], item["scope"], item["purpose"], _cost(item, book.accounting.name))
+                (
+                    item["sequence"],
+                    item["time"],
+                    item["scope"],
+                    item["purpose"],
+                    _cost(item, book.accounting.name),
+                )
                 for item in entries
             ],
         )
-        console.print(book.describe_spending(), markup=False)
+        console.print(book.guarantee().describe())
 
 
 def _cost(entry: dict[str, object], accounting: str) -> str:
@@ -61,16 +69,16 @@ def _cost(entry: dict[str, object], accounting: str) -> str:
 @app.command("verify")
 def verify(file: LedgerPath, json: Json = False) -> None:
     """Recompute the hash chain, every cost and the total; fail if anything was changed."""
-    from understudy.cli._output import console, print_json
+    from understudy.cli._output import print_json, tell
     from understudy.privacy import Ledger
 
     with Ledger.open(file) as book:
         book.verify()
         if json:
-            print_json({"verified": True, "head": book.head_hash} | book.summary())
+            print_json({"verified": True} | summary(book.guarantee()))
             return
-        console.print(f"The ledger of {book.table!r} is intact. Head {book.head_hash}.", markup=False)
-        console.print(book.describe_spending(), markup=False)
+        tell(f"The ledger of {book.table!r} is intact. Head {book.head_hash}.")
+        tell(book.guarantee().describe())
 
 
 @app.command("create")
@@ -86,11 +94,11 @@ def create(
     max_rows_per_person: MaxRows = None,
 ) -> None:
     """Create a ledger with a total budget for everything that will ever be released from a table."""
-    from understudy.cli._output import console
+    from understudy.cli._output import tell
     from understudy.privacy import Ledger
 
     budget = parse_budget(epsilon, delta, rho, mu)
     with Ledger.create(
         file, budget=budget, unit=parse_unit(unit, id_column, max_rows_per_person), table=table
     ) as book:
-        console.print(f"Created {file}: {book.describe_spending()}", markup=False)
+        tell(f"Created {file}.\n{book.guarantee().describe()}")

@@ -35,7 +35,9 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _main(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Make a differentially private stand-in for a sensitive table."""
 
@@ -73,7 +75,11 @@ def run() -> None:
         place = fault.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
-        where = f"{place.tb_frame.f_globals.get('__name__')}:{place.tb_lineno}" if place is not None else "unknown"
+        where = (
+            f"{place.tb_frame.f_globals.get('__name__')}:{place.tb_lineno}"
+            if place is not None
+            else "unknown"
+        )
         sys.stderr.write(
             f"error: an unexpected {type(fault).__name__} at {where}. This is a fault of Understudy; its details "
             "are withheld because they could quote private data.\n"

@@ -43,7 +43,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show noise and expected error per measurement from public facts alone."""
-    from understudy.cli._output import console, print_json, print_table
+    from understudy.cli._output import print_json, print_table, tell
     from understudy.schema import Schema
 
     budget = parse_budget(epsilon, delta, rho, mu)
@@ -58,7 +58,7 @@ def plan(
             "columns": list(item.clique),
             "cells": item.cells,
             "noise": item.noise.kind,
-            "scale": item.noise.scale_value,
+            "scale": item.noise.scale,
             "standard_deviation": item.noise.variance**0.5,
             "expected_l1": item.expected_l1,
             "expected_l1_share": item.expected_l1 / n_rows if n_rows else None,
@@ -76,7 +76,7 @@ def plan(
     if json:
         print_json(facts | {"measurements": measured})
         return
-    console.print(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)", markup=False)
+    tell(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)")
     print_table(
         "Measurements",
         ("columns", "cells", "noise", "sd per cell (rows)", "expected L1 noise (rows)", "share of rows"),
@@ -92,6 +92,6 @@ def plan(
             for item in measured
         ],
     )
-    console.print(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).", markup=False)
+    tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
     for note in planned.notes:
-        console.print(f"Note: {note}", markup=False)
+        tell(f"Note: {note}")

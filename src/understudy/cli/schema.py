@@ -35,7 +35,10 @@ def draft(
     require_writable(out, what="schema")
     frame = read_frame(table, separator=separator, encoding=encoding)
     drafted = draft_schema(
-        frame, name=Path(table).name.split(".")[0], max_categories=max_categories, declare_public=declare_public
+        frame,
+        name=Path(table).name.split(".")[0],
+        max_categories=max_categories,
+        declare_public=declare_public,
     )
     drafted.write(out)
     say(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
@@ -48,7 +51,9 @@ def draft(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")],
+    file: Annotated[
+        Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
 ) -> None:
     """Turn another tool's domain file into a schema."""
@@ -70,7 +75,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Validate a schema and, if a table is given, that the table fits it. No value is ever shown."""
-    from understudy.cli._output import console, print_json, print_table
+    from understudy.cli._output import print_json, print_table, tell
     from understudy.data import read_table
     from understudy.schema import Schema
 
@@ -92,10 +97,13 @@ def check(
         return
     headings = list(rows[0]) if rows else []
     print_table(f"Schema {schema}", headings, [list(row.values()) for row in rows])
-    console.print(f"{len(rows)} columns, {described.domain.cells():.6g} cells in all.", markup=False)
+    tell(f"{len(rows)} columns, {described.domain.cells():.6g} cells in all.")
     for constraint in described.constraints:
-        console.print(f"Constraint: {constraint}", markup=False)
+        tell(f"Constraint: {constraint}")
     if private:
-        console.print(f"{len(private)} facts are marked from-data; fitting refuses them until they are public.", markup=False)
+        tell(
+            f"{len(private)} facts are marked from-data; fitting refuses them until they are public.",
+            markup=False,
+        )
     if table is not None:
-        console.print("The table fits the schema.", markup=False)
+        console.print("The table fits the schema.")

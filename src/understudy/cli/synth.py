@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from understudy.cli._ledgers import open_ledger, summary
 from understudy.cli._options import (
     Delta,
     Epsilon,
@@ -47,16 +48,21 @@ def synth(
     option: OptionWords = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Ledger of the table; made with this budget as its total if absent. "
-                     "Default: TABLE.ledger beside the output."),
+        typer.Option(
+            help="Ledger of the table; made with this budget as its total if absent. "
+            "Default: TABLE.ledger beside the output."
+        ),
     ] = None,
     table_name: Annotated[
         str | None, typer.Option(help="Name of the table in the ledger; default: the file name.")
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="Number of synthetic rows; default: the model's estimate.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Number of synthetic rows; default: the model's estimate.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed for drawing rows from the model. Never touches the privacy noise.")
+        int | None,
+        typer.Option(help="Seed for drawing rows from the model. Never touches the privacy noise."),
     ] = None,
     separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
@@ -68,11 +74,9 @@ def synth(
     Everything that can be checked without the records is checked first. The ledger is charged before
     each draw of noise; a second run on the same ledger spends again, or is refused.
     """
-    from understudy.cli._output import console, print_json, progress_bar
+    from understudy.cli._output import print_json, progress_bar, tell
     from understudy.curator import Curator
-    from understudy.data import read_table
-    from understudy.data.output import check_output_format, write_frame
-    from understudy.privacy import Ledger
+    from understudy.data import check_output_format, read_table, write_frame
     from understudy.schema import Schema
 
     budget = parse_budget(epsilon, delta, rho, mu)
@@ -100,10 +104,10 @@ def synth(
         records = read_table(
             source, described, id_column=privacy_unit.id_column, separator=separator, encoding=encoding
         )
-        with Ledger.open_or_create(ledger_path, budget=budget, unit=privacy_unit, table=label) as book:
+        with open_ledger(ledger_path, budget=budget, unit=privacy_unit, table=label) as book:
             curator = Curator(records, unit=privacy_unit, ledger=book)
             fitted = synthesizer.fit(curator, budget, progress=progress)
-            spent = book.summary()
+            standing = book.guarantee()
         progress("sampling", 1.0)
         frame = _deliver(fitted, out=out, model=model, rows=rows, seed=seed, write=write_frame)
     result: dict[str, Any] = {
@@ -113,19 +117,21 @@ def synth(
         "out": str(out),
         "model": None if model is None else str(model),
         "ledger": str(ledger_path),
-        "spent": spent,
+        "spent": summary(standing),
     }
     if json:
         print_json(result)
         return
-    console.print(f"Wrote {len(frame):,} synthetic rows to {out}.", markup=False)
+    tell(f"Wrote {len(frame):,} synthetic rows to {out}.")
     if model is not None:
-        console.print(f"Wrote the model to {model}.", markup=False)
-    console.print(f"Guarantee: {fitted.provenance.guarantee()}", markup=False)
-    console.print(f"Ledger {ledger_path}: {book.describe_spending()}", markup=False)
+        tell(f"Wrote the model to {model}.")
+    tell(f"Guarantee: {fitted.provenance.guarantee()}")
+    tell(f"Ledger {ledger_path}:\n{standing.describe()}")
 
 
-def _deliver(fitted: Model, *, out: Path, model: Path | None, rows: int | None, seed: int | None, write: Any) -> Any:
+def _deliver(
+    fitted: Model, *, out: Path, model: Path | None, rows: int | None, seed: int | None, write: Any
+) -> Any:
     """Write model and rows; if that fails, keep the paid-for model somewhere and say where."""
     try:
         if model is not None:

@@ -10,10 +10,12 @@ import numpy as np
 
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
-from understudy.errors import BudgetError, BudgetExceeded
-from understudy.marginals import Measurement
+from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
+from understudy.marginals import Measurement, NoiseKind
 from understudy.privacy import (
+    PURE,
     Accounting,
+    ApproxDP,
     Budget,
     Composed,
     DiscreteGaussian,
@@ -76,6 +78,7 @@ class Curator:
         self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
         if unit.id_column is not None:
             table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
+        self._parent: Curator | None = None
         self._table = table
         self._ledger = ledger
         self._unit = unit
@@ -161,18 +164,18 @@ class Curator:
         """
         chosen = accounting_for(budget) if accounting is None else accounting
         allowed = Fraction(chosen.total(budget))
-        self._ledger.require_room(budget, accounting=chosen)
-        if self._allowed is not None and (
-            chosen.name != self._accounting.name or allowed > self._allowed - self._used
-        ):
+        self._require_room(chosen, allowed, budget)
+        same = self._allowed is not None and chosen.name == self._accounting.name
+        if same and allowed > Fraction(self.remaining):
             raise BudgetExceeded(
                 f"An allowance of {budget.describe()} does not fit into the {self._budget.describe()} it is "
-                f"taken from, of which {self.remaining:.6g} ({self._accounting.unit_name}) remains.",
+                f"taken from, of which {self.remaining:.6g} ({self._accounting.symbol}) remains.",
                 requested=float(allowed),
                 remaining=self.remaining,
                 accounting=self._accounting.name,
             )
         child = object.__new__(Curator)
+        child._parent = self
         child._table = self._table
         child._ledger = self._ledger
         child._unit = self._unit
@@ -185,27 +188,66 @@ class Curator:
         child._ledger.note(f"allowance of {budget.describe()} opened", scope=child._scope)
         return child
 
+    def _require_room(self, accounting: Accounting, allowed: Fraction, budget: Budget) -> None:
+        """Refuse an allowance that the ledger is sure not to be able to pay.
+
+        Where the ledger adds up in another accounting than the allowance the two cannot be compared in
+        advance; the ledger then judges each charge as it comes.
+        """
+        book = self._ledger
+        comparable = accounting.name == book.accounting.name or (
+            accounting.name == PURE.name and isinstance(book.budget, ApproxDP)
+        )
+        if comparable:
+            left = book.rule.remaining(book.spending, accounting=accounting.name)
+            if allowed > Fraction(left):
+                raise BudgetExceeded(
+                    f"An allowance of {budget.describe()} needs {accounting.describe(float(allowed))}; the ledger of "
+                    f"{book.table!r} has {accounting.describe(left)} left of {book.budget.describe()}. "
+                    "Ask for less, or agree on a larger total with the owner of the table.",
+                    requested=float(allowed),
+                    remaining=left,
+                    accounting=accounting.name,
+                )
+        elif book.accounting.name == PURE.name:
+            raise NoSuchGuarantee(
+                f"The ledger of {book.table!r} promises {book.budget.describe()}, which Gaussian noise cannot keep. "
+                "Ask for a pure budget (epsilon without delta)."
+            )
+
     def split(self, weights: Sequence[float]) -> list[float]:
         """Divide what remains in proportion to the weights; the parts never add up to more."""
-        return split_cost(self.remaining, weights)
+        return list(self._accounting.split(self.remaining, weights))
 
     def _charge(self, event: Event, *, purpose: str) -> None:
-        """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot pay."""
-        if self._allowed is not None:
-            cost = self._accounting.cost(event)
-            if not math.isfinite(cost) or Fraction(cost) > self._allowed - self._used:
-                raise BudgetExceeded(
-                    f"{purpose} costs {cost:.6g} ({self._accounting.unit_name}); {self.remaining:.6g} of the "
-                    f"allowance of {self._budget.describe()} remains. Use more noise, or a larger budget.",
-                    requested=cost,
-                    remaining=self.remaining,
-                    accounting=self._accounting.name,
-                )
-            self._ledger.charge(event, purpose=purpose, scope=self._scope)
-            self._used += Fraction(cost)
-        else:
-            self._ledger.charge(event, purpose=purpose, scope=self._scope)
-            self._used += Fraction(self._accounting.cost(event))
+        """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot pay.
+
+        The charge must fit this allowance and every one it was taken from, each in its own accounting.
+        """
+        purses: list[Curator] = []
+        purse: Curator | None = self
+        while purse is not None:
+            purses.append(purse)
+            purse = purse._parent
+        costs = [item._affordable(event, purpose) for item in purses]
+        self._ledger.charge(event, purpose=purpose, scope=self._scope)
+        for item, cost in zip(purses, costs, strict=True):
+            item._used += cost
+
+    def _affordable(self, event: Event, purpose: str) -> Fraction:
+        """Return the cost of an event in this accounting, or refuse it."""
+        cost = self._accounting.cost(event, parts=self._unit.parts_touched)
+        if self._allowed is None:  # the ledger itself decides
+            return Fraction(cost) if math.isfinite(cost) else Fraction(0)
+        if not math.isfinite(cost) or Fraction(cost) > self._allowed - self._used:
+            raise BudgetExceeded(
+                f"{purpose} costs {cost:.6g} ({self._accounting.symbol}); {self.remaining:.6g} of the "
+                f"allowance of {self._budget.describe()} remains. Use more noise, or a larger budget.",
+                requested=cost,
+                remaining=self.remaining,
+                accounting=self._accounting.name,
+            )
+        return Fraction(cost)
 
     # ------------------------------------------------------------------ sealing
 
@@ -259,7 +301,7 @@ class Curator:
         for item, kind in zip(sealed, noise, strict=True):
             drawn = kind.draw(item.shape, self._randomness)
             measurements.append(
-                Measurement(item.clique, (item._exact + drawn).astype(np.float64), kind.kind, kind.scale_value)
+                Measurement(item.clique, (item._exact + drawn).astype(np.float64), _kind(kind), kind.scale)
             )
         return measurements
 
@@ -277,7 +319,7 @@ class Curator:
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
         step = 2.0 ** (math.ceil(math.log2(sealed.sensitivity)) - _GRID_BITS)
         steps = math.ceil(sealed.sensitivity / step) + 1
-        on_grid = type(noise)(noise.scale_value / step)
+        on_grid = type(noise)(noise.scale / step)
         self._charge(_scalar_event(steps, on_grid), purpose=purpose)
         drawn = int(on_grid.draw((), self._randomness))
         return (round(sealed._exact / step) + drawn) * step
@@ -345,20 +387,6 @@ class Curator:
         return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self._budget.describe()})"
 
 
-def split_cost(total: float, weights: Sequence[float]) -> list[float]:
-    """Divide a cost in proportion to the weights; the parts never add up to more than the whole.
-
-    Examples
-    --------
-    >>> split_cost(1.0, [1, 3])
-    [0.25, 0.75]
-    """
-    mass = sum((Fraction(weight) for weight in weights), Fraction(0))
-    if mass <= 0 or any(weight < 0 for weight in weights):
-        raise BudgetError("A budget is split by weights that are not negative and not all zero.")
-    return [_round_down(Fraction(total) * Fraction(weight) / mass) for weight in weights]
-
-
 def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
     """Return the noise for one marginal that costs at most ``cost``, from public facts alone.
 
@@ -367,6 +395,11 @@ def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
     if accounting.name == "pure":
         return Laplace(accounting.laplace_scale(cost, unit.histogram_l1))
     return Gaussian(accounting.gaussian_sigma(cost, unit.histogram_l2))
+
+
+def _kind(noise: Noise) -> NoiseKind:
+    """Name of the noise family, as measurements record it."""
+    return "laplace" if isinstance(noise, Laplace) else "gaussian"
 
 
 def _noise_event(sealed: SealedCounts, noise: Noise) -> Event:

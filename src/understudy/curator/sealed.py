@@ -80,6 +80,9 @@ class SealedScalar:
 
     __int__ = __float__
 
+    def __array__(self, *args: object, **kwargs: object) -> IntArray:
+        raise TypeError("A sealed value cannot be read; ask the curator to measure it.")
+
     def __bool__(self) -> bool:
         raise TypeError("A sealed value cannot be tested; ask the curator to test it.")
 
@@ -135,7 +138,9 @@ class SealedCounts:
         """
         other = np.asarray(public, dtype=np.float64)
         if other.shape != self.shape:
-            raise BudgetError(f"The public vector for {self.clique} must have shape {self.shape}, not {other.shape}.")
+            raise BudgetError(
+                f"The public vector for {self.clique} must have shape {self.shape}, not {other.shape}."
+            )
         if not np.isfinite(other).all():
             raise BudgetError(f"The public vector for {self.clique} holds values that are not finite.")
         return SealedScalar(float(np.abs(self._exact - other).sum()), sensitivity=self.l1)

@@ -1,15 +1,15 @@
 """Compiled loops of record fitting. Nothing here is public; see :mod:`understudy.engine.records`.
 
-Every quantity that steers the search is an integer, so a run is reproducible to the last bit and the
-books cannot drift. A *residual* is ``count - target`` of one cell in units of ``1 / unit`` record. Each
+Every quantity that steers the search is an integer, so plain descent is reproducible to the last bit and
+the books cannot drift. A *residual* is ``count - target`` of one cell in units of ``1 / unit`` record. Each
 marginal is stored once as exact residuals and once per member column as *near* residuals, laid out so that
 the codes of that column are neighbours in memory: all values a record could take in a column are scored by
 reading one short row per marginal. With the L1 norm near residuals are clipped to one record, which is all
 the norm can see of a move of one record, and fit in a byte.
 
 Half the change of cost when a record moves from one cell to another is, summed over marginals,
-``unit + kept(new) - kept(old)``, where ``kept`` is the residual itself (L2) or its negative part at the new
-cell and its positive part at the old one (L1).
+``unit + kept(new) - kept(old)``, where ``kept`` is the residual itself (L2, in units of ``2 / unit``) or its
+negative part at the new cell and its positive part at the old one (L1).
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
 BLOCKED_L1 = 2**30
 BLOCKED_L2 = 2**61
 """Scores of a value a record may not take; above any real score, because weights are scaled to that end."""
 
 RESTS = 10
-"""Sweeps a record sits out in a column when its best offer there was as bad as an offer can be (L1)."""
+"""Sweeps a record sits out in a column when its best offer there was as bad as an L1 offer can be, halved."""
 
 
 class Plan(NamedTuple):
-    """Where the marginals of each column lie. ``E`` entries (column, marginal), ``C`` marginals of at most ``A`` columns."""
+    """Where the marginals of each column lie: E entries (column, marginal), C marginals of at most A columns."""
 
     first: Array  # [d + 1] entries of column j are first[j] .. first[j + 1]
     marginal: Array  # [E] which marginal
@@ -41,21 +42,34 @@ class Plan(NamedTuple):
     stride: Array  # [E, A - 1] their strides in that layout, padded with 0
     weight: Array  # [E] integer weight of the marginal
     arity: Array  # [C]
-    columns: Array  # [C, A]
-    strides: Array  # [C, A] strides of the exact residuals
+    columns: Array  # [C, A] padded with column 0
+    strides: Array  # [C, A] strides of the exact residuals, padded with 0
     start: Array  # [C] start of the exact residuals
     layout_start: Array  # [C, A] start of the layout of each member column
-    layout_stride: Array  # [C, A, A] strides of that layout
+    layout_stride: Array  # [C, A, A] strides of that layout, padded with 0
 
 
 class Rules(NamedTuple):
-    """Constraints, indexed like the layouts of a plan: ``allowed`` rows over the values of one column."""
+    """Constraints, indexed like the layouts of a plan: ``allowed`` holds rows over the values of a column."""
 
     first: Array
     base: Array
     other: Array
     stride: Array
     allowed: Array
+
+
+class Books(NamedTuple):
+    """Everything the loops read and keep up to date, apart from the records."""
+
+    plan: Plan
+    rules: Rules
+    residual: Array  # int32, exact
+    near: Array  # int8 (L1) or int32 (L2), one layout per entry
+    bases: Array  # scratch: start of the row of each entry
+    random: Array  # state of the generator
+    unit: int
+    squared: bool
 
 
 @numba.njit(cache=True)
@@ -71,7 +85,7 @@ def draw(state: Array) -> np.uint64:
 @numba.njit(cache=True)
 def draw_below(state: Array, bound: int) -> int:
     """Return an integer below ``bound``; the bias, under ``bound / 2**64``, does not matter here."""
-    return np.int64(draw(state) % np.uint64(bound))
+    return np.int64(draw(state) % np.uint64(bound))  # type: ignore[return-value]
 
 
 @numba.njit(cache=True)
@@ -91,7 +105,7 @@ def settle(target: Array, unit: int, residual: Array) -> None:
 
 @numba.njit(cache=True)
 def tally(codes: Array, columns: Array, strides: Array, unit: int, residual: Array) -> None:
-    """Add every record to the residuals of one marginal."""
+    """Add every record to the cells of one marginal."""
     for i in range(codes.shape[0]):
         k = 0
         for m in range(columns.size):
@@ -111,13 +125,12 @@ def distance(target: Array, unit: int, residual: Array, squared: bool) -> float:
 
 
 @numba.njit(cache=True, error_model="numpy")
-def move(
-    record: Array, column: int, value: int, plan: Plan, residual: Array, near: Array, unit: int, squared: bool
-) -> None:
+def move(record: Array, column: int, value: int, books: Books) -> None:
     """Give a record another value in one column and bring all residuals up to date."""
-    limit = np.int64(2**62) if squared else np.int64(unit)
-    step = value - np.int64(record[column])
+    plan, residual, near, unit = books.plan, books.residual, books.near, books.unit
     columns, strides, turned = plan.columns, plan.strides, plan.layout_stride
+    limit = np.int64(2**62) if books.squared else np.int64(unit)
+    step = value - np.int64(record[column])
     width = columns.shape[1]
     cell = np.empty(width, np.int64)
     for e in range(plan.first[column], plan.first[column + 1]):
@@ -145,32 +158,24 @@ def move(
 
 
 @numba.njit(cache=True, error_model="numpy")
-def score_values(
-    record: Array,
-    column: int,
-    plan: Plan,
-    rules: Rules,
-    near: Array,
-    score: Array,
-    bases: Array,
-    squared: bool,
-) -> int:
+def score_values(record: Array, column: int, books: Books, score: Array) -> int:
     """Fill ``score`` with what each value of a column would add; return what the present value holds.
 
     Half the change of cost of taking value ``b`` is ``unit * weights + score[b] - held``.
     The present value and values that break a constraint are blocked.
     """
+    plan, rules, near, squared = books.plan, books.rules, books.near, books.squared
     size, here = score.size, np.int64(record[column])
     low, high = plan.first[column], plan.first[column + 1]
     other, stride, weight = plan.other[low:high], plan.stride[low:high], plan.weight[low:high]
     count = high - low
-    at = bases[:count]
+    at = books.bases[:count]
     at[:] = plan.base[low:high]
     for m in range(other.shape[1]):
         for e in range(count):
             at[e] += np.int64(record[other[e, m]]) * stride[e, m]
     held = np.int64(0)
-    for e in range(count):  # also brings the rows into the cache
+    for e in range(count):  # these independent reads also bring the rows into the cache
         value = np.int64(near[np.uint64(at[e] + here)])
         held += weight[e] * (value if squared else max(value, 0))
     score[:] = 0
@@ -209,7 +214,7 @@ def score_values(
         for b in range(size):
             if not rules.allowed[base + b]:
                 score[b] = blocked
-    return held
+    return held  # type: ignore[return-value]
 
 
 @numba.njit(cache=True)
@@ -226,30 +231,20 @@ def clashes(record: Array, column: int, rules: Rules) -> bool:
 
 @numba.njit(cache=True)
 def visit_column(
-    codes: Array,
-    column: int,
-    rest: Array,
-    heat: float,
-    plan: Plan,
-    rules: Rules,
-    residual: Array,
-    near: Array,
-    score: Array,
-    bases: Array,
-    unit: int,
-    squared: bool,
-    state: Array,
+    codes: Array, column: int, rest: Array, heat: float, books: Books, score: Array
 ) -> tuple[int, int, int]:
     """Offer each record in turn its best other value in one column.
 
-    Returns the number of records examined, the number moved, and half the change of cost in units. A
-    record far from wanting to move rests: it is passed over in the next sweeps, the longer the worse its best
-    offer was. With ``heat`` above zero an offer may cost up to an exponential variable of that mean.
+    Returns the number of records examined, the number moved, and half the change of cost. A record far from
+    wanting to move rests: it is passed over in the next sweeps, the longer the worse its best offer was. With
+    ``heat`` above zero an offer may cost up to an exponential variable of that mean; otherwise only
+    strictly better offers are taken.
     """
+    weight = books.plan.weight[books.plan.first[column] : books.plan.first[column + 1]]
     full = np.int64(0)
-    for e in range(plan.first[column], plan.first[column + 1]):
-        full += np.int64(plan.weight[e]) * unit
-    blocked = np.int64(BLOCKED_L2) if squared else np.int64(BLOCKED_L1)
+    for e in range(weight.size):
+        full += np.int64(weight[e]) * books.unit
+    blocked = np.int64(BLOCKED_L2) if books.squared else np.int64(BLOCKED_L1)
     tried, moved, change = 0, 0, np.int64(0)
     for i in range(codes.shape[0]):
         if rest[i] > 0:
@@ -257,69 +252,55 @@ def visit_column(
             continue
         tried += 1
         record = codes[i]
-        held = score_values(record, column, plan, rules, near, score, bases, squared)
+        held = score_values(record, column, books, score)
         best = np.int64(score[0])
         for b in range(score.size):
             best = min(best, np.int64(score[b]))
         if best >= blocked:
             continue
         half = full + best - held
-        bar = 0.0
+        bar = -0.5
         if heat > 0.0:
-            bar = -math.log((np.float64(draw(state) >> np.uint64(11)) + 0.5) / 9007199254740992.0) * heat
+            uniform = (np.float64(draw(books.random) >> np.uint64(11)) + 0.5) / 9007199254740992.0
+            bar = -math.log(uniform) * heat
         if half > bar:
             rest[i] = min(np.int64(255), half * RESTS // full)
             continue
-        b = draw_below(state, score.size)
+        b = draw_below(books.random, score.size)  # ties are broken at random
         while score[b] != best:
             b += 1
             if b == score.size:
                 b = 0
-        move(record, column, b, plan, residual, near, unit, squared)
+        move(record, column, b, books)
         moved += 1
         change += half
-    return tried, moved, change
+    return tried, moved, change  # type: ignore[return-value]
 
 
 @numba.njit(cache=True)
 def repair(
-    codes: Array,
-    rows: Array,
-    columns: Array,
-    donors: Array,
-    plan: Plan,
-    rules: Rules,
-    residual: Array,
-    near: Array,
-    scores: Array,
-    bases: Array,
-    sizes: Array,
-    unit: int,
-    squared: bool,
-    state: Array,
+    codes: Array, rows: Array, columns: Array, donors: Array, sizes: Array, books: Books, scores: Array
 ) -> None:
     """Move records that break a constraint: cheapest single values first, then the block of a donor."""
-    blocked = np.int64(BLOCKED_L2) if squared else np.int64(BLOCKED_L1)
+    blocked = np.int64(BLOCKED_L2) if books.squared else np.int64(BLOCKED_L1)
     for t in range(rows.size):
         record = codes[rows[t]]
         broken = True
         while broken:
             broken = False
-            cheapest, at, to = blocked, -1, -1
+            cheapest, where, value = blocked, np.int64(-1), np.int64(-1)
             for j in columns:
-                if not clashes(record, j, rules):
-                    continue
-                broken = True
-                score = scores[: sizes[j]]
-                held = score_values(record, j, plan, rules, near, score, bases, squared)
-                for b in range(score.size):
-                    if score[b] < blocked and score[b] - held < cheapest:
-                        cheapest, at, to = score[b] - held, j, b
-            if broken and at < 0:
+                if clashes(record, j, books.rules):
+                    broken = True
+                    score = scores[: sizes[j]]
+                    held = score_values(record, j, books, score)
+                    for b in range(score.size):
+                        if score[b] < blocked and score[b] - held < cheapest:
+                            cheapest, where, value = score[b] - held, j, np.int64(b)
+            if where < 0:
                 break
-            if broken:
-                move(record, at, to, plan, residual, near, unit, squared)
+            move(record, where, value, books)
         if broken and donors.shape[0] > 0:
-            donor = donors[draw_below(state, donors.shape[0])]
+            donor = donors[draw_below(books.random, donors.shape[0])]
             for j in columns:
-                move(record, j, np.int64(donor[j]), plan, residual, near, unit, squared)
+                move(record, j, np.int64(donor[j]), books)

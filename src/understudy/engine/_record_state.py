@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,36 +129,41 @@ class State:
         self.sizes = np.array(sizes, dtype=np.int64)
         self.goals, self.squared, self.n_rows, self.earlier = goals, squared, n_rows, earlier
         self.given_rules = rules
-        self.random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        narrow = int(self.sizes.max(initial=1)) <= 2**16
+        random = np.random.SeedSequence(seed % 2**64).generate_state(1, np.uint64)
         self.order = np.arange(len(codes))
-        kernels.shuffle(self.order, self.random)
-        self.codes = codes.astype(np.uint16 if narrow else np.uint32)[
-            self.order
-        ]  # visits are then sequential
-        self.plan, length = lay_out(self.sizes, [goal.columns for goal in goals], self._integer_weights())
-        self.rules = self._bind(rules)
-        self.unit = self._choose_unit()
-        self.residual = np.empty(sum(goal.values.size for goal in goals), dtype=np.int32)
-        for c, part in enumerate(self._parts()):
-            kernels.settle(self._wanted(c), self.unit, part)
-            arity = self.plan.arity[c]
-            kernels.tally(
-                self.codes, self.plan.columns[c, :arity], self.plan.strides[c, :arity], self.unit, part
-            )
-        limit, dtype = (_LARGEST, np.int32) if squared else (self.unit, np.int8)
-        self.near = spread(self.plan, self.sizes, self.residual, length, limit, dtype)
+        kernels.shuffle(self.order, random)
+        narrow = int(self.sizes.max(initial=1)) <= 2**16
+        self.codes = codes[self.order].astype(np.uint16 if narrow else np.uint32)  # visited in this order
+        unit = self._choose_unit()
+        plan, length = lay_out(self.sizes, [goal.columns for goal in goals], self._integer_weights())
+        residual = np.empty(sum(goal.values.size for goal in goals), dtype=np.int32)
+        for c, part in enumerate(self._parts(residual)):
+            kernels.settle(self._wanted(c), unit, part)
+            columns, strides = plan.columns[c, : plan.arity[c]], plan.strides[c, : plan.arity[c]]
+            kernels.tally(self.codes, columns, strides, unit, part)
+        limit, dtype = (_LARGEST, np.int32) if squared else (unit, np.int8)
+        self.books = kernels.Books(
+            plan=plan,
+            rules=self._bind(rules),
+            residual=residual,
+            near=spread(plan, self.sizes, residual, length, limit, dtype),
+            bases=np.empty(int(np.diff(plan.first).max(initial=1)), dtype=np.int64),
+            random=random,
+            unit=unit,
+            squared=squared,
+        )
         self.scores = np.empty(int(self.sizes.max(initial=1)), dtype=np.int64 if squared else np.int32)
-        self.bases = np.empty(int(np.diff(self.plan.first).max(initial=1)), dtype=np.int64)
         self.rest = np.zeros((len(sizes), len(codes)), dtype=np.uint8)
-        self.active = np.flatnonzero((np.diff(self.plan.first) > 0) & (self.sizes > 1))
+        self.active = np.flatnonzero((np.diff(plan.first) > 0) & (self.sizes > 1))
 
     def _wanted(self, c: int) -> npt.NDArray[np.float64]:
         return self.goals[c].counts(self.n_rows, None if self.earlier is None else self.earlier[c].ravel())
 
-    def _parts(self) -> list[Array]:
-        ends = np.cumsum([goal.values.size for goal in self.goals])
-        return np.split(self.residual, ends[:-1]) if len(ends) else []
+    def _parts(self, residual: Array) -> Iterator[Array]:
+        start = 0
+        for goal in self.goals:
+            yield residual[start : start + goal.values.size]
+            start += goal.values.size
 
     def _integer_weights(self) -> Ints:
         weights = np.array([goal.weight for goal in self.goals], dtype=float)
@@ -194,8 +199,9 @@ class State:
         if self.n_rows == 0 or not self.goals:
             return 0.0
         total = 0.0
-        for c, part in enumerate(self._parts()):
-            total += self.goals[c].weight * kernels.distance(self._wanted(c), self.unit, part, self.squared)
+        for c, part in enumerate(self._parts(self.books.residual)):
+            gap = kernels.distance(self._wanted(c), self.books.unit, part, self.squared)
+            total += self.goals[c].weight * gap
         mean = total / len(self.goals)
         return float(np.sqrt(mean) if self.squared else mean) / self.n_rows
 
@@ -236,9 +242,7 @@ class State:
         donors = np.delete(self.codes, rows, axis=0)
         if not len(donors):
             donors = self._invent(64)
-        kernels.repair(
-            self.codes, rows, columns, donors, self.plan, self.rules, self.residual, self.near, self.scores, self.bases, self.sizes, self.unit, self.squared, self.random
-        )  # fmt: skip
+        kernels.repair(self.codes, rows, columns, donors, self.sizes, self.books, self.scores)
         return len(self.broken())
 
     def _invent(self, wanted: int) -> Array:
@@ -252,7 +256,7 @@ class State:
                 options = np.argwhere(table[fixed])
                 if not len(options):
                     break
-                record[free] = options[kernels.draw_below(self.random, len(options))]
+                record[free] = options[kernels.draw_below(self.books.random, len(options))]
             else:
                 found.append(np.maximum(record, 0))
             if len(found) == wanted:
@@ -262,14 +266,13 @@ class State:
     def sweep(self, heat: float, limit: int) -> tuple[int, int, int]:
         """Visit every column of every record that does not rest; return proposals, moves, half the change."""
         columns = self.active.copy()
-        kernels.shuffle(columns, self.random)
+        kernels.shuffle(columns, self.books.random)
         tried = moved = change = 0
         for column in columns:
-            low, high = self.plan.first[column], self.plan.first[column + 1]
-            full = float(self.plan.weight[low:high].sum()) * self.unit
-            one = kernels.visit_column(
-                self.codes[: limit - tried], column, self.rest[column], heat * full, self.plan, self.rules, self.residual, self.near, self.scores[: self.sizes[column]], self.bases, self.unit, self.squared, self.random
-            )  # fmt: skip
+            weight = self.books.plan.weight[self.books.plan.first[column] : self.books.plan.first[column + 1]]
+            full = float(weight.sum()) * self.books.unit
+            codes, score = self.codes[: limit - tried], self.scores[: self.sizes[column]]
+            one = kernels.visit_column(codes, column, self.rest[column], heat * full, self.books, score)
             tried, moved, change = tried + one[0], moved + one[1], change + one[2]
             if tried >= limit:
                 break
@@ -277,7 +280,9 @@ class State:
 
     def run(self, proposals: int | None, temperature: float | None) -> tuple[int, int]:
         """Sweep until the proposals are used up, nothing moves, or (by default) progress stalls."""
-        size = max(1, len(self.codes) * len(self.active))
+        size = len(self.codes) * len(self.active)
+        if size == 0 or proposals == 0:
+            return 0, 0
         if proposals is None:
             sweeps = int(np.clip(_DEFAULT_PROPOSALS // size, *_SWEEPS))
         else:

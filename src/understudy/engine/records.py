@@ -11,7 +11,7 @@ Everything here is post-processing of a released model: it reads no private data
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,32 +95,24 @@ def fitting_cliques(
     >>> fitting_cliques(domain, [("a", "b", "c")], max_cells=20_000)
     (('a', 'b'), ('a', 'c'), ('b', 'c'))
     """
-    kept: dict[Clique, None] = {}
-    covered: set[frozenset[str]] = set()
-    room = max_cells
-    waiting = [clique for clique in dict.fromkeys(tuple(clique) for clique in cliques) if clique]
+    asked = [clique for clique in dict.fromkeys(map(domain.canonical, cliques)) if clique]
+    kept: set[Clique] = set()
+    room, waiting = max_cells, asked
     while waiting:
-        smaller: dict[Clique, None] = {}
+        dropped = []
         for clique in sorted(waiting, key=domain.cells):
-            cells = domain.cells(clique)
-            if cells <= room:
-                room -= cells
-                kept[clique] = None
+            if domain.cells(clique) <= room:
+                room -= domain.cells(clique)
+                kept.add(clique)
             else:
-                smaller.update(dict.fromkeys(combinations(clique, len(clique) - 1)))
-        covered = (
-            {
-                frozenset(part)
-                for clique in kept
-                for size in range(1, len(clique) + 1)
-                for part in combinations(clique, size)
-            }
-            if smaller
-            else covered
-        )
-        waiting = [clique for clique in smaller if clique and frozenset(clique) not in covered]
-    order = {clique: index for index, clique in enumerate(cliques)}
-    return tuple(sorted(kept, key=lambda clique: order.get(clique, len(order))))
+                dropped.append(clique)
+        covered = {
+            part for clique in kept for size in range(len(clique)) for part in combinations(clique, size)
+        }
+        smaller = dict.fromkeys(part for clique in dropped for part in combinations(clique, len(clique) - 1))
+        waiting = [part for part in smaller if part and part not in covered and part not in kept]
+    order = {clique: index for index, clique in enumerate(asked)}
+    return tuple(sorted(kept, key=lambda clique: (order.get(clique, len(order)), *map(domain.index, clique))))
 
 
 def fit_records(
@@ -259,28 +251,40 @@ def _goals(
         raise WorkloadError("Record fitting names each clique once; add the weights of repeated ones.")
     given: dict[Clique, tuple[npt.NDArray[Any], float]] = {}
     for index, (clique, target) in enumerate(zip(cliques, targets, strict=True)):
-        clique, values = tuple(clique), np.asarray(target)
-        domain.canonical(clique)
+        key, shape, values = domain.canonical(clique), domain.shape(clique), np.asarray(target)
         weight = 1.0 if weights is None else float(weights[index])
         if not (math.isfinite(weight) and weight >= 0):
-            raise WorkloadError(f"The weight of {clique} ({weight}) must be finite and not negative.")
-        shape = domain.shape(clique)
-        if values.shape != shape and values.shape != (math.prod(shape),):
-            raise WorkloadError(f"The target of {clique} has shape {values.shape}; expected {shape}.")
-        if clique and weight > 0:
-            given[clique] = (values.reshape(shape), weight)
+            raise WorkloadError(f"The weight of {key} ({weight}) must be finite and not negative.")
+        if values.shape not in (shape, (math.prod(shape),)):
+            raise WorkloadError(f"The target of {tuple(clique)} has shape {values.shape}; expected {shape}.")
+        if key and weight > 0:
+            axes = sorted(range(len(clique)), key=lambda axis: domain.index(clique[axis]))
+            given[key] = (values.reshape(shape).transpose(axes), weight)
+    fitted = fitting_cliques(domain, list(given), max_cells=max_cells)
+    for part, parents in _parents(domain, set(fitted) - given.keys(), given).items():
+        gone = tuple(axis for axis, name in enumerate(parents[0]) if name not in part)
+        values = given[parents[0]][0].sum(axis=gone, dtype=np.float64)
+        given[part] = (values, max(given[parent][1] for parent in parents))
     goals = []
-    for clique in fitting_cliques(domain, list(given), max_cells=max_cells):
-        parents = [clique] if clique in given else [parent for parent in given if set(clique) < set(parent)]
-        parent = min(parents, key=domain.cells)
-        gone = tuple(axis for axis, name in enumerate(parent) if name not in clique)
-        values = given[parent][0].sum(axis=gone, dtype=np.float64) if gone else given[parent][0]
+    for clique in fitted:
+        values, weight = given[clique]
         total = float(values.sum(dtype=np.float64))
         if not (math.isfinite(total) and total > 0):
             raise WorkloadError(f"The target of {clique} must have a positive, finite total; it has {total}.")
-        columns = tuple(domain.index(name) for name in clique)
-        goals.append(Goal(clique, columns, values, total, max(given[parent][1] for parent in parents)))
+        goals.append(Goal(clique, tuple(domain.index(name) for name in clique), values, total, weight))
     return goals
+
+
+def _parents(domain: Domain, parts: set[Clique], cliques: Iterable[Clique]) -> dict[Clique, list[Clique]]:
+    """Return, for each part, the cliques that contain it, the smallest first."""
+    parents: dict[Clique, list[Clique]] = {}
+    if parts:
+        for clique in sorted(cliques, key=domain.cells):
+            for size in range(1, len(clique)):
+                for part in combinations(clique, size):
+                    if part in parts:
+                        parents.setdefault(part, []).append(clique)
+    return parents
 
 
 def _state(

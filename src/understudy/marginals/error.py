@@ -30,7 +30,9 @@ def marginal_errors(
     tables are public, as in a benchmark.
     """
     if len(real) != len(synthetic):
-        raise WorkloadError(f"Need as many real as synthetic marginals; got {len(real)} and {len(synthetic)}.")
+        raise WorkloadError(
+            f"Need as many real as synthetic marginals; got {len(real)} and {len(synthetic)}."
+        )
     if not n_rows > 0:
         raise WorkloadError(f"The number of rows ({n_rows}) must be positive.")
     try:
@@ -41,7 +43,9 @@ def marginal_errors(
     for index, (left, right) in enumerate(zip(real, synthetic, strict=True)):
         a, b = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
         if a.shape != b.shape:
-            raise WorkloadError(f"Marginal {index} has shape {a.shape} on one side and {b.shape} on the other.")
+            raise WorkloadError(
+                f"Marginal {index} has shape {a.shape} on one side and {b.shape} on the other."
+            )
         errors[index] = distance(a - b) / n_rows
     return errors
 

@@ -73,7 +73,9 @@ class Workload:
 
     def closure_weights(self) -> dict[Clique, float]:
         """Return the AIM weight of every marginal in the closure: w_r = sum over s of c_s |r ∩ s|."""
-        member = np.array([[name in clique for name in self.domain.names] for clique in self.cliques], dtype=float)
+        member = np.array(
+            [[name in clique for name in self.domain.names] for clique in self.cliques], dtype=float
+        )
         per_clique = np.array(self.weights)
         weights: dict[Clique, float] = {}
         for candidate in self.closure():
@@ -123,7 +125,9 @@ def skewed(domain: Domain, *, k: int = 3, draws: int = 256, seed: int = 0) -> Wo
     probability = np.array([np.prod(attraction[list(candidate)]) for candidate in candidates])
     probability /= probability.sum()
     chosen = generator.choice(len(candidates), size=draws, p=probability)
-    return Workload.uniform(domain, ([domain.names[i] for i in candidates[index]] for index in sorted(chosen)))
+    return Workload.uniform(
+        domain, ([domain.names[i] for i in candidates[index]] for index in sorted(chosen))
+    )
 
 
 def read_workload(domain: Domain, path: str | Path) -> Workload:
@@ -146,7 +150,9 @@ def read_workload(domain: Domain, path: str | Path) -> Workload:
         columns = item.get("columns") if isinstance(item, Mapping) else item
         weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise WorkloadError(f"Each marginal of {path.name!r} must be a list of column names; got {item!r}.")
+            raise WorkloadError(
+                f"Each marginal of {path.name!r} must be a list of column names; got {item!r}."
+            )
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise WorkloadError(f"The weight of {columns} in {path.name!r} must be a number; got {weight!r}.")
         clique = domain.canonical(columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
@@ -86,15 +87,16 @@ class Accounting(ABC):
         paid elsewhere (:func:`delta_of`); without, it has no cost in any accounting.
         """
         if isinstance(event, (Composed, Parallel)):
-            costs = []
-            for inner in event.events:
+            priced: list[tuple[Fraction, int]] = []
+            for inner, times in Counter(event.events).items():  # batches repeat themselves
                 cost = self.exact_cost(inner, parts=parts, reserve=reserve)
                 if cost is None:
                     return None
-                costs.append(cost)
-            if isinstance(event, Parallel):
-                costs = sorted(costs, reverse=True)[:parts]
-            return sum_up(costs)
+                priced.append((cost, times))
+            if isinstance(event, Composed):
+                return sum_up([times * cost for cost, times in priced])
+            dearest = sorted(priced, reverse=True)[:parts]
+            return sum_up([cost for cost, times in dearest for _ in range(min(times, parts))][:parts])
         if isinstance(event, ApproxEvent):
             if not reserve:
                 return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from understudy.errors import LedgerCorrupted
+from understudy.errors import LedgerCorrupted, LedgerMismatch
 from understudy.privacy._ledger_format import GENESIS, Entry, Header, link, read_entry, read_header
 from understudy.privacy._ledger_image import ImageError, Line, read_image
 from understudy.privacy._numbers import float_up
@@ -12,7 +13,7 @@ from understudy.privacy.accounting import ACCOUNTINGS, Accounting
 from understudy.privacy.events import Event
 from understudy.privacy.filter import Spending
 
-__all__ = ["Known", "check_costs", "check_image", "checked", "price", "read_lines"]
+__all__ = ["Known", "check_costs", "check_image", "checked", "must_match", "price", "read_lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +76,21 @@ def price(accounting: Accounting, event: Event, parts: int) -> float:
     """Return what is written down as an event's cost: rounded up, infinity if there is none."""
     exact = accounting.exact_cost(event, parts=parts, reserve=True)
     return float("inf") if exact is None else float_up(exact)
+
+
+def must_match(path: Path | None, mine: Header, wanted: Header) -> None:
+    """Refuse a ledger that was made for another table, unit, budget or accounting."""
+    sides = [
+        ("table", mine.table, wanted.table),
+        ("privacy unit", mine.unit.describe(), wanted.unit.describe()),
+        ("budget", mine.budget.to_dict(), wanted.budget.to_dict()),
+        ("accounting", mine.rule.main.name, wanted.rule.main.name),
+        ("approximate_delta", mine.rule.approximate_delta, wanted.rule.approximate_delta),
+    ]
+    different = [f"{name}: the ledger has {a!r}, asked for {b!r}" for name, a, b in sides if a != b]
+    if different:
+        raise LedgerMismatch(
+            f"The ledger {path} was made for something else:\n  - "
+            + "\n  - ".join(different)
+            + "\nUse the ledger's own values, or another ledger file for another table."
+        )

@@ -131,7 +131,7 @@ def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> Bud
 
     delta = delta_of(event, parts=parts)
     if delta and spending.delta + delta > Fraction(rule.approximate_delta):
-        left = float_down(Fraction(rule.approximate_delta) - spending.delta)
+        left = abs(float_down(Fraction(rule.approximate_delta) - spending.delta))
         return error(
             f"the event fails with probability {float_up(delta):g} and the ledger's approximate_delta has "
             f"{left:g} left. Such events need a ledger made with a larger approximate_delta."
@@ -139,7 +139,8 @@ def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> Bud
     if exact is None:
         return error(f"the event has no cost in the {rule.main.name} accounting. {_other_budget(rule)}")
     whole = float_down(rule.total if accounting is rule.main else Fraction(rule.budget.epsilon))  # type: ignore[union-attr]
-    price = f"costs {accounting.symbol}={requested:.6g}; {accounting.symbol}={remaining:.6g} of {whole:.6g} remains."
+    symbol = accounting.symbol
+    price = f"costs {symbol}={requested:.6g}; {symbol}={remaining:.6g} of {whole:.6g} remains."
     if remaining and requested <= remaining * (1 + 1e-9):
         return error(
             f"{price} They differ by floating-point rounding alone: divide budgets with Accounting.split, or "
@@ -158,9 +159,11 @@ def _advice(accounting: Accounting, event: Event, remaining: float) -> str:
                 scale = accounting.laplace_scale(remaining, event.l1_sensitivity)
                 return f"Raise the scale to at least {_up(scale)}, ask for less, or stop here."
             if isinstance(event, SelectionEvent):
-                return f"Lower epsilon to at most {_down(accounting.selection_epsilon(remaining))}, or stop here."
+                epsilon = accounting.selection_epsilon(remaining)
+                return f"Lower epsilon to at most {_down(epsilon)}, or stop here."
             if isinstance(event, PureEvent):
-                return f"Lower epsilon to at most {_down(accounting.pure_epsilon(remaining))}, or stop here."
+                epsilon = accounting.pure_epsilon(remaining)
+                return f"Lower epsilon to at most {_down(epsilon)}, or stop here."
         except BudgetError:
             pass
     return "Ask for less, or stop here: a ledger's budget is fixed when it is made."

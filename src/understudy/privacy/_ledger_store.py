@@ -29,6 +29,7 @@ from pathlib import Path
 from understudy.errors import LedgerCorrupted, LedgerError
 from understudy.privacy._ledger_format import APPLICATION_ID, FORMAT, GENESIS, PAGE_SIZE, SCHEMA, link
 from understudy.privacy._ledger_image import Line
+from understudy.privacy._numbers import non_negative
 
 __all__ = ["LedgerExists", "Store", "append", "lines_from"]
 
@@ -54,7 +55,7 @@ class Store:
 
     def __init__(self, path: Path | None, *, timeout: float) -> None:
         self.path = path
-        self.timeout = timeout
+        self.timeout = non_negative("timeout", timeout)
         self._memory: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._lock = threading.RLock() if path is None else _LOCKS.setdefault(str(path), threading.RLock())
@@ -118,7 +119,9 @@ class Store:
             raise LedgerError(f"{path} is not an Understudy ledger. The file was left as it is.")
         if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
             raise LedgerError(f"{path} is a database, but not an Understudy ledger. It was left as it is.")
-        if len(head) < 100 or facts.st_size < 2 * PAGE_SIZE or facts.st_size % PAGE_SIZE:
+        whole = facts.st_size >= 2 * PAGE_SIZE and facts.st_size % PAGE_SIZE == 0
+        # beside a journal the file may be half written; SQLite puts it right when it opens it
+        if len(head) < 100 or not (whole or path.with_name(f"{path.name}-journal").exists()):
             raise LedgerCorrupted(f"The ledger {path} is cut short. Restore it from a copy.")
         if head[16:24] != PAGE_SIZE.to_bytes(2, "big") + bytes((1, 1, 0, 64, 32, 32)):
             raise LedgerCorrupted(f"The ledger {path} is damaged in its first bytes. Restore it from a copy.")

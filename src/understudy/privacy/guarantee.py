@@ -69,7 +69,7 @@ def tightest(events: Iterable[Event | _HasEvent], delta: float, *, unit: Unit | 
     --------
     >>> from understudy.privacy.events import GaussianEvent, SelectionEvent
     >>> tightest([GaussianEvent(1, 4), GaussianEvent(1, 4), SelectionEvent(0.1)], 1e-9).describe()
-    'epsilon=2.04632, delta=1e-09 (by gdp accounting)'
+    'epsilon=2.04532, delta=1e-09 (by gdp accounting)'
     """
     delta = probability("delta", delta)
     parts = 1 if unit is None else unit.parts_touched

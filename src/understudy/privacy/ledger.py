@@ -1,9 +1,9 @@
 """The durable record of everything that was ever asked of a table.
 
-A ledger is made once per table with a total budget and a privacy unit that can never change. Every private act is
-*charged* before its noise is drawn, and ``charge`` returns only when the charge is on the disk. If the process is
-killed at any instant, each act is either absent from the ledger, and then no noise was drawn for it,
-or present, and then it counts as spent whether or not anybody saw the answer.
+A ledger is made once per table with a total budget and a privacy unit that can never change. Every private
+act is *charged* before its noise is drawn, and ``charge`` returns only when the charge is on the disk. If the
+process is killed at any instant, each act is either absent from the ledger, and then no noise was drawn for
+it, or present, and then it counts as spent whether or not anybody saw the answer.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import os
 import secrets
 import sqlite3
 import weakref
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
-from understudy.privacy._ledger_format import (
-    GENESIS,
-    Entry,
-    Header,
-    entry_text,
-    link,
-    public_text,
-    read_entry,
-    read_header,
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.privacy._ledger_check import (
+    Known,
+    check_costs,
+    check_image,
+    checked,
+    must_match,
+    price,
+    read_lines,
 )
-from understudy.privacy._ledger_image import ImageError, Line, read_image
+from understudy.privacy._ledger_format import Entry, Header, entry_text, public_text, read_entry
 from understudy.privacy._ledger_report import LedgerGuarantee, refusal
 from understudy.privacy._ledger_store import LedgerExists, Store, append, lines_from
 from understudy.privacy._numbers import float_up
@@ -44,15 +42,6 @@ _PATIENCE = 60.0
 _WRITER = int("{:d}{:03d}{:03d}".format(*sqlite3.sqlite_version_info))
 
 
-@dataclass(slots=True)
-class _Known:
-    """How far a ledger has been read: number of lines, last hash, last two writers, and the sums."""
-
-    lines: int
-    head: bytes
-    spending: Spending
-
-
 class Ledger:
     """Append-only, hash-chained account of one table's privacy budget.
 
@@ -61,10 +50,10 @@ class Ledger:
 
     Privacy
     -------
-    The sum of all charges never exceeds the total of the budget, whatever processes share the file and however
-    they end: reading the sum, deciding and appending are one exclusive transaction. The rule and its
-    proof are in :mod:`understudy.privacy.filter`. Nothing private is ever written: entries hold parameters of
-    mechanisms and public words.
+    The sum of all charges never exceeds the total of the budget, whatever processes share the file and
+    however they end: reading the sum, deciding and appending are one exclusive transaction. The rule and
+    its proof are in :mod:`understudy.privacy.filter`. Nothing private is ever written: entries hold
+    parameters of mechanisms and public words.
 
     Examples
     --------
@@ -75,7 +64,7 @@ class Ledger:
     (0.125, 0.125, 0.375)
     """
 
-    def __init__(self, store: Store, header: Header, known: _Known) -> None:
+    def __init__(self, store: Store, header: Header, known: Known) -> None:
         self._store = store
         self._header = header
         self._known = known
@@ -126,7 +115,7 @@ class Ledger:
         accounting: str | None = None,
         approximate_delta: float = 0.0,
     ) -> Ledger:
-        """Make a ledger that is forgotten with the process: for tests, examples and rehearsals on public data."""
+        """Make a ledger that is forgotten with the process: for tests, examples and public data."""
         return cls._opened(
             Store.in_memory(_new_header(budget, unit, table, accounting, approximate_delta).text())
         )
@@ -164,7 +153,7 @@ class Ledger:
             except LedgerExists:
                 pass  # another process was quicker
         ledger = cls.open(path, timeout=timeout)
-        ledger._must_match(wanted)
+        must_match(ledger.path, ledger._header, wanted)
         return ledger
 
     @classmethod
@@ -173,27 +162,8 @@ class Ledger:
             lines = lines_from(connection, 0)
         if not lines:
             raise LedgerCorrupted("The ledger has no header.")
-        header, known, _ = _read(lines)
+        header, known, _ = read_lines(lines)
         return cls(store, header, known)
-
-    def _must_match(self, wanted: Header) -> None:
-        mine, rule, other = self._header, self._header.rule, wanted.rule
-        sides = [
-            ("table", mine.table, wanted.table),
-            ("privacy unit", mine.unit.describe(), wanted.unit.describe()),
-            ("budget", mine.budget.describe(), wanted.budget.describe()),
-            ("accounting", rule.main.name, other.main.name),
-            ("approximate_delta", str(rule.approximate_delta), str(other.approximate_delta)),
-        ]
-        if rule.budget != other.budget and mine.budget.describe() == wanted.budget.describe():
-            sides[2] = ("budget", repr(mine.budget), repr(wanted.budget))
-        different = [f"{name}: the ledger has {a!r}, asked for {b!r}" for name, a, b in sides if a != b]
-        if different:
-            raise LedgerMismatch(
-                f"The ledger {self._store.path} was made for something else:\n  - "
-                + "\n  - ".join(different)
-                + "\nUse the ledger's own values, or another ledger file for another table."
-            )
 
     # --------------------------------------------------------------------------------- what it is for
 
@@ -271,7 +241,7 @@ class Ledger:
             if not self.rule.holds(after):
                 raise refusal(self.rule, known.spending, event, purpose)
             parts = self.unit.parts_touched
-            costs = {name: _price(accounting, event, parts) for name, accounting in ACCOUNTINGS.items()}
+            costs = {name: price(accounting, event, parts) for name, accounting in ACCOUNTINGS.items()}
             text = entry_text(
                 time=_now(),
                 purpose=purpose,
@@ -282,17 +252,17 @@ class Ledger:
                 delta=float_up(delta_of(event, parts=parts)),
             )
             head = append(connection, known.lines, text, known.head)
-        self._known = _Known(known.lines + 1, head, after)
+        self._known = Known(known.lines + 1, head, after)
         return read_entry(known.lines, text.encode("ascii"), head)
 
     def note(self, purpose: str, *, scope: str = "") -> Entry:
-        """Write a line that costs nothing, such as the name of the release that the next charges belong to."""
+        """Write a line that costs nothing, such as which release the next charges belong to."""
         purpose, scope = public_text("purpose", purpose, required=True), public_text("scope", scope)
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
             text = entry_text(time=_now(), purpose=purpose, scope=scope, writer=_WRITER)
             head = append(connection, known.lines, text, known.head)
-        self._known = _Known(known.lines + 1, head, known.spending)
+        self._known = Known(known.lines + 1, head, known.spending)
         return read_entry(known.lines, text.encode("ascii"), head)
 
     def can_afford(self, event: Event) -> bool:
@@ -322,7 +292,7 @@ class Ledger:
         with self._store.transaction() as connection:
             self._caught_up(connection)
             lines = lines_from(connection, 0)
-        return tuple(_read(lines)[2])
+        return tuple(read_lines(lines)[2])
 
     @property
     def head_hash(self) -> str:
@@ -361,13 +331,13 @@ class Ledger:
             lines = lines_from(connection, 0)
             image = connection.serialize()
             size = self._store.size()
-        header, known, entries = _read(lines)
+        header, known, entries = read_lines(lines)
         if header != self._header:
             raise LedgerCorrupted("The ledger is not the one that was opened.")
-        _check_image(image, size, lines, entries)
+        check_image(image, size, lines, entries)
         for entry in entries:
             if entry.event is not None:
-                _check_costs(entry, self.unit.parts_touched)
+                check_costs(entry, self.unit.parts_touched)
         if not self.rule.holds(known.spending):
             raise LedgerCorrupted("The charges of the ledger add up to more than its budget.")
         if head is not None and head not in {line[2].hex() for line in lines}:
@@ -392,74 +362,26 @@ class Ledger:
         where = "in memory" if self.path is None else str(self.path)
         return f"<Ledger of {self.table!r}, {self.budget.describe()}, {where}>"
 
-    def _current(self) -> _Known:
+    def _current(self) -> Known:
         with self._store.transaction() as connection:
             self._known = self._caught_up(connection)
         return self._known
 
-    def _caught_up(self, connection: sqlite3.Connection) -> _Known:
+    def _caught_up(self, connection: sqlite3.Connection) -> Known:
         """Read only what other processes have appended since the last look."""
         known = self._known
         lines = lines_from(connection, known.lines - 1)
         if not lines or lines[0][2] != known.head:
             raise LedgerCorrupted(
-                "The ledger was cut back or replaced while it was in use. Restore the file that was there before."
+                "The ledger was cut back or replaced while it was in use. Restore the file that was there."
             )
-        head, spending = known.head, known.spending
+        count, head, spending = known.lines, known.head, known.spending
         for line in lines[1:]:
-            entry = _checked(line, head, known.lines)
-            head, known = line[2], _Known(known.lines + 1, line[2], spending)
-            spending = spending if entry.event is None else self.rule.plus(spending, entry.event)
-        return _Known(known.lines, head, spending)
-
-
-def _read(lines: list[Line]) -> tuple[Header, _Known, list[Entry]]:
-    """Check the chain of all lines and add up what they cost."""
-    if lines[0][0] != 0 or lines[0][2] != link(GENESIS, 0, lines[0][1]):
-        raise LedgerCorrupted("The hash chain of the ledger is broken at its header.")
-    header = read_header(lines[0][1])
-    head, spending, entries = lines[0][2], Spending(), []
-    for expected, line in enumerate(lines[1:], start=1):
-        entry = _checked(line, head, expected)
-        head = line[2]
-        entries.append(entry)
-        if entry.event is not None:
-            spending = header.rule.plus(spending, entry.event)
-    return header, _Known(len(lines), head, spending), entries
-
-
-def _checked(line: Line, previous: bytes, expected: int) -> Entry:
-    sequence, text, digest = line
-    if sequence != expected or digest != link(previous, sequence, text):
-        raise LedgerCorrupted(f"The hash chain of the ledger is broken at line {expected}.")
-    return read_entry(sequence, text, digest)
-
-
-def _check_image(image: bytes, size: int | None, lines: list[Line], entries: list[Entry]) -> None:
-    if size is not None and size != len(image):
-        raise LedgerCorrupted("The ledger file has bytes after its last page.")
-    try:
-        found = read_image(image)
-    except ImageError as error:
-        raise LedgerCorrupted(f"The ledger file was changed: {error}.") from None
-    if found.lines != lines:
-        raise LedgerCorrupted("The ledger file was changed: its lines read differently byte by byte.")
-    if found.writer and (not entries or found.writer != entries[-1].writer):
-        raise LedgerCorrupted(
-            "The ledger file was changed: its header names another writer than its last entry."
-        )
-
-
-def _check_costs(entry: Entry, parts: int) -> None:
-    assert entry.event is not None
-    for name, accounting in ACCOUNTINGS.items():
-        if entry.costs.get(name, -1.0) < _price(accounting, entry.event, parts):
-            raise LedgerCorrupted(f"Line {entry.sequence} of the ledger records less than its event costs.")
-
-
-def _price(accounting: Accounting, event: Event, parts: int) -> float:
-    exact = accounting.exact_cost(event, parts=parts, reserve=True)
-    return float("inf") if exact is None else float_up(exact)
+            entry = checked(line, head, count)
+            count, head = count + 1, line[2]
+            if entry.event is not None:
+                spending = self.rule.plus(spending, entry.event)
+        return Known(count, head, spending)
 
 
 def _new_header(

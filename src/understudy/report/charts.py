@@ -44,7 +44,9 @@ def marginal_chart(title: str, names: Sequence[str], panels: Sequence[Panel]) ->
     ]
     x = float(_GAP)
     for index, name in enumerate(names):
-        parts.append(f'<rect x="{x}" y="46" width="12" height="12" rx="2" fill="{_COLOURS[index % len(_COLOURS)]}"/>')
+        parts.append(
+            f'<rect x="{x}" y="46" width="12" height="12" rx="2" fill="{_COLOURS[index % len(_COLOURS)]}"/>'
+        )
         parts.append(f'<text x="{x + 18}" y="56" font-size="13" fill="#1d2430">{escape(name)}</text>')
         x += 34 + 7.5 * len(name)
     for index, panel in enumerate(panels):
@@ -63,10 +65,14 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     slots = max(1, len(panel.labels))
     slot = plot_width / slots
     bar = slot * 0.8 / max(1, len(panel.series))
-    parts = [f'<text x="{left}" y="{top + 16}" font-size="13" font-weight="600" fill="#1d2430">{escape(panel.title)}</text>']
+    parts = [
+        f'<text x="{left}" y="{top + 16}" font-size="13" font-weight="600" fill="#1d2430">{escape(panel.title)}</text>'
+    ]
     for tick in (0.0, 0.5, 1.0):
         y = base - tick * plot_height
-        parts.append(f'<line x1="{left + _LEFT}" x2="{left + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e3e6ea"/>')
+        parts.append(
+            f'<line x1="{left + _LEFT}" x2="{left + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e3e6ea"/>'
+        )
         parts.append(
             f'<text x="{left + _LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#5a6472">{tick * tallest:.1%}</text>'
         )
@@ -85,5 +91,7 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
         short = label if len(label) <= 12 else label[:11] + "…"
         turn = f' transform="rotate(-30 {x:.1f} {base + 14})"' if slots > 6 else ""
         anchor = "end" if slots > 6 else "middle"
-        parts.append(f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" fill="#5a6472"{turn}>{escape(short)}</text>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" fill="#5a6472"{turn}>{escape(short)}</text>'
+        )
     return parts

@@ -49,4 +49,4 @@ class Round:
 
 def expected_absolute_noise(noise: Noise) -> float:
     """Return the expected absolute value of the noise in one cell, in rows."""
-    return noise.scale_value if noise.kind == "laplace" else noise.scale_value * math.sqrt(2 / math.pi)
+    return noise.scale if noise.kind == "laplace" else noise.scale * math.sqrt(2 / math.pi)

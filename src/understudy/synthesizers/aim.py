@@ -15,7 +15,7 @@ from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._rounds import Round, RoundCost, expected_absolute_noise
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, support_of
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 _NEGLIGIBLE = math.log(1e9)
 """Candidates whose best possible score is this many exponential-mechanism scales below another's are left out."""
@@ -147,7 +147,7 @@ class AIM(Synthesizer):
             noise=[noise] * len(one_way),
             purpose=f"measure {len(one_way)} one-way marginals",
         )
-        model = estimate(domain, measurements, total=curator.known_rows, zeros=support)
+        model = estimate(domain, measurements, total=fixed_total(curator), zeros=support)
         rounds: list[Round] = []
         while True:
             remaining = curator.remaining
@@ -164,7 +164,7 @@ class AIM(Synthesizer):
             model = estimate(
                 domain,
                 measurements,
-                total=curator.known_rows,
+                total=fixed_total(curator),
                 zeros=support,
                 warm_start=model,
             )
@@ -176,7 +176,7 @@ class AIM(Synthesizer):
                 price = price.annealed(curator.accounting)
         progress("final estimate", 1.0)
         model = estimate(
-            domain, measurements, total=curator.known_rows, zeros=support, warm_start=model, thorough=True
+            domain, measurements, total=fixed_total(curator), zeros=support, warm_start=model, thorough=True
         )
         return Fitted(model, measurements, workload=workload, rounds=tuple(rounds))
 

@@ -174,3 +174,12 @@ def planned(domain: Domain, design: Sequence[tuple[Clique, Noise]]) -> tuple[Pla
 def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
     """Return the record constraints of a schema as allowed cells over the columns each one names."""
     return [(constraint.columns, constraint.allowed(schema.domain)) for constraint in schema.constraints]
+
+
+def fixed_total(curator: Curator) -> float | None:
+    """Return the number of rows to fix in an estimate, or ``None`` to estimate it.
+
+    A distribution cannot be proportional to an empty table, so a table known to be empty counts as
+    one row; what is drawn from it is noise in either case.
+    """
+    return None if curator.known_rows is None else float(max(1, curator.known_rows))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from understudy.curator import Curator, Noise, noise_for, split_cost
+from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import estimate
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,9 @@ class Independent(Synthesizer):
             accounting=accounting.name,
             measurements=planned(schema.domain, design),
             model_cells=sum(schema.domain.sizes),
-            notes=("Relations between columns are not kept: use it as a baseline, or for one-way statistics.",),
+            notes=(
+                "Relations between columns are not kept: use it as a baseline, or for one-way statistics.",
+            ),
         )
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
@@ -58,12 +60,14 @@ class Independent(Synthesizer):
             sealed, noise=[noise for _, noise in design], purpose=f"measure {len(design)} one-way marginals"
         )
         progress("estimating", 0.8)
-        distribution = estimate(curator.domain, measurements, total=curator.known_rows)
+        distribution = estimate(curator.domain, measurements, total=fixed_total(curator))
         progress("done", 1.0)
         return Fitted(distribution, measurements)
 
 
 def _design(domain: Domain, unit: Unit, accounting: Accounting, total: float) -> list[tuple[Clique, Noise]]:
     """Divide a total cost equally over the columns."""
-    costs = split_cost(total, [1.0] * len(domain))
-    return [((name,), noise_for(accounting, unit, cost)) for name, cost in zip(domain.names, costs, strict=True)]
+    costs = accounting.split(total, [1.0] * len(domain))
+    return [
+        ((name,), noise_for(accounting, unit, cost)) for name, cost in zip(domain.names, costs, strict=True)
+    ]

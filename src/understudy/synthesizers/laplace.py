@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, split_cost
+from understudy.curator import Curator
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
@@ -111,7 +111,7 @@ class LaplaceTable(Synthesizer):
         measure_total = not total_known and domain.cells() > 1 / self.total_share**2
         weights = [self.total_share, 1 - self.total_share] if measure_total else [1.0]
         cliques: list[Clique] = [(), domain.names] if measure_total else [domain.names]
-        costs = split_cost(total, weights)
+        costs = accounting.split(total, weights)
         # the number of rows changes by at most as many rows as the unit has, even under replacement
         changes = [unit.max_rows, unit.histogram_l1] if measure_total else [unit.histogram_l1]
         return [

@@ -41,8 +41,8 @@ class Provenance:
     def guarantee(self) -> str:
         """Say the privacy promise in one sentence."""
         return (
-            f"{self.budget.describe()} differential privacy for {self.unit.describe()}, "
-            f"by {self.accounting} accounting."
+            f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; "
+            f"{self.accounting} accounting."
         )
 
 

@@ -69,7 +69,10 @@ def save_model(model: Model, path: str | Path) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
         try:
-            with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            with (
+                os.fdopen(handle, "wb") as stream,
+                zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
+            ):
                 archive.writestr("model.json", json.dumps(document, indent=1, allow_nan=False))
                 for name, array in arrays.items():
                     buffer = io.BytesIO()
@@ -83,7 +86,9 @@ def save_model(model: Model, path: str | Path) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise OutputError(f"The model file {str(path)!r} cannot be written: {error.strerror or error}.") from None
+        raise OutputError(
+            f"The model file {str(path)!r} cannot be written: {error.strerror or error}."
+        ) from None
 
 
 def load_model(path: str | Path) -> Model:
@@ -113,13 +118,19 @@ def load_model(path: str | Path) -> Model:
             measurements.append(Measurement(clique, values, item["noise"], float(item["scale"])))
         described = document["distribution"]
         prefix = "distribution-"
-        parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        distribution = distribution_from_arrays(described["kind"], schema.domain, dict(described["meta"]), parts)
+        parts = {
+            name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
+        }
+        distribution = distribution_from_arrays(
+            described["kind"], schema.domain, dict(described["meta"]), parts
+        )
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, UnderstudyError) as error:
         raise ModelFileError(f"{path.name} is not a usable model file: {_reason(error)}") from None
-    return Model(schema=schema, distribution=distribution, measurements=tuple(measurements), provenance=provenance)
+    return Model(
+        schema=schema, distribution=distribution, measurements=tuple(measurements), provenance=provenance
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -147,15 +158,21 @@ def _read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any
                     f"{path.name} has format version {document.get('version')!r}; this program reads {VERSION}."
                 )
             listed = document.get("arrays")
-            if not isinstance(listed, list) or names != {"model.json"} | {f"arrays/{name}.npy" for name in listed}:
+            if not isinstance(listed, list) or names != {"model.json"} | {
+                f"arrays/{name}.npy" for name in listed
+            }:
                 raise ModelFileError(f"{path.name}: the arrays it lists are not the ones it holds.")
             return document, {name: _read_array(archive, f"arrays/{name}.npy") for name in listed}
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {str(path)!r}.") from None
     except OSError as error:
-        raise ModelFileError(f"The model file {str(path)!r} cannot be read: {error.strerror or error}.") from None
+        raise ModelFileError(
+            f"The model file {str(path)!r} cannot be read: {error.strerror or error}."
+        ) from None
     except (zipfile.BadZipFile, json.JSONDecodeError, UnicodeDecodeError, EOFError, RecursionError) as error:
-        raise ModelFileError(f"{path.name} is not a model file of Understudy ({type(error).__name__}).") from None
+        raise ModelFileError(
+            f"{path.name} is not a model file of Understudy ({type(error).__name__})."
+        ) from None
     except (ValueError, NotImplementedError, RuntimeError, MemoryError) as error:
         if isinstance(error, UnderstudyError):
             raise
@@ -167,11 +184,14 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     declared = archive.getinfo(name).file_size
     with archive.open(name) as stream:
         version = np.lib.format.read_magic(stream)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
         shape, _, dtype = header(stream)
     if dtype.kind not in _DTYPES:
         raise ModelFileError(f"The array {name} holds something other than numbers.")
     if int(np.prod([int(size) for size in shape], dtype=object)) * dtype.itemsize > declared:
         raise ModelFileError(f"The array {name} is shorter than it says.")
     with archive.open(name) as stream:
-        return np.load(io.BytesIO(stream.read()), allow_pickle=False)
+        array: npt.NDArray[Any] = np.load(io.BytesIO(stream.read()), allow_pickle=False)
+    return array

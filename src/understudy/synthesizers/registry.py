@@ -52,6 +52,7 @@ class Method:
 
 _METHODS = (
     Method("independent", "understudy.synthesizers.independent", "Independent", "any encoded table"),
+    Method("aim", "understudy.synthesizers.aim", "AIM", "any encoded table", takes_workload=True),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
 )
 

@@ -1,0 +1,352 @@
+"""What repeating a private attempt until it passes costs (paper Births, sections 3.7 and 4.9).
+
+One *attempt* ``Q`` is the whole chain on the private table: draw a configuration, fit, sample, project, test. Its
+outcome is a candidate and "pass", or "fail". *Selection* ``A`` repeats attempts until one passes or a number ``K`` of
+attempts, drawn without looking at the data, is used up; it releases the passing candidate, or says that it failed.
+The number of attempts made is withheld.
+
+Let ``p`` be the probability that an attempt passes. Then ``A(x) = Q(x) g(p)`` for passing outcomes and
+``A(fail) = (1 - p) h(p)`` with the functions of :class:`Attempts`. Everything below follows from these two lines.
+
+**Pure DP, any rule.** If ``Q`` is ``eps``-DP then ``A(x)/A'(x) <= e^eps g(p)/g(p')`` and
+``A(fail)/A'(fail) = (1-p)/(1-p') h(p)/h(p') <= e^eps h(p)/h(p')``, where ``p' <= P(p) = min(e^eps p, 1 - e^-eps (1-p))``
+and, since ``g`` and ``h`` fall, the worst ``p'`` is ``P(p)``. So ``A`` is ``eps + ln M`` with
+``M = sup over p of max(g(p)/g(P(p)), h(p)/h(P(p)))``. Closed forms:
+
+- *Single attempt*: ``g = h = 1``, so ``eps``.
+- *Unlimited*: ``g = 1/p`` and no failure, so ``M = e^eps`` and the cost is ``2 eps``. In fact ``g(p)/g(p') <= p'/p`` for
+  every rule, because the probability of success rises in ``p``: only the failure outcome can cost more than ``2 eps``.
+- *Known threshold without a limit*: ``g = 1/z`` and ``h = gamma/z`` with ``z = gamma + (1 - gamma) p``. The ratio
+  ``z(P(p))/z(p)`` rises in ``p`` up to ``p = 1/(1 + e^eps)``, where the two branches of ``P`` meet, and falls after, so
+  ``M = (e^eps + gamma)/(1 + gamma e^eps)``: cheaper than ``2 eps`` for every ``gamma > 0``, and attained.
+- *Known threshold, at most T attempts*: ``g`` has the extra factor ``1 - q^T`` with ``q = (1-gamma)(1-p)``, which rises
+  in ``p`` and so only helps. ``h`` becomes ``(gamma + p (1-gamma)^T (1-p)^(T-1))/z``. Bounding its denominator
+  from below by ``gamma/z'`` gives ``h(p)/h(p') <= (z'/z) (1 + p (1-p)^(T-1) (1-gamma)^T / gamma)``, and
+  ``p (1-p)^(T-1) <= 1/(e (T-1))``. With ``T >= 1 + 1/(e gamma)`` and ``T >= ln(2/eps0)/gamma`` the last factor is
+  at most ``1 + eps0/2``: this is Theorem 3, ``2 eps + eps0`` (the printed condition ``1 + 1/(eps gamma)`` has a
+  slip of the pen: it is Euler's number that stands there).
+- *Truncated negative binomial*: ``f'(x) = C (1 - (1-gamma) x)^(-1-eta)``, and ``g(p)`` is the average of
+  ``f'(1 - p u)`` over ``u`` in ``[0, 1]``, ``h(p)`` that of ``f'((1-p) u)``. Both arguments are probabilities of events
+  of the attempt and a coin, so ``1 - p'u <= e^eps``-wise close to ``1 - p u`` in both directions, and
+  ``M <= e^((1+eta) eps)``: the cost is ``(2 + eta) eps`` (Papernot and Steinke 2022, Corollary 3).
+
+**Any privacy profile.** For a test function ``0 <= phi <= 1`` on outcomes let ``w`` be ``g`` on passing outcomes and ``h``
+on failures. Then ``A(phi) - e^t A'(phi) = sum phi (w Q - e^t w' Q') <= g(p) sum phi (w/g)(Q - (e^t/M) Q')``
+``<= g(p) delta_Q(t - ln M)`` with ``M = max(g(p)/g(p'), h(p)/h(p'))``, because ``phi w/g`` is again a test function. So
+
+``delta_A(t) <= sup over p of g(p) delta_Q(t - ln M(p))``,
+
+with ``p' = P(p)``, the largest value the profile allows. For the known threshold ``g(p) <= 1/gamma`` and
+``P(p) <= e^e p + delta_Q(e)`` give the simpler
+``delta_A(t) <= delta_Q(t - ln(e^e + ((1-gamma)/gamma) delta_Q(e))) / gamma`` for every ``e >= 0`` (`profile_bound`).
+
+The supremum over ``p`` is found by branch and bound: on ``[a, b]`` it is at most the expression with ``g(a)``, ``h(a)`` and
+``P(b)``, because ``g`` and ``h`` fall and ``P`` rises. The result is an upper bound, not a search result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.privacy import ZCDP, ApproxDP, Budget, GDP, PureDP
+from understudy.release._attempts import (
+    Attempts,
+    GeometricAttempts,
+    NegativeBinomialAttempts,
+    SingleAttempt,
+    UnlimitedAttempts,
+)
+from understudy.release._profiles import Profile, profile_of
+
+__all__ = [
+    "Attempts",
+    "GeometricAttempts",
+    "NegativeBinomialAttempts",
+    "SelectionGuarantee",
+    "SingleAttempt",
+    "UnlimitedAttempts",
+    "attempts_needed",
+    "profile_bound",
+    "pure_cost",
+    "renyi_cost",
+    "selection_delta",
+    "selection_epsilon",
+    "selection_guarantee",
+    "theorem_3",
+]
+
+Floats = npt.NDArray[np.float64]
+
+_UP = 1 + 1e-9
+_STEPS = 40
+
+
+@dataclass(frozen=True)
+class SelectionGuarantee:
+    """The guarantee of a selection and where it comes from.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The selection as a whole is ``(epsilon, delta)``-DP; pure if ``delta`` is zero.
+    argument
+        Name of the accounting that gave the smallest epsilon.
+    attempt
+        Guarantee of one attempt.
+    attempts
+        The rule for the number of attempts.
+    considered
+        Epsilon by every accounting that applies, the chosen one included.
+    """
+
+    epsilon: float
+    delta: float
+    argument: str
+    attempt: Budget
+    attempts: Attempts
+    considered: dict[str, float]
+
+    @property
+    def budget(self) -> Budget:
+        """The guarantee as a budget, for the ledger."""
+        return PureDP(self.epsilon) if self.delta == 0 else ApproxDP(self.epsilon, self.delta)
+
+
+def selection_guarantee(attempt: Budget, attempts: Attempts, *, delta: float = 0.0) -> SelectionGuarantee:
+    """Return the cheapest valid guarantee of a selection.
+
+    Parameters
+    ----------
+    attempt
+        Guarantee of one attempt: fitting, projection and tests together.
+    attempts
+        Rule for the number of attempts.
+    delta
+        Delta the selection may have. Zero asks for pure DP, which only a pure attempt can give.
+
+    Examples
+    --------
+    >>> guarantee = selection_guarantee(PureDP(1.1), SingleAttempt())
+    >>> guarantee.epsilon, guarantee.argument
+    (1.1, 'post-processing of one attempt')
+    >>> round(selection_guarantee(PureDP(4.99), UnlimitedAttempts()).epsilon, 9)
+    9.98
+    >>> round(selection_guarantee(PureDP(1.0), GeometricAttempts(0.1)).epsilon, 4)
+    1.7956
+    >>> chosen = selection_guarantee(GDP(0.25), GeometricAttempts(0.1), delta=1e-6)
+    >>> 1.0 < chosen.epsilon < 2.0, chosen.argument
+    (True, 'privacy profile')
+    """
+    if not 0 <= delta < 1:
+        raise BudgetError(f"delta ({delta}) of a selection must be at least 0 and below 1.")
+    considered: dict[str, float] = {}
+    if isinstance(attempt, PureDP):
+        considered |= _pure_arguments(attempt.epsilon, attempts)
+    if delta > 0:
+        profile = profile_of(attempt)
+        if isinstance(attempts, SingleAttempt):
+            considered["post-processing of one attempt"] = _smallest_epsilon(profile.delta, delta)
+        elif not isinstance(attempts, UnlimitedAttempts):
+            considered["privacy profile"] = selection_epsilon(attempt, attempts, delta=delta)
+        if isinstance(attempt, ZCDP | GDP) and isinstance(attempts, NegativeBinomialAttempts):
+            considered["Rényi divergences"] = _renyi_epsilon(attempt, attempts, delta)
+    if not considered:
+        raise NoSuchGuarantee(
+            f"An attempt with {attempt.describe()} and {attempts.describe()} has no known guarantee with "
+            f"delta={delta:g}. Allow a delta, make one attempt, or use pure mechanisms."
+        )
+    argument = min(considered, key=lambda name: considered[name])
+    pure = isinstance(attempt, PureDP) and argument not in ("privacy profile",)
+    return SelectionGuarantee(
+        considered[argument], 0.0 if pure else delta, argument, attempt, attempts, considered
+    )
+
+
+# ---------------------------------------------------------------------- pure
+
+
+def _pure_arguments(epsilon: float, attempts: Attempts) -> dict[str, float]:
+    if isinstance(attempts, SingleAttempt):
+        return {"post-processing of one attempt": epsilon}
+    if isinstance(attempts, UnlimitedAttempts):
+        return {"repeat until success (Liu and Talwar)": 2 * epsilon}
+    found = {"worst case over the probability of passing": pure_cost(epsilon, attempts)}
+    if isinstance(attempts, GeometricAttempts) and attempts.most is None:
+        gamma = attempts.gamma
+        exact = epsilon + math.log((math.exp(epsilon) + gamma) / (1 + gamma * math.exp(epsilon)))
+        found["known threshold, closed form"] = exact * (1 + 1e-12)
+    if isinstance(attempts, NegativeBinomialAttempts):
+        found["truncated negative binomial"] = (2 + attempts.eta) * epsilon
+    return found
+
+
+def pure_cost(epsilon: float, attempts: Attempts) -> float:
+    """Return ``epsilon + ln M``, the pure cost of a selection by any rule with finitely many attempts.
+
+    Examples
+    --------
+    >>> round(pure_cost(0.5, GeometricAttempts(0.05)), 4)
+    0.9757
+    >>> round(pure_cost(0.5, GeometricAttempts(0.05, most=1)), 4)
+    0.5
+    """
+    profile = profile_of(PureDP(epsilon))
+
+    def bound(low: Floats, high: Floats) -> Floats:
+        return np.log(_largest_ratio(attempts, profile, low, high))
+
+    return (epsilon + max(0.0, _supremum(bound, tolerance=1e-9))) * _UP
+
+
+def attempts_needed(gamma: float, epsilon0: float) -> int:
+    """Return the smallest ``T`` for Theorem 3: ``T >= ln(2/eps0)/gamma`` and ``T >= 1 + 1/(e gamma)``.
+
+    Examples
+    --------
+    >>> attempts_needed(0.01, 0.1)
+    300
+    """
+    if not (0 < gamma < 1 and 0 < epsilon0 <= 1):
+        raise BudgetError(f"gamma ({gamma}) must lie between 0 and 1, epsilon0 ({epsilon0}) above 0 and up to 1.")
+    return math.ceil(max(math.log(2 / epsilon0) / gamma, 1 + 1 / (math.e * gamma)))
+
+
+def theorem_3(epsilon: float, *, gamma: float, epsilon0: float, most: int) -> float:
+    """Return ``2 epsilon + epsilon0``, the cost by paper Births, Theorem 3; refuse too few attempts.
+
+    Kept for comparison: `pure_cost` of ``GeometricAttempts(gamma, most)`` is never larger.
+    """
+    needed = attempts_needed(gamma, epsilon0)
+    if most < needed:
+        raise BudgetError(f"Theorem 3 needs at least {needed} attempts for gamma={gamma:g}, epsilon0={epsilon0:g}.")
+    return 2 * epsilon + epsilon0
+
+
+# ---------------------------------------------------------------------- privacy profiles
+
+
+def selection_delta(attempt: Budget, attempts: Attempts, *, epsilon: float) -> float:
+    """Return an upper bound on the delta of a selection at a given epsilon."""
+    if isinstance(attempts, UnlimitedAttempts):
+        raise NoSuchGuarantee("Unlimited attempts need a pure attempt: their delta is not bounded.")
+    profile = profile_of(attempt)
+
+    def bound(low: Floats, high: Floats) -> Floats:
+        ratio = _largest_ratio(attempts, profile, low, high)
+        deltas = profile.delta(epsilon - np.log(ratio))
+        return np.log(np.maximum(attempts.weight_of_pass(low) * deltas, 1e-300))
+
+    return min(1.0, math.exp(_supremum(bound, tolerance=1e-6)) * _UP)
+
+
+def selection_epsilon(attempt: Budget, attempts: Attempts, *, delta: float) -> float:
+    """Return the smallest epsilon at which `selection_delta` is at most ``delta``.
+
+    Examples
+    --------
+    >>> round(selection_epsilon(GDP(0.25), GeometricAttempts(0.1), delta=1e-6), 3)
+    1.581
+    """
+    return _smallest_epsilon(lambda e: np.array([selection_delta(attempt, attempts, epsilon=float(e[0]))]), delta)
+
+
+def profile_bound(attempt: Budget, *, gamma: float, epsilon: float) -> float:
+    """Return the simple bound on the delta of a known-threshold selection, optimised over ``e``.
+
+    ``delta_Q(epsilon - ln(exp(e) + ((1 - gamma)/gamma) delta_Q(e))) / gamma``, minimised over ``e`` between 0 and
+    ``epsilon``. `selection_delta` is never larger, up to its tolerance.
+    """
+    profile = profile_of(attempt)
+    e = np.linspace(0.0, max(epsilon, 0.0), 2001)
+    ratio = np.exp(e) + (1 - gamma) / gamma * profile.delta(e)
+    return min(1.0, float((profile.delta(epsilon - np.log(ratio)) / gamma).min()))
+
+
+def _largest_ratio(attempts: Attempts, profile: Profile, low: Floats, high: Floats) -> Floats:
+    """Return an upper bound on ``M(p)`` over each interval ``[low, high]`` of ``p``."""
+    other = profile.largest(high)
+    passes = attempts.weight_of_pass(low) / attempts.weight_of_pass(other)
+    failures = attempts.weight_of_failure(low) / attempts.weight_of_failure(other)
+    return np.asarray(np.maximum(1.0, np.maximum(passes, failures)))
+
+
+def _supremum(bound: Callable[[Floats, Floats], Floats], *, tolerance: float) -> float:
+    """Return an upper bound on the supremum over ``p`` in ``[0, 1]``, by branch and bound.
+
+    ``bound(low, high)`` bounds the function over intervals from above, and ``bound(p, p)`` is the function.
+    """
+    inner = 1 / (1 + np.exp(-np.linspace(-32.0, 32.0, 257)))
+    edges = np.concatenate([[0.0], inner, [1.0]])
+    low, high = edges[:-1], edges[1:]
+    best = float(bound(edges, edges).max())
+    settled = -math.inf
+    for _ in range(_STEPS):
+        upper = bound(low, high)
+        open_cells = upper > best + tolerance
+        settled = max(settled, float(upper[~open_cells].max(initial=-math.inf)))
+        low, high = low[open_cells], high[open_cells]
+        if len(low) == 0:
+            return max(settled, best)
+        cuts = np.linspace(low, high, 9)
+        best = max(best, float(bound(cuts.ravel(), cuts.ravel()).max()))
+        low, high = cuts[:-1].ravel(), cuts[1:].ravel()
+    return max(settled, best, float(bound(low, high).max()))
+
+
+def _smallest_epsilon(delta_at: Callable[[Floats], Floats], delta: float) -> float:
+    """Return the smallest epsilon with at most that delta, rounded up, by bisection of a falling curve."""
+    low, high = 0.0, 1.0
+    if float(delta_at(np.array([low]))[0]) <= delta:
+        return 0.0
+    while float(delta_at(np.array([high]))[0]) > delta:
+        low, high = high, 2 * high
+        if high > 1e6:
+            raise NoSuchGuarantee(f"No epsilon below a million reaches delta={delta:g}.")
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        if float(delta_at(np.array([middle]))[0]) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+# ---------------------------------------------------------------------- Rényi divergences
+
+
+def renyi_cost(rho: float, attempts: NegativeBinomialAttempts, *, order: float) -> float:
+    """Return the Rényi divergence of order ``order`` of a selection whose attempts are ``rho``-zCDP.
+
+    ``rho order + (1 + eta) min over b of [(1 - 1/b) rho b + ln(1/gamma)/b] + ln E[K]/(order - 1)``.
+
+    Proof (Papernot and Steinke 2022, Theorem 2, here for pass or fail). With ``a = order`` and ``w`` as above,
+    ``sum A^a A'^(1-a) = sum Q^a Q'^(1-a) w^a w'^(1-a) <= e^((a-1) rho a) max w^a w'^(1-a)``. ``w`` and ``w'`` are averages
+    over ``u`` of ``f'(z)`` and ``f'(z')``, where ``1 - z`` and ``1 - z'`` are the probabilities of one and the same
+    event of the attempt and a coin; ``x^a y^(1-a)`` is jointly convex, so by Jensen it is enough to bound
+    ``f'(z)^a f'(z')^(1-a) = f'(z) (f'(z)/f'(z'))^(a-1)`` for each ``u``. Here ``f'(z) <= f'(1) = E[K]`` and
+    ``f'(z)/f'(z') = (r'/r)^(1+eta)`` with ``r = gamma + (1-gamma)(1-z)``, again the probability of an event. By the
+    divergence of order ``b``, ``r'^b r^(1-b) <= e^((b-1) rho b)``, so ``r'/r <= e^((1-1/b) rho b) r^(-1/b)`` and
+    ``r >= gamma``. The minimum is at ``b = sqrt(ln(1/gamma)/rho)``, or at 1 if that is smaller.
+    """
+    if not order > 1:
+        raise BudgetError(f"A Rényi order ({order}) must be above 1.")
+    log_inverse = -math.log(attempts.gamma)
+    b = max(1.0, math.sqrt(log_inverse / rho))
+    spread = (b - 1) * rho + log_inverse / b
+    return rho * order + (1 + attempts.eta) * spread + math.log(attempts.mean) / (order - 1)
+
+
+def _renyi_epsilon(attempt: Budget, attempts: NegativeBinomialAttempts, delta: float) -> float:
+    """Return the epsilon at ``delta`` by the best order (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    rho = attempt.rho if isinstance(attempt, ZCDP) else attempt.mu**2 / 2 if isinstance(attempt, GDP) else math.inf
+    best = math.inf
+    for order in 1 + np.geomspace(1e-2, 1e6, 2000):
+        convert = math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+        best = min(best, renyi_cost(rho, attempts, order=float(order)) + convert)
+    return max(0.0, best) * _UP
