@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+Int = Any  # a Python or NumPy integer: compiled code makes no difference
 
 BLOCKED_L1 = 2**30
 BLOCKED_L2 = 2**61
@@ -32,7 +33,7 @@ RESTS = 10
 
 
 class Plan(NamedTuple):
-    """Where the marginals of each column lie: E entries (column, marginal), C marginals of at most A columns."""
+    """Where the marginals of each column lie: E entries (column, marginal), C marginals of up to A columns."""
 
     first: Array  # [d + 1] entries of column j are first[j] .. first[j + 1]
     marginal: Array  # [E] which marginal
@@ -73,7 +74,7 @@ class Books(NamedTuple):
 
 
 @numba.njit(cache=True)
-def draw(state: Array) -> np.uint64:
+def draw(state: Array) -> Int:
     """Return the next 64 bits of a SplitMix64 stream."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -83,9 +84,9 @@ def draw(state: Array) -> np.uint64:
 
 
 @numba.njit(cache=True)
-def draw_below(state: Array, bound: int) -> int:
+def draw_below(state: Array, bound: Int) -> Int:
     """Return an integer below ``bound``; the bias, under ``bound / 2**64``, does not matter here."""
-    return np.int64(draw(state) % np.uint64(bound))  # type: ignore[return-value]
+    return np.int64(draw(state) % np.uint64(bound))
 
 
 @numba.njit(cache=True)
@@ -125,7 +126,7 @@ def distance(target: Array, unit: int, residual: Array, squared: bool) -> float:
 
 
 @numba.njit(cache=True, error_model="numpy")
-def move(record: Array, column: int, value: int, books: Books) -> None:
+def move(record: Array, column: Int, value: Int, books: Books) -> None:
     """Give a record another value in one column and bring all residuals up to date."""
     plan, residual, near, unit = books.plan, books.residual, books.near, books.unit
     columns, strides, turned = plan.columns, plan.strides, plan.layout_stride
@@ -158,7 +159,7 @@ def move(record: Array, column: int, value: int, books: Books) -> None:
 
 
 @numba.njit(cache=True, error_model="numpy")
-def score_values(record: Array, column: int, books: Books, score: Array) -> int:
+def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     """Fill ``score`` with what each value of a column would add; return what the present value holds.
 
     Half the change of cost of taking value ``b`` is ``unit * weights + score[b] - held``.
@@ -214,11 +215,11 @@ def score_values(record: Array, column: int, books: Books, score: Array) -> int:
         for b in range(size):
             if not rules.allowed[base + b]:
                 score[b] = blocked
-    return held  # type: ignore[return-value]
+    return held
 
 
 @numba.njit(cache=True)
-def clashes(record: Array, column: int, rules: Rules) -> bool:
+def clashes(record: Array, column: Int, rules: Rules) -> bool:
     """Say whether the record breaks a constraint that involves the column."""
     for e in range(rules.first[column], rules.first[column + 1]):
         k = rules.base[e] + np.int64(record[column])
@@ -231,8 +232,8 @@ def clashes(record: Array, column: int, rules: Rules) -> bool:
 
 @numba.njit(cache=True)
 def visit_column(
-    codes: Array, column: int, rest: Array, heat: float, books: Books, score: Array
-) -> tuple[int, int, int]:
+    codes: Array, column: Int, rest: Array, heat: float, books: Books, score: Array
+) -> tuple[Int, Int, Int]:
     """Offer each record in turn its best other value in one column.
 
     Returns the number of records examined, the number moved, and half the change of cost. A record far from
@@ -274,7 +275,7 @@ def visit_column(
         move(record, column, b, books)
         moved += 1
         change += half
-    return tried, moved, change  # type: ignore[return-value]
+    return tried, moved, change
 
 
 @numba.njit(cache=True)
@@ -304,3 +305,12 @@ def repair(
             donor = donors[draw_below(books.random, donors.shape[0])]
             for j in columns:
                 move(record, j, np.int64(donor[j]), books)
+
+
+@numba.njit(cache=True)
+def restore(codes: Array, saved: Array, books: Books) -> None:
+    """Move every record back to where it was."""
+    for i in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            if codes[i, j] != saved[i, j]:
+                move(codes[i], j, np.int64(saved[i, j]), books)

@@ -136,11 +136,11 @@ class State:
         self.codes = codes[self.order].astype(np.uint16 if narrow else np.uint32)  # visited in this order
         unit = self._choose_unit()
         plan, length = lay_out(self.sizes, [goal.columns for goal in goals], self._integer_weights())
+        self.plan = plan
         residual = np.empty(sum(goal.values.size for goal in goals), dtype=np.int32)
         for c, part in enumerate(self._parts(residual)):
             kernels.settle(self._wanted(c), unit, part)
-            columns, strides = plan.columns[c, : plan.arity[c]], plan.strides[c, : plan.arity[c]]
-            kernels.tally(self.codes, columns, strides, unit, part)
+            self._tally(c, unit, part)
         limit, dtype = (_LARGEST, np.int32) if squared else (unit, np.int8)
         self.books = kernels.Books(
             plan=plan,
@@ -157,7 +157,7 @@ class State:
         self.active = np.flatnonzero((np.diff(plan.first) > 0) & (self.sizes > 1))
 
     def _wanted(self, c: int) -> npt.NDArray[np.float64]:
-        return self.goals[c].counts(self.n_rows, None if self.earlier is None else self.earlier[c].ravel())
+        return self.goals[c].counts(self.n_rows, None if self.earlier is None else self.earlier[c])
 
     def _parts(self, residual: Array) -> Iterator[Array]:
         start = 0
@@ -165,17 +165,24 @@ class State:
             yield residual[start : start + goal.values.size]
             start += goal.values.size
 
+    def _tally(self, c: int, unit: int, cells: Array) -> None:
+        arity = self.plan.arity[c]
+        kernels.tally(self.codes, self.plan.columns[c, :arity], self.plan.strides[c, :arity], unit, cells)
+
     def _integer_weights(self) -> Ints:
         weights = np.array([goal.weight for goal in self.goals], dtype=float)
         if len(weights) == 0 or weights.min() == weights.max():
             return np.ones(len(weights), dtype=np.int64)
         busiest = np.bincount(np.concatenate([goal.columns for goal in self.goals])).max()
         levels = max(1, min(_LEVELS, kernels.BLOCKED_L1 // (_UNIT_L1 * int(busiest)) - 1))
-        return np.maximum(1, np.rint(weights / weights.max() * levels)).astype(np.int64)
+        scaled: Ints = np.maximum(1, np.rint(weights / weights.max() * levels)).astype(np.int64)
+        return scaled
 
     def _choose_unit(self) -> int:
-        largest = max((float(np.abs(self._wanted(c)).max()) for c in range(len(self.goals))), default=0.0)
-        largest += len(self.codes) + 1
+        largest = len(self.codes) + 1.0
+        for c in range(len(self.goals)):
+            wanted = self._wanted(c)
+            largest = max(largest, len(self.codes) + 1 + max(float(wanted.max()), -float(wanted.min())))
         unit = _UNIT_L2 if self.squared else _UNIT_L1
         while self.squared and unit > 1 and largest * unit > _LARGEST:
             unit //= 2
@@ -216,13 +223,10 @@ class State:
         out = []
         for c, goal in enumerate(self.goals):
             dtype = np.int32 if self.n_rows <= _LARGEST else np.int64
-            counts = (
-                np.zeros(goal.values.size, dtype=dtype)
-                if self.earlier is None
-                else self.earlier[c].astype(dtype)
-            )
-            arity = self.plan.arity[c]
-            kernels.tally(self.codes, self.plan.columns[c, :arity], self.plan.strides[c, :arity], 1, counts)
+            counts: Array = np.zeros(goal.values.size, dtype=dtype)
+            if self.earlier is not None:
+                counts[...] = self.earlier[c]
+            self._tally(c, 1, counts)
             out.append(counts)
         return out
 
@@ -231,7 +235,7 @@ class State:
         bad = np.zeros(len(self.codes), dtype=bool)
         for columns, table in self.given_rules:
             bad |= ~table[tuple(self.codes[:, column] for column in columns)]
-        return np.flatnonzero(bad)
+        return np.nonzero(bad)[0]
 
     def repair(self) -> int:
         """Move records that break a constraint; return how many still do."""
@@ -268,8 +272,8 @@ class State:
         columns = self.active.copy()
         kernels.shuffle(columns, self.books.random)
         tried = moved = change = 0
-        for column in columns:
-            weight = self.books.plan.weight[self.books.plan.first[column] : self.books.plan.first[column + 1]]
+        for column in columns.tolist():
+            weight = self.plan.weight[self.plan.first[column] : self.plan.first[column + 1]]
             full = float(weight.sum()) * self.books.unit
             codes, score = self.codes[: limit - tried], self.scores[: self.sizes[column]]
             one = kernels.visit_column(codes, column, self.rest[column], heat * full, self.books, score)
@@ -279,7 +283,11 @@ class State:
         return tried, moved, change
 
     def run(self, proposals: int | None, temperature: float | None) -> tuple[int, int]:
-        """Sweep until the proposals are used up, nothing moves, or (by default) progress stalls."""
+        """Sweep until the proposals are used up, nothing moves, or (by default) progress stalls.
+
+        Annealing that ends above its start, which can happen when the start is already close, is undone
+        and replaced by plain descent. Returns proposals and moves.
+        """
         size = len(self.codes) * len(self.active)
         if size == 0 or proposals == 0:
             return 0, 0
@@ -290,21 +298,34 @@ class State:
         limit = sweeps * size if proposals is None else proposals
         if temperature is None:
             temperature = _HEAT if sweeps >= _ANNEALED_SWEEPS and not self.squared else 0.0
-        tried = moved = gained = 0
-        while tried < limit:
-            left = max(0.0, 1.0 - tried / (0.9 * limit))
-            heat = temperature * left
-            if heat > 0:
-                self.rest[...] = 0
-            done = self.sweep(heat, limit - tried)
-            tried, moved = tried + done[0], moved + done[1]
-            if heat > 0:
-                continue
-            gained -= done[2]
-            if done[1] == 0 and not self.rest.any():
-                break
-            if done[1] == 0:
-                self.rest[...] = 0
-            elif proposals is None and temperature == 0 and -done[2] < _STALL * gained:
-                break
+        if temperature == 0:
+            return self._descend(limit, stall=_STALL if proposals is None else 0.0)[:2]
+        saved = self.codes.copy()
+        tried = moved = change = 0
+        while tried < 0.9 * limit:
+            self.rest[...] = 0
+            done = self.sweep(temperature * (1 - tried / (0.9 * limit)), limit - tried)
+            tried, moved, change = tried + done[0], moved + done[1], change + done[2]
+        self.rest[...] = 0
+        end = self._descend(limit - tried, stall=0.0)
+        tried, moved, change = tried + end[0], moved + end[1], change + end[2]
+        if change > 0:
+            kernels.restore(self.codes, saved, self.books)
+            self.rest[...] = 0
+            end = self._descend(limit, stall=_STALL)
+            tried, moved = tried + end[0], end[1]
         return tried, moved
+
+    def _descend(self, limit: int, *, stall: float) -> tuple[int, int, int]:
+        """Sweep without heat until nothing moves or a sweep gains less than a share of what was gained."""
+        tried = moved = change = 0
+        while tried < limit:
+            done = self.sweep(0.0, limit - tried)
+            tried, moved, change = tried + done[0], moved + done[1], change + done[2]
+            if done[2] == 0:
+                if not self.rest.any():
+                    break
+                self.rest[...] = 0  # look at everybody before giving up
+            elif done[2] > stall * change:  # both are negative
+                break
+        return tried, moved, change

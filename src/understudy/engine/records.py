@@ -317,13 +317,15 @@ def _state(
         domain.canonical(columns)
         table = np.asarray(table, dtype=bool)
         if table.shape != domain.shape(columns):
+            wanted = domain.shape(columns)
             raise WorkloadError(
-                f"The constraint on {tuple(columns)} has shape {table.shape}; expected {domain.shape(columns)}."
+                f"The constraint on {tuple(columns)} has shape {table.shape}; expected {wanted}."
             )
         if columns:
             rules.append((tuple(domain.index(name) for name in columns), table))
     fitted = tuple(goal.clique for goal in goals)
-    if carry is not None and carry.fitted != fitted:
+    sizes = tuple(goal.values.size for goal in goals)
+    if carry and (carry.fitted, tuple(counts.size for counts in carry.counts)) != (fitted, sizes):
         raise WorkloadError("This carry comes from other cliques; fit all chunks with the same arguments.")
     return State(
         codes,
