@@ -22,6 +22,19 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": {"errors", "schema", "marginals"},
     "datasets": {"errors", "schema"},
     "report": {"errors", "schema", "marginals"},
+    "release": {
+        "errors",
+        "schema",
+        "privacy",
+        "marginals",
+        "data",
+        "curator",
+        "engine",
+        "synthesizers",
+        "inference",
+        "evaluation",
+        "report",
+    },
 }
 # Mechanisms describe noise; only the curator may draw it.
 NOISE_DOOR = {

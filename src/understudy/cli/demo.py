@@ -39,7 +39,7 @@ def demo(
     frame, schema = datasets.load("births", rows, seed=1)
     frame = frame[schema.holds_raw(frame)].reset_index(drop=True)  # implausible entries are cleaned out first
     synthesizer.plan(schema, unit=unit, budget=budget)
-    tell(f"1. Simulated a registry of {rows:,} births with {len(schema.names)} columns.", markup=False)
+    tell(f"1. Simulated a registry of {rows:,} births with {len(schema.names)} columns.")
     schema.write(out / "schema.yaml")
     table = read_table(frame, schema)
     ledger_path = out / "births.ledger"
@@ -51,7 +51,7 @@ def demo(
         synthetic = model.sample(seed=1)
     write_frame(synthetic, out / "synthetic.csv")
     model.save(out / "model.understudy")
-    console.print(f"2. Fitted {method!r}: {model.provenance.guarantee()}")
+    tell(f"2. Fitted {method!r}: {model.provenance.guarantee()}")
     tell(f"3. Ledger: {spending}")
     real, made = table, read_table(synthetic, schema)
     panels = []
@@ -62,6 +62,6 @@ def demo(
         "Simulated registry and its stand-in", ("simulated registry", "stand-in"), panels
     )
     (out / "marginals.svg").write_text(picture, encoding="utf-8")
-    tell(f"4. Wrote {len(synthetic):,} synthetic rows, the model, the ledger and a picture:", markup=False)
+    tell(f"4. Wrote {len(synthetic):,} synthetic rows, the model, the ledger and a picture:")
     for name in ("synthetic.csv", "model.understudy", "births.ledger", "schema.yaml", "marginals.svg"):
-        console.print(f"   {out / name}")
+        tell(f"   {out / name}")

@@ -41,7 +41,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
             return
         tell(f"Table: {book.table}")
         tell(f"Protects: {book.unit.describe()}")
-        tell(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)", markup=False)
+        tell(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)")
         print_table(
             "Charges",
             ("#", "time (UTC)", "scope", "purpose", f"cost ({book.accounting.symbol})"),
@@ -56,7 +56,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
                 for item in entries
             ],
         )
-        console.print(book.guarantee().describe())
+        tell(book.guarantee().describe())
 
 
 def _cost(entry: dict[str, object], accounting: str) -> str:

@@ -103,7 +103,6 @@ def check(
     if private:
         tell(
             f"{len(private)} facts are marked from-data; fitting refuses them until they are public.",
-            markup=False,
         )
     if table is not None:
-        console.print("The table fits the schema.")
+        tell("The table fits the schema.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -41,6 +41,8 @@ Noise = Gaussian | DiscreteGaussian | Laplace
 
 _GRID_BITS = 20
 """Sealed numbers are rounded to 2**-20 of their sensitivity before integer noise is added."""
+
+_CELLS_PER_PASS = 100_000_000
 
 
 class Curator:
@@ -258,7 +260,9 @@ class Curator:
     def counts_many(self, cliques: Sequence[Sequence[str]]) -> list[SealedCounts]:
         """Seal the exact marginals of many cliques, counted in one pass."""
         canonical: list[Clique] = [self.domain.canonical(clique) for clique in cliques]
-        exact = self._table.count_many(canonical)
+        exact = [
+            counts for batch in _batches(self.domain, canonical) for counts in self._table.count_many(batch)
+        ]
         known = self.known_rows
         return [
             SealedCounts(counts, clique=clique, domain=self.domain, unit=self._unit, known_rows=known)
@@ -385,6 +389,21 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self._budget.describe()})"
+
+
+def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+    """Group cliques so that no single pass over the records holds too many cells at once."""
+    batch: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        more = domain.cells(clique)
+        if batch and cells + more > _CELLS_PER_PASS:
+            yield batch
+            batch, cells = [], 0
+        batch.append(clique)
+        cells += more
+    if batch:
+        yield batch
 
 
 def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
