@@ -7,6 +7,21 @@ from numba import njit
 
 
 @njit(cache=True)
+def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def]
+    """List the records group by group, in the order of a permutation within each group."""
+    starts = np.zeros(n_groups + 1, np.int64)
+    for r in range(group.shape[0]):
+        starts[group[r] + 1] += 1
+    for g in range(n_groups):
+        starts[g + 1] += starts[g]
+    order = np.empty(group.shape[0], np.int64)
+    for r in permutation:
+        order[starts[group[r]]] = r
+        starts[group[r]] += 1
+    return order
+
+
+@njit(cache=True)
 def distribute(conditional, group, order, uniforms, systematic):  # type: ignore[no-untyped-def]
     """Give each record a value drawn from the row of ``conditional`` of its group.
 
@@ -17,6 +32,7 @@ def distribute(conditional, group, order, uniforms, systematic):  # type: ignore
     n = group.shape[0]
     width = conditional.shape[1]
     values = np.empty(n, np.int64)
+    cumulative = np.empty(width)
     position = 0
     while position < n:
         row = group[order[position]]
@@ -29,7 +45,7 @@ def distribute(conditional, group, order, uniforms, systematic):  # type: ignore
         for j in range(width):
             if conditional[row, j] > 0.0:
                 mass += conditional[row, j]
-                last = j
+                last = j  # rounding must never step onto an impossible value
         if systematic or k == 1:
             step = mass / k
             point = uniforms[position] * step
@@ -42,13 +58,19 @@ def distribute(conditional, group, order, uniforms, systematic):  # type: ignore
                 values[order[r]] = j
                 point += step
         else:
-            points = np.sort(uniforms[position:end]) * mass
             running = 0.0
-            j = -1
+            for j in range(last + 1):
+                running += conditional[row, j]
+                cumulative[j] = running
             for r in range(position, end):
-                while running <= points[r - position] and j < last:
-                    j += 1
-                    running += conditional[row, j]
-                values[order[r]] = j
+                point = uniforms[r] * running
+                low, high = 0, last
+                while low < high:
+                    middle = (low + high) // 2
+                    if cumulative[middle] > point:
+                        high = middle
+                    else:
+                        low = middle + 1
+                values[order[r]] = low
         position = end
     return values

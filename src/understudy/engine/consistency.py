@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.engine.factors import Array, Columns, cells_of, shape_of
 from understudy.engine.maps import Ints, Maps
@@ -118,7 +119,12 @@ class Consistency:
         return self._tables[:full] + self._share
 
     def untangle(
-        self, values: Array, *, tolerance: float = 1e-6, iterations: int = 200
+        self,
+        values: Array,
+        *,
+        forbidden: npt.NDArray[np.bool_] | None = None,
+        tolerance: float = 1e-6,
+        iterations: int = 200,
     ) -> tuple[Array, Array, float]:
         """Find the multipliers of the nearest agreeing non-negative tuple.
 
@@ -129,9 +135,11 @@ class Consistency:
         ----------
         values
             The measured tables ``y``, flat.
+        forbidden
+            Cells that must be zero: their multipliers may have any sign.
         tolerance
-            Stops when the weighted squares of negative entries, halved, are below this times half the
-            number of cells.
+            Stops when the weighted squares of negative and forbidden entries, halved, are below this
+            times half the number of cells.
         iterations
             Cap on the number of projections.
 
@@ -144,22 +152,26 @@ class Consistency:
         bound
             A lower bound on ``f`` over all tables.
         """
+        floor = np.zeros_like(values)
+        if forbidden is not None:
+            floor[forbidden] = -np.inf
+        bar = tolerance * 0.5 * values.size
         multiplier = np.zeros_like(values)
         ahead = multiplier
         momentum = 1.0
         nearest = self.project(values)
         for _ in range(iterations):
-            below = np.minimum(nearest, 0.0)
-            if 0.5 * float(self._cell_weights @ np.square(below)) <= tolerance * 0.5 * values.size:
+            off = np.where(np.isinf(floor), nearest, np.minimum(nearest, 0.0))
+            if 0.5 * float(self._cell_weights @ np.square(off)) <= bar:
                 break
-            new = np.maximum(ahead - nearest, 0.0)
+            new = np.maximum(ahead - nearest, floor)
             if float(self._cell_weights @ ((ahead - new) * (new - multiplier))) > 0:
-                momentum = 1.0
+                momentum = 1.0  # the momentum points uphill: start it again
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
             ahead = new + ((momentum - 1.0) / following) * (new - multiplier)
             multiplier, momentum = new, following
             nearest = self.project(values + ahead)
-        multiplier = ahead.clip(0.0)
+        multiplier = np.maximum(ahead, floor)
         nearest = self.project(values + multiplier)
         loss = 0.5 * np.square(nearest - values) - multiplier * nearest
         return nearest - multiplier, nearest, float(self._cell_weights @ loss)

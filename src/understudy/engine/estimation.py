@@ -12,6 +12,7 @@ from understudy.engine.calibration import Potential, Workspace
 from understudy.engine.descent import Descent
 from understudy.engine.factors import Array, Columns
 from understudy.engine.junction import JunctionTree, build_tree
+from understudy.engine.local import backbone, consistent_tables
 from understudy.engine.model import FitInfo, GraphicalModel, freeze_tables, named
 from understudy.engine.order import order_of
 from understudy.engine.support import Zeros, support_potentials
@@ -21,11 +22,11 @@ from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 DEFAULT_MAX_CELLS = 64_000_000
-DEFAULT_KAPPA = 1000.0
-DEFAULT_TOLERANCE = 0.02
-THOROUGH_TOLERANCE = 0.005
-DEFAULT_MAX_EPOCHS = 50
-THOROUGH_MAX_EPOCHS = 400
+DEFAULT_KAPPA = 100.0
+DEFAULT_TOLERANCE = 0.05
+THOROUGH_TOLERANCE = 0.02
+DEFAULT_MAX_EPOCHS = 30
+THOROUGH_MAX_EPOCHS = 100
 
 
 def estimate(
@@ -41,6 +42,7 @@ def estimate(
     max_epochs: int | None = None,
     kappa: float = DEFAULT_KAPPA,
     laplace: Literal["variance", "likelihood"] = "variance",
+    if_too_large: Literal["refuse", "local-consistency"] = "refuse",
 ) -> GraphicalModel:
     """Return the maximum-likelihood model of noisy marginals.
 
@@ -76,6 +78,9 @@ def estimate(
         How Laplace measurements count: by their variance, as if Gaussian (default; the best linear
         combination, and it merges with other measurements), or by their own likelihood, which is
         absolute loss and resists outliers.
+    if_too_large
+        What to do when the junction tree of the measured cliques has more than ``max_cells``: refuse,
+        or return a model of kind ``"local-consistency"`` (see `understudy.engine.local`).
 
     Returns
     -------
@@ -85,7 +90,8 @@ def estimate(
     Raises
     ------
     DomainTooLarge
-        If the junction tree of the measured cliques is larger than ``max_cells``.
+        If the junction tree is too large and no fallback is wanted, or if the support restrictions or
+        single columns alone are too large.
     ConstraintError
         If the support restrictions leave no possible record.
 
@@ -108,8 +114,13 @@ def estimate(
     order = order_of(domain)
     support = support_potentials(domain, zeros)
     targets = collect_targets(domain, measurements, absolute_laplace=laplace == "likelihood")
-    cliques = [*(target.columns for target in targets), *(columns for columns, _ in support)]
-    tree = build_tree(order.sizes, cliques)
+    tree = _tree(order.sizes, targets, support)
+    local: list[Potential] = []
+    if tree.cells > max_cells and if_too_large == "local-consistency" and targets:
+        tables = consistent_tables(order.sizes, targets, support, total)
+        local = [(table.columns, table.values) for table in tables]
+        targets = [tables[index] for index in backbone(order.sizes, tables, support, max_cells)]
+        tree = _tree(order.sizes, targets, support)
     _check_size(tree, max_cells)
     targets, bound, constant = untangle(order.sizes, targets, total)
     earlier = _earlier_potentials(tree, warm_start, domain)
@@ -118,20 +129,26 @@ def estimate(
     workspace = Workspace(tree, [target.columns for target in targets], fixed, total)
     _fill(workspace, targets, earlier)
     workspace.load()
-    bar = tolerance * squared_scale(targets)
+    potentials: list[Potential] = []
+    info = FitInfo()
     if targets:
+        bar = tolerance * squared_scale(targets)
         descent = Descent(workspace, targets, kappa)
         outcome = descent.run(bar, max_epochs)
         potentials = [
             (target.columns, values) for target, values in zip(targets, descent.potentials(), strict=True)
         ]
         info = FitInfo(outcome.epochs, outcome.loss + constant, outcome.gap, bound, bar, outcome.converged)
-    else:
-        potentials, info = [], FitInfo()
-    model = GraphicalModel(domain, total, named(domain, _merged([*potentials, *fixed])), (), info)
+    model = GraphicalModel(
+        domain, total, named(domain, _merged([*potentials, *fixed])), named(domain, local), info
+    )
     model.__dict__["tree"] = tree  # already built and calibrated: spare the cached properties the work
     model.__dict__["tables"] = freeze_tables(workspace)
     return model
+
+
+def _tree(sizes: Sequence[int], targets: Sequence[Target], support: Sequence[Potential]) -> JunctionTree:
+    return build_tree(sizes, [*(target.columns for target in targets), *(columns for columns, _ in support)])
 
 
 def _check_size(tree: JunctionTree, max_cells: int) -> None:

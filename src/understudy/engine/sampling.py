@@ -58,8 +58,7 @@ def sample_codes(
     tree = model.tree
     for bag, columns in enumerate(tree.bags):
         separator = tree.separators[bag]
-        mask = to_mask(separator)
-        fresh = from_mask(to_mask(columns) & ~mask)
+        fresh = from_mask(to_mask(columns) & ~to_mask(separator))
         table = model.tables[bag]
         axes = [columns.index(column) for column in (*separator, *fresh)]
         rows = int(np.prod([sizes[column] for column in separator], dtype=np.int64))
@@ -67,10 +66,8 @@ def sample_codes(
         group = np.zeros(n, dtype=np.int64)
         for column in separator:
             group = group * sizes[column] + codes[:, ranked[column]]
-        order = np.argsort(generator.random(n), kind="stable")
-        order = order[np.argsort(group[order], kind="stable")]
-        uniforms = generator.random(n)
-        values = _sampling.distribute(conditional, group, order, uniforms, method == "rounding")
+        order = _sampling.order_by_group(group, generator.permutation(n), rows)
+        values = _sampling.distribute(conditional, group, order, generator.random(n), method == "rounding")
         for column in reversed(fresh):
             codes[:, ranked[column]] = values % sizes[column]
             values //= sizes[column]
