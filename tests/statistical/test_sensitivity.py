@@ -15,7 +15,8 @@ from understudy.curator import SealedCounts, SealedScalar
 from understudy.privacy import Unit
 from understudy.schema import Domain
 
-PAIRS = 4_000
+PAIRS = 1_000
+"""Per domain: 4,000 pairs for each unit."""
 DOMAINS = (
     Domain(("a", "b"), (2, 2)),
     Domain(("a", "b"), (2, 5)),
@@ -83,9 +84,14 @@ def _weights(domain: Domain) -> np.ndarray:
     return np.linspace(-2.0, 3.0, domain.cells()).reshape(domain.sizes)
 
 
+def _staircase(domain: Domain) -> np.ndarray:
+    """A public table that is far too high in every second cell and zero elsewhere."""
+    return 100.0 * (np.arange(domain.cells()) % 2).reshape(domain.sizes)
+
+
 STATISTICS: dict[str, Callable[[SealedCounts, Domain], SealedScalar]] = {
-    "l1_distance": lambda sealed, domain: sealed.l1_distance(np.full(domain.sizes, 0.25)),
-    "scaled distance": lambda sealed, domain: sealed.l1_distance(np.zeros(domain.sizes)).scaled(-3.0).shifted(7.0),
+    "l1_distance": lambda sealed, domain: sealed.l1_distance(_staircase(domain)),
+    "scaled distance": lambda sealed, domain: sealed.l1_distance(_staircase(domain)).scaled(-3.0).shifted(7.0),
     "sum": lambda sealed, domain: sealed.sum(_weights(domain)),
     "mean": lambda sealed, domain: sealed.mean(_weights(domain), low=-1.5, high=3.0),
     "entropy": lambda sealed, domain: sealed.entropy(),
@@ -97,28 +103,28 @@ STATISTICS: dict[str, Callable[[SealedCounts, Domain], SealedScalar]] = {
 }  # fmt: skip
 
 
+# a chain of single rows is a loose bound for people with several rows; elsewhere the claims are sharp
+LOOSE_FOR_PEOPLE = {"entropy", "mutual information", "mean"}
+
+
 @pytest.mark.parametrize("declared", [False, True], ids=["rows private", "rows declared"])
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.relation}-{unit.max_rows}")
-@pytest.mark.parametrize("statistic", STATISTICS)
-def test_no_unit_moves_a_statistic_further_than_claimed(
-    statistic: str, unit: Unit, declared: bool, seed: int
-) -> None:
-    function = STATISTICS[statistic]
-    worst = 0.0
+def test_no_unit_moves_a_statistic_further_than_claimed(unit: Unit, declared: bool, seed: int) -> None:
+    worst = dict.fromkeys(STATISTICS, 0.0)
     for index, domain in enumerate(DOMAINS):
         for left, right in neighbours(unit, domain, seed + index):
-            one, two = (
-                function(seal(rows, domain, unit, declared=declared), domain) for rows in (left, right)
-            )
-            # with a declared row count each table has its own claim; the mechanism uses the one of its table
-            claimed = min(one.sensitivity, two.sensitivity)
-            change = abs(one._exact - two._exact)
-            assert change <= claimed * (1 + 1e-12) + 1e-12
-            if claimed > 0:
-                worst = max(worst, change / claimed)
-    if not (unit.max_rows > 1 and statistic in {"entropy", "mutual information", "mean"}):
-        # a chain of single rows is a loose bound for people with several rows; elsewhere the claim is sharp
-        assert worst > 0.5, "a halved sensitivity would not have been caught"
+            pair = [seal(rows, domain, unit, declared=declared) for rows in (left, right)]
+            for name, function in STATISTICS.items():
+                one, two = (function(sealed, domain) for sealed in pair)
+                # with a declared row count each table has its own claim; the smaller one must hold too
+                claimed = min(one.sensitivity, two.sensitivity)
+                change = abs(one._exact - two._exact)
+                assert change <= claimed * (1 + 1e-12) + 1e-12, name
+                if claimed > 0:
+                    worst[name] = max(worst[name], change / claimed)
+    for name, ratio in worst.items():
+        if not (unit.max_rows > 1 and name in LOOSE_FOR_PEOPLE):
+            assert ratio > 0.5 + 1e-9, f"a halved sensitivity of {name} would not have been caught"
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.relation}-{unit.max_rows}")

@@ -177,8 +177,9 @@ class SealedCounts:
         The mean of an empty table is defined as the middle of the interval. With ``n`` known the
         mean of clipped values moves by at most ``k (high - low) / n`` when a unit is replaced. When a
         unit of ``k`` rows joins ``n`` rows, ``|m' - m| = (k / (n + k)) |mean of the new - m|``, at most
-        ``(high - low) k / (n + k)``; with no rows known that is at most ``high - low``. The smaller
-        of the two tables has at least ``known_rows - k`` rows.
+        ``(high - low) k / (n + k)``, and at most half the interval when the table was empty; with the
+        number of rows private that is at most ``(high - low) k / (k + 1)``. Replacing a unit of several
+        rows is one removal and one addition.
         """
         v = np.asarray(values, dtype=np.float64)
         if v.shape != self.shape:
@@ -193,7 +194,7 @@ class SealedCounts:
         exact = float((self._exact * clipped).sum() / total) if total else middle
         width, rows, n = high - low, self._unit.max_rows, self._known_rows
         if n is None or n == 0:
-            sensitivity = width
+            sensitivity = width * rows / (rows + 1) if self._unit.relation == "add-remove" else width
         elif self._unit.relation == "replace-one" and rows == 1:
             sensitivity = width / n
         elif self._unit.relation == "replace-one":

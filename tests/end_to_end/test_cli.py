@@ -1,0 +1,321 @@
+"""The command line on small tables: the ways people use it, and the ways it goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command import understudy
+
+from understudy.privacy import Ledger
+
+SCHEMA = """
+name: staff
+columns:
+  - {name: grade, kind: ordinal, values: [a, b, c]}
+  - {name: sex, kind: categorical, values: [f, m]}
+  - {name: age, kind: integer, bins: {edges: [18, 30, 45, 60, 75]}}
+"""
+CANARY = "zzcanaryzz"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "grade": generator.choice(["a", "b", "c"], n),
+            "sex": generator.choice(["f", "m"], n),
+            "age": generator.integers(18, 75, n),
+            "person": generator.integers(0, 100, n),
+            "secret": CANARY,
+        }
+    )
+    frame.to_csv(tmp_path / "staff.csv", index=False)
+    (tmp_path / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
+    return tmp_path
+
+
+def synth(
+    folder: Path, *more: object, method: str = "independent", budget: tuple[object, ...] = ("--epsilon", 1)
+) -> object:
+    return understudy(
+        "synth", folder / "staff.csv", "--schema", folder / "schema.yaml", "--method", method, *budget,
+        "--unit", "add-remove", "--out", folder / "out.csv", *more,
+    )  # fmt: skip
+
+
+def test_synth_writes_rows_a_model_and_a_ledger(folder: Path) -> None:
+    result = synth(folder, "--model", folder / "m.understudy", "--rows", 50, "--seed", 3, "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["rows"] == 50
+    assert list(pd.read_csv(folder / "out.csv").columns) == ["grade", "sex", "age"]
+    assert (folder / "m.understudy").exists()
+    assert understudy("ledger", "verify", folder / "staff.ledger").code == 0
+    shown = json.loads(understudy("ledger", "show", folder / "staff.ledger", "--json").out)
+    assert shown["spent"]["pure"] == pytest.approx(1.0)
+    for path in folder.iterdir():
+        if path.name != "staff.csv":
+            assert CANARY.encode() not in path.read_bytes()
+
+
+def test_a_second_run_on_the_same_ledger_is_refused(folder: Path) -> None:
+    assert synth(folder).code == 0
+    before = (folder / "out.csv").read_bytes()
+    again = synth(folder)
+    assert again.code == 3
+    assert "left of" in again.err
+    assert (folder / "out.csv").read_bytes() == before
+
+
+def test_a_larger_ledger_pays_for_several_runs(folder: Path) -> None:
+    created = understudy(
+        "ledger", "create", folder / "staff.ledger", "--table", "staff.csv", "--unit", "add-remove", "--epsilon", 2.5
+    )  # fmt: skip
+    assert created.code == 0, created.err
+    assert [synth(folder).code for _ in range(3)] == [0, 0, 3]
+
+
+@pytest.mark.parametrize("budget", [("--epsilon", 1, "--delta", 1e-6), ("--rho", 0.1), ("--mu", 0.5)])
+@pytest.mark.parametrize("method", ["independent", "laplace", "aim"])
+def test_every_kind_of_budget(folder: Path, method: str, budget: tuple[object, ...]) -> None:
+    result = synth(folder, method=method, budget=budget)
+    assert result.code == 0, result.err
+    assert "Guarantee" in result.out
+
+
+def test_a_person_level_unit(folder: Path) -> None:
+    result = synth(folder, "--id-column", "person", "--max-rows-per-person", 2)
+    assert result.code == 0, result.err
+    assert "one person" in result.out
+
+
+def test_plan_reads_no_records(folder: Path) -> None:
+    (folder / "staff.csv").unlink()
+    words = ("--schema", folder / "schema.yaml", "--unit", "replace-one", "--epsilon", 0.5)
+    for method in ("independent", "laplace", "aim"):
+        result = understudy("plan", *words, "--method", method, "--rows", 300)
+        assert result.code == 0, result.err
+        planned = json.loads(understudy("plan", *words, "--method", method, "--json").out)
+        assert planned["measurements"]
+
+
+def test_methods_lists_them_all() -> None:
+    from understudy.synthesizers import methods
+
+    listed = {row["method"] for row in json.loads(understudy("methods", "--json").out)}
+    assert listed == {item.name for item in methods()}
+    assert understudy("methods").code == 0
+
+
+def test_draft_refuse_declare_fit(folder: Path) -> None:
+    draft = folder / "draft.yaml"
+    assert understudy("schema", "draft", folder / "staff.csv", "--out", draft).code == 0
+    (folder / "schema.yaml").write_bytes(draft.read_bytes())
+    refused = synth(folder)
+    assert refused.code == 4
+    assert "from-data" in refused.err or "public" in refused.err
+    assert not (folder / "staff.ledger").exists()
+    assert understudy("schema", "draft", folder / "staff.csv", "--out", draft, "--declare-public").code == 0
+    (folder / "schema.yaml").write_bytes(draft.read_bytes())
+    assert synth(folder).code == 0
+    checked = understudy("schema", "check", draft, folder / "staff.csv", "--json")
+    assert json.loads(checked.out)["table_fits"] is True
+    assert understudy("schema", "check", draft).code == 0
+
+
+def test_the_readme_proof_on_nltcs(shared_data: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "S.yaml"
+    assert (
+        understudy("schema", "import", shared_data / "nltcs" / "nltcs-domain.json", "--out", schema).code == 0
+    )
+    result = understudy(
+        "synth", shared_data / "nltcs" / "nltcs.csv", "--schema", schema, "--method", "laplace", "--epsilon", 1,
+        "--unit", "add-remove", "--ledger", tmp_path / "nltcs.ledger", "--out", tmp_path / "out.csv",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert understudy("ledger", "verify", tmp_path / "nltcs.ledger").code == 0
+    content = bytearray((tmp_path / "nltcs.ledger").read_bytes())
+    generator = np.random.default_rng(0)
+    for position in generator.integers(0, len(content), 40):
+        changed = content.copy()
+        changed[position] ^= 1 << int(generator.integers(0, 8))
+        (tmp_path / "nltcs.ledger").write_bytes(changed)
+        assert understudy("ledger", "verify", tmp_path / "nltcs.ledger").code == 5, position
+
+
+def _spoil(folder: Path, how: str) -> None:
+    table = folder / "staff.csv"
+    frame = pd.read_csv(table)
+    if how == "missing column":
+        frame.drop(columns="age").to_csv(table, index=False)
+    elif how == "outside the domain":
+        frame.loc[3, "grade"] = CANARY
+        frame.to_csv(table, index=False)
+    elif how == "not a number":
+        frame["age"] = frame["age"].astype(object)
+        frame.loc[3, "age"] = CANARY
+        frame.to_csv(table, index=False)
+    elif how == "missing value":
+        frame.loc[3, "sex"] = None
+        frame.to_csv(table, index=False)
+    elif how == "infinite":
+        frame["age"] = frame["age"].astype(float)
+        frame.loc[3, "age"] = np.inf
+        frame.to_csv(table, index=False)
+    elif how == "ragged":
+        table.write_text(table.read_text() + f"a,f,{CANARY}\n")
+    elif how == "empty file":
+        table.write_bytes(b"")
+    elif how == "binary":
+        table.write_bytes(bytes(range(256)) * 20)
+    elif how == "latin-1":
+        table.write_bytes(table.read_bytes().replace(b"zzcanaryzz", b"zzcanary\xe9", 1))
+        frame.rename(columns={"secret": "grade2"}).to_csv(table, index=False)
+        table.write_bytes(table.read_bytes().replace(b"\na,", b"\n\xe9,", 1))
+    elif how == "absent":
+        table.unlink()
+    elif how == "folder":
+        table.unlink()
+        table.mkdir()
+    elif how == "duplicate column":
+        lines = table.read_text().splitlines()
+        table.write_text("\n".join([lines[0] + ",age", *(line + ",3" for line in lines[1:])]))
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["missing column", "outside the domain", "not a number", "missing value", "infinite", "ragged", "empty file",
+     "binary", "latin-1", "absent", "folder", "duplicate column"],
+)  # fmt: skip
+def test_bad_tables_spend_nothing_and_show_nothing(folder: Path, how: str) -> None:
+    (folder / "out.csv").write_text("precious")
+    _spoil(folder, how)
+    result = synth(folder)
+    assert result.code == 4, result.err
+    assert result.err.startswith("error: ")
+    assert CANARY not in result.err + result.out
+    assert "Traceback" not in result.err
+    assert not (folder / "staff.ledger").exists()
+    assert (folder / "out.csv").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--epsilon", 0), 3),
+        (("--epsilon", -1), 3),
+        (("--epsilon", "nan"), 3),
+        (("--epsilon", "inf"), 3),
+        (("--epsilon", 1, "--delta", 1), 3),
+        (("--epsilon", 1, "--rho", 1), 3),
+        (("--rho", 1, "--delta", 0.1), 3),
+        ((), 3),
+    ],
+)
+def test_bad_budgets(folder: Path, words: tuple[object, ...], code: int) -> None:
+    result = synth(folder, budget=words)
+    assert result.code == code
+    assert not (folder / "staff.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--method", "laplas"), 4),
+        (("--option", "post_processing=wrong"), 3),
+        (("--option", "nonsense"), 4),
+        (("--option", "colour=1"), 4),
+        (("--workload", "all-3way"), 4),
+        (("--out", "nowhere/out.csv"), 6),
+        (("--out", "out.docx"), 6),
+        (("--rows", -3), 4),
+        (("--id-column", "person"), 3),
+        (("--unit", "swap"), 3),
+        (("--schema", "absent.yaml"), 4),
+        (("--separator", "%"), 4),
+    ],
+)
+def test_bad_words(
+    folder: Path, words: tuple[object, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    result = synth(folder, *words, method="laplace")
+    assert result.code == code, result.err
+    assert result.err.startswith("error: ")
+    assert not (folder / "staff.ledger").exists()
+
+
+def test_a_misspelt_method_is_guessed(folder: Path) -> None:
+    assert "Did you mean 'laplace'?" in synth(folder, method="laplase").err
+
+
+def test_a_ledger_of_another_table(folder: Path) -> None:
+    assert synth(folder).code == 0
+    (folder / "staff.csv").rename(folder / "other.csv")
+    result = understudy(
+        "synth", folder / "other.csv", "--schema", folder / "schema.yaml", "--method", "laplace", "--epsilon", 1,
+        "--unit", "add-remove", "--ledger", folder / "staff.ledger", "--out", folder / "out.csv",
+    )  # fmt: skip
+    assert result.code == 5
+    assert "belongs to the table 'staff.csv'" in result.err
+
+
+def test_a_corrupted_ledger_is_never_used(folder: Path) -> None:
+    assert synth(folder).code == 0
+    path = folder / "staff.ledger"
+    path.write_bytes(path.read_bytes()[:700])
+    assert synth(folder).code == 5
+    path.write_text("not a ledger")
+    assert synth(folder).code == 5
+
+
+def test_a_failed_write_keeps_the_paid_for_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy.synthesizers import Model
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("understudy.data.output._replacing", full)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    result = synth(folder)
+    assert result.code == 6, result.err
+    kept = next(word for word in result.err.split() if "model.understudy" in word).rstrip(".")
+    assert Model.load(kept).sample(5, seed=0).shape == (5, 3)
+    assert Ledger.open(folder / "staff.ledger").spent == pytest.approx(1.0)
+
+
+def test_odd_but_legal_tables(folder: Path) -> None:
+    content = (folder / "staff.csv").read_text()
+    (folder / "staff.csv").write_text("\ufeff" + content, encoding="utf-8")
+    assert synth(folder).code == 0
+    (folder / "staff.ledger").unlink()
+    header = content.splitlines()[0]
+    (folder / "staff.csv").write_text(header + "\n")
+    assert synth(folder).code == 0
+    (folder / "staff.ledger").unlink()
+    (folder / "staff.csv").write_text("\n".join(content.splitlines()[:2]) + "\n")
+    assert synth(folder).code == 0
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = understudy("demo", "--out", tmp_path / "d", "--rows", 2000)
+    assert result.code == 0, result.err
+    assert {path.name for path in (tmp_path / "d").iterdir()} >= {
+        "synthetic.csv", "model.understudy", "births.ledger", "schema.yaml", "marginals.svg",
+    }  # fmt: skip
+    assert (tmp_path / "d" / "marginals.svg").read_text().startswith("<svg")
+
+
+def test_version_and_help() -> None:
+    assert understudy("--version").out.startswith("understudy ")
+    assert understudy("--help").code == 0
+    assert understudy("synth", "--nonsense").code == 2
