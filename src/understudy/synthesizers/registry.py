@@ -53,6 +53,10 @@ class Method:
 _METHODS = (
     Method("independent", "understudy.synthesizers.independent", "Independent", "any encoded table"),
     Method("aim", "understudy.synthesizers.aim", "AIM", "any encoded table", takes_workload=True),
+    Method("mst", "understudy.synthesizers.mst", "MST", "any encoded table", takes_workload=True),
+    Method(
+        "mwem-pgm", "understudy.synthesizers.mwem_pgm", "MWEMPGM", "any encoded table", takes_workload=True
+    ),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
 )
 
