@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -66,6 +67,27 @@ class Workload:
             key = domain.canonical(clique)
             total[key] = total.get(key, 0.0) + 1.0
         return cls(domain, tuple(total), tuple(total.values()))
+
+    def to_plain(self) -> list[dict[str, Any]]:
+        """Return the workload as plain values, the form :func:`read_workload` reads."""
+        return [{"columns": list(clique), "weight": weight} for clique, weight in self]
+
+    @classmethod
+    def from_plain(cls, domain: Domain, items: object, *, where: str = "the workload") -> Workload:
+        """Build a workload from a list of column lists, or of ``{columns: [...], weight: w}``."""
+        if not isinstance(items, Sequence) or isinstance(items, str) or not items:
+            raise WorkloadError(f"{where} must hold a list of marginals.")
+        weights: dict[Clique, float] = {}
+        for item in items:
+            columns = item.get("columns") if isinstance(item, Mapping) else item
+            weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
+            if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+                raise WorkloadError(f"Each marginal of {where} must be a list of column names; got {item!r}.")
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise WorkloadError(f"The weight of {columns} in {where} must be a number; got {weight!r}.")
+            clique = domain.canonical(columns)
+            weights[clique] = weights.get(clique, 0.0) + float(weight)
+        return cls(domain, tuple(weights), tuple(weights.values()))
 
     def closure(self) -> tuple[Clique, ...]:
         """Return every non-empty subset of a workload marginal, small ones first."""
@@ -143,21 +165,7 @@ def read_workload(domain: Domain, path: str | Path) -> Workload:
         raise WorkloadError(f"The workload file {path.name!r} is not valid JSON or YAML: {error}.") from None
     if isinstance(items, Mapping):
         items = items.get("workload")
-    if not isinstance(items, Sequence) or isinstance(items, str) or not items:
-        raise WorkloadError(f"The workload file {path.name!r} must hold a list of marginals.")
-    weights: dict[Clique, float] = {}
-    for item in items:
-        columns = item.get("columns") if isinstance(item, Mapping) else item
-        weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
-        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise WorkloadError(
-                f"Each marginal of {path.name!r} must be a list of column names; got {item!r}."
-            )
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise WorkloadError(f"The weight of {columns} in {path.name!r} must be a number; got {weight!r}.")
-        clique = domain.canonical(columns)
-        weights[clique] = weights.get(clique, 0.0) + float(weight)
-    return Workload(domain, tuple(weights), tuple(weights.values()))
+    return Workload.from_plain(domain, items, where=f"the workload file {path.name!r}")
 
 
 def parse_workload(domain: Domain, text: str) -> Workload:

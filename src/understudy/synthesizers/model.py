@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine import Distribution
-from understudy.errors import ConstraintError, WorkloadError
+from understudy.errors import WorkloadError
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._drawing import Drawer
 from understudy.synthesizers._rounds import Round
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
-
-_MAX_ATTEMPTS = 60
-"""How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
 
 
 @dataclass(frozen=True)
@@ -90,45 +89,22 @@ class Model:
         seed
             Makes the draw repeatable. Safe: the model is already public.
         """
+        rows = self._rows(n)
+        generator = np.random.default_rng(seed)
+        pieces = list(self._drawer.chunks(rows, rows_per_chunk=max(1, rows), generator=generator))
+        width = len(self.schema.names)
+        drawn = pieces[0] if pieces else np.zeros((0, width), dtype=np.uint8)
+        return {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
+
+    @cached_property
+    def _drawer(self) -> Drawer:
+        return Drawer(self.schema, self.distribution, self.workload)
+
+    def _rows(self, n: int | None) -> int:
         rows = self.default_rows() if n is None else n
         if rows < 0:
             raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
-        generator = np.random.default_rng(seed)
-        drawn = self.distribution.sample_codes(rows, generator)
-        if self.schema.constraints and rows:
-            drawn = self._only_valid(drawn, rows, generator)
-        return {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
-
-    def _only_valid(self, drawn: Codes, rows: int, generator: np.random.Generator) -> Codes:
-        """Drop records that break a constraint and draw others in their place."""
-        kept = [drawn[self._valid(drawn)]]
-        missing = rows - len(kept[0])
-        request = max(missing, 64)
-        for _ in range(_MAX_ATTEMPTS):
-            if missing == 0:
-                break
-            more = self.distribution.sample_codes(request, generator)
-            valid = more[self._valid(more)][:missing]
-            kept.append(valid)
-            missing -= len(valid)
-            if len(valid) * 4 < request:
-                request = min(request * 2, max(4 * rows, 1 << 20))
-        if missing:
-            raise ConstraintError(
-                f"The constraints reject nearly every record the model draws: {missing} of {rows} rows could not "
-                "be filled. Loosen the constraints, or use a method that models them."
-            )
-        joined = np.concatenate(kept)
-        generator.shuffle(joined, axis=0)
-        return joined
-
-    def _valid(self, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Say which records satisfy all constraints."""
-        by_name = {name: codes[:, index] for index, name in enumerate(self.schema.names)}
-        valid = np.ones(len(codes), dtype=bool)
-        for constraint in self.schema.constraints:
-            valid &= constraint.holds_codes(by_name)
-        return valid
+        return rows
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
         """Draw rows as a pandas frame with the columns and types of the schema."""
@@ -138,13 +114,12 @@ class Model:
         self, n: int | None = None, *, rows_per_chunk: int = 1_000_000, seed: int | None = None
     ) -> Iterator[pd.DataFrame]:
         """Draw rows in frames of at most ``rows_per_chunk``, so that any number fits in memory."""
-        rows = self.default_rows() if n is None else n
         if rows_per_chunk < 1:
             raise WorkloadError(f"rows_per_chunk ({rows_per_chunk}) must be at least 1.")
-        seeds = np.random.SeedSequence(seed)
-        for start in range(0, rows, rows_per_chunk):
-            chunk_seed = int(seeds.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
-            yield self.sample(min(rows_per_chunk, rows - start), seed=chunk_seed)
+        generator = np.random.default_rng(seed)
+        for drawn in self._drawer.chunks(self._rows(n), rows_per_chunk=rows_per_chunk, generator=generator):
+            codes = {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
+            yield self.schema.decode(codes, seed=int(generator.integers(1 << 62)))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file: a zip of JSON and plain arrays, without any record."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, Workload
 from understudy.privacy import Unit, budget_from_dict
 from understudy.schema import Schema
 
@@ -64,6 +64,7 @@ def save_model(model: Model, path: str | Path) -> None:
         },
         "measurements": measurements,
         "distribution": {"kind": model.distribution.kind, "meta": meta},
+        "workload": None if model.workload is None else model.workload.to_plain(),
         "arrays": sorted(arrays),
     }
     try:
@@ -116,6 +117,8 @@ def load_model(path: str | Path) -> Model:
             if values.shape != schema.domain.shape(clique):
                 raise ModelFileError(f"{path.name}: measurement {index} does not fit its columns.")
             measurements.append(Measurement(clique, values, item["noise"], float(item["scale"])))
+        listed = document["workload"]
+        workload = None if listed is None else Workload.from_plain(schema.domain, listed)
         described = document["distribution"]
         prefix = "distribution-"
         parts = {
@@ -129,7 +132,11 @@ def load_model(path: str | Path) -> Model:
     except (KeyError, TypeError, ValueError, AttributeError, UnderstudyError) as error:
         raise ModelFileError(f"{path.name} is not a usable model file: {_reason(error)}") from None
     return Model(
-        schema=schema, distribution=distribution, measurements=tuple(measurements), provenance=provenance
+        schema=schema,
+        distribution=distribution,
+        measurements=tuple(measurements),
+        provenance=provenance,
+        workload=workload,
     )
 
 
