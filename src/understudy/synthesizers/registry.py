@@ -57,6 +57,20 @@ _METHODS = (
     Method(
         "mwem-pgm", "understudy.synthesizers.mwem_pgm", "MWEMPGM", "any encoded table", takes_workload=True
     ),
+    Method(
+        "gaussian",
+        "understudy.synthesizers.gaussian",
+        "GaussianWorkload",
+        "workloads with few cells in all",
+        takes_workload=True,
+    ),
+    Method(
+        "hdmm-pgm",
+        "understudy.synthesizers.hdmm_pgm",
+        "HDMMPGM",
+        "workloads with few cells in all",
+        takes_workload=True,
+    ),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
 )
 
