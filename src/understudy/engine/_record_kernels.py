@@ -125,6 +125,33 @@ def distance(target: Array, unit: int, residual: Array, squared: bool) -> float:
     return total
 
 
+@numba.njit(cache=True)
+def spread(plan: Plan, sizes: Array, source: Array, limit: int, near: Array) -> None:
+    """Copy every marginal into the layouts of its member columns, clipped to ``limit``."""
+    width = plan.columns.shape[1]
+    cell, at = np.empty(width, np.int64), np.empty(width, np.int64)
+    for c in range(plan.arity.size):
+        arity = plan.arity[c]
+        cells = plan.strides[c, 0] * sizes[plan.columns[c, 0]]
+        cell[:] = 0
+        at[:] = plan.layout_start[c]
+        for k in range(plan.start[c], plan.start[c] + cells):
+            value = min(max(np.int64(source[k]), -limit), limit)
+            for m in range(arity):
+                near[at[m]] = value
+            y = arity - 1  # advance the cell like an odometer
+            while y >= 0:
+                cell[y] += 1
+                carry = cell[y] == sizes[plan.columns[c, y]]
+                step = 1 - cell[y] if carry else np.int64(1)
+                for m in range(arity):
+                    at[m] += step * plan.layout_stride[c, m, y]
+                if not carry:
+                    break
+                cell[y] = 0
+                y -= 1
+
+
 @numba.njit(cache=True, error_model="numpy")
 def move(record: Array, column: Int, value: Int, books: Books) -> None:
     """Give a record another value in one column and bring all residuals up to date."""

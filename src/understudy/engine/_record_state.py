@@ -95,22 +95,6 @@ def lay_out(sizes: Ints, groups: Sequence[tuple[int, ...]], weights: Ints) -> tu
     return plan, int(ends[-1]) if n else 0
 
 
-def spread(plan: kernels.Plan, sizes: Ints, source: Array, length: int, limit: int, dtype: Any) -> Array:
-    """Copy every marginal into the layouts of its member columns, clipped to ``limit``."""
-    out = np.empty(length, dtype=dtype)
-    for c in range(len(plan.arity)):
-        group = plan.columns[c, : plan.arity[c]]
-        shape = sizes[group]
-        cells = int(shape.prod())
-        flat = source[plan.start[c] : plan.start[c] + cells]
-        table = np.clip(flat, -limit, limit).astype(dtype).reshape(shape)
-        for m in range(len(group)):
-            low = plan.layout_start[c, m]
-            turned = np.moveaxis(table, m, -1)
-            out[low : low + cells].reshape(turned.shape)[...] = turned
-    return out
-
-
 class State:
     """Records, residuals and layouts of one fit; :meth:`sweep` improves them in place."""
 
@@ -141,12 +125,13 @@ class State:
         for c, part in enumerate(self._parts(residual)):
             kernels.settle(self._wanted(c), unit, part)
             self._tally(c, unit, part)
-        limit, dtype = (_LARGEST, np.int32) if squared else (unit, np.int8)
+        near: Array = np.empty(length, dtype=np.int32 if squared else np.int8)
+        kernels.spread(plan, self.sizes, residual, _LARGEST if squared else unit, near)
         self.books = kernels.Books(
             plan=plan,
             rules=self._bind(rules),
             residual=residual,
-            near=spread(plan, self.sizes, residual, length, limit, dtype),
+            near=near,
             bases=np.empty(int(np.diff(plan.first).max(initial=1)), dtype=np.int64),
             random=random,
             unit=unit,
@@ -197,8 +182,9 @@ class State:
         plan, length = lay_out(
             self.sizes, [columns for columns, _ in rules], np.ones(len(rules), dtype=np.int64)
         )
-        tables = np.concatenate([table.ravel() for _, table in rules]) if rules else np.zeros(0, dtype=bool)
-        allowed = spread(plan, self.sizes, tables.astype(np.int8), length, 1, np.bool_)
+        tables = np.concatenate([np.zeros(0), *(table.ravel() for _, table in rules)]).astype(np.int8)
+        allowed = np.empty(length, dtype=np.int8)
+        kernels.spread(plan, self.sizes, tables, 1, allowed)
         return kernels.Rules(plan.first, plan.base, plan.other, plan.stride, allowed)
 
     def error(self) -> float:
@@ -318,12 +304,13 @@ class State:
 
     def _descend(self, limit: int, *, stall: float) -> tuple[int, int, int]:
         """Sweep without heat until nothing moves or a sweep gains less than a share of what was gained."""
+        everybody = len(self.codes) * len(self.active)
         tried = moved = change = 0
         while tried < limit:
             done = self.sweep(0.0, limit - tried)
             tried, moved, change = tried + done[0], moved + done[1], change + done[2]
             if done[2] == 0:
-                if not self.rest.any():
+                if done[0] == everybody:
                     break
                 self.rest[...] = 0  # look at everybody before giving up
             elif done[2] > stall * change:  # both are negative
