@@ -98,7 +98,7 @@ class RecordTypes:
         codes = np.asarray(rows)
         if codes.size == 0:
             codes = np.zeros((0, len(domain)), dtype=np.int64)
-        return cls(domain, codes.astype(np.int64), np.ones(len(codes), dtype=np.int64))
+        return cls(domain, codes, np.ones(len(codes), dtype=np.int64))
 
     @classmethod
     def from_columns(cls, domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> RecordTypes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.release.criteria._linear import linear_slack
+from understudy.release.criteria._linear import linear_slacks
 from understudy.release.criteria._regression import Points, Regression, Scaling
 from understudy.release.types import RecordTypes
 
@@ -37,7 +37,7 @@ class Certificate:
     ``|M|_1 = max over j and s of s.M e_j``. With ``a = G^-1 s``, ``n s.u`` is the sum over real records of
     ``(a.x)(y - w.x)``, and ``n s.M e_j`` is the sum of ``(a.x) x_j`` minus ``n s_j``. So each condition is a sum over
     records below a public limit; its slack, divided by the range of the contribution over *all possible
-    records* (zero included), has step sensitivity 1 (`linear_slack`), and so has the minimum over conditions. The
+    records* (zero included), has step sensitivity 1 (`linear_slacks`), and so has the minimum over conditions. The
     maximum over a public list of ``t`` keeps the step sensitivity, and is positive only if some ``t`` works.
     """
 
@@ -74,19 +74,16 @@ class Certificate:
 
     def slack(self, limit: float) -> float:
         """Return how many records away the certificate is from failing for an L1 error of ``limit``."""
-        best = -math.inf
-        for share in SHARES:
-            close = linear_slack(
-                np.full(len(self.residual_total), self.n * limit * (1 - share)),
-                self.residual_total,
-                self.residual_low,
-                self.residual_high,
-            )
-            if close <= best:
-                continue
-            stable = linear_slack(self.n * (share + self.signs), self.gram_total, self.gram_low, self.gram_high)
-            best = max(best, min(close, stable))
-        return best
+        allowed = self.n * limit * (1 - np.array(SHARES))[:, None]
+        close = linear_slacks(allowed, self.residual_total, self.residual_low, self.residual_high)
+        return float(np.minimum(close.min(axis=1), self._stable).max())
+
+    @cached_property
+    def _stable(self) -> Floats:
+        """How many records away the Gram matrix is from leaving each share."""
+        allowed = self.n * (np.array(SHARES)[:, None, None] + self.signs)
+        slacks = linear_slacks(allowed, self.gram_total, self.gram_low, self.gram_high)
+        return np.asarray(slacks.min(axis=(1, 2)))
 
 
 def _both(total: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:

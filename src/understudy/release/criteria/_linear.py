@@ -13,7 +13,20 @@ Floats = npt.NDArray[np.float64]
 def linear_slack(
     limit: npt.ArrayLike, total: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike
 ) -> float:
-    """Return the smallest slack of conditions ``sum over records of c(record) < limit``.
+    """Return the smallest slack of conditions ``sum over records of c(record) < limit``; see `linear_slacks`.
+
+    Examples
+    --------
+    >>> linear_slack(10.0, [4.0, 7.0], -1.0, 2.0)
+    1.0
+    """
+    return float(linear_slacks(limit, total, lowest, highest).min(initial=math.inf))
+
+
+def linear_slacks(
+    limit: npt.ArrayLike, total: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike
+) -> Floats:
+    """Return the slack of each condition ``sum over records of c(record) < limit``.
 
     Parameters
     ----------
@@ -34,8 +47,8 @@ def linear_slack(
 
     Examples
     --------
-    >>> linear_slack(10.0, 4.0, -1.0, 2.0)
-    2.0
+    >>> linear_slacks(10.0, [4.0, 7.0], -1.0, 2.0).tolist()
+    [2.0, 1.0]
     """
     bound, top, bottom = (np.asarray(a, dtype=np.float64) for a in (limit, highest, lowest))
     gap = bound - np.asarray(total, dtype=np.float64)
@@ -44,4 +57,4 @@ def linear_slack(
     fixed = width == 0
     slack = gap / np.where(fixed, 1.0, width)
     slack = np.where(fixed, np.where(bound > 0, math.inf, -math.inf), slack)
-    return float(np.where(safe, math.inf, slack).min(initial=math.inf))
+    return np.where(safe, math.inf, slack)

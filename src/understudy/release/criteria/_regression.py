@@ -127,6 +127,8 @@ class Regression:
             if support.shape != tuple(len(feature.values) for feature in (*self.features, self.target)):
                 raise WorkloadError("The support needs one axis per feature and a last one for the target.")
             object.__setattr__(self, "support", support)
+        if self.points.x is not None and len(self.points.x) == 0:
+            raise WorkloadError("The support of a regression excludes every record.")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -120,8 +120,10 @@ class Criterion(ABC):
         return []
 
     def require(self, *tables: RecordTypes) -> None:
-        """Refuse tables that differ in domain or do not fit the criterion."""
+        """Refuse tables that differ in domain or do not fit the criterion, and an empty candidate (the last)."""
         domain = tables[0].domain
+        if tables[-1].rows == 0:
+            raise WorkloadError(f"Criterion {self.name!r} needs a candidate that has rows.")
         if any(table.domain != domain for table in tables):
             raise WorkloadError(f"Criterion {self.name!r} compares tables of the same domain.")
         problems = self.problems(domain)

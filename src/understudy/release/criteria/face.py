@@ -81,6 +81,7 @@ class RareRecords(_Public):
 
     def count(self, synthetic: RecordTypes) -> int:
         """Return how many distinct records are too rare. Public."""
+        self.require(synthetic)
         return int(np.count_nonzero(synthetic.counts < self.min_count))
 
 

@@ -111,7 +111,9 @@ class ConditionalMeans(_Conditional):
     have expectations within ``(U - L)/m``, so the bound carries over, without any sampling error and without
     randomness to protect. A step touches at most two groups of a grouping, and each of them by at most this
     much; the maximum over groups moves by at most the largest, ``k (U - L) / min m``, and never by more
-    than ``U - L``. The argument is the same for rows added, removed and replaced; ``n`` and ``count_S`` are public.
+    than ``U - L``. Rows that only come or go move a mean less: by ``|x - w|/m <= (U - L)/(2m)`` while ``c < m`` and by
+    ``|x - mean|/(c + 1) <= (U - L)/(m + 1)`` from ``c >= m`` rows on, so under add-remove ``m + 1`` takes the place of
+    ``m``. ``n`` and ``count_S`` are public in both relations.
 
     *Slack.* With ``a`` the candidate's mean of the group, the real mean is within ``T`` of it exactly when
     ``sum (x - a - T) < 0`` and ``sum (a - x - T) < 0`` over the group's records. Each record adds a number
@@ -169,10 +171,15 @@ class ConditionalMeans(_Conditional):
         return np.maximum(1.0, size - math.ceil(synthetic.rows * self.marginal_threshold))
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
-        """Return the range of values over the smallest resize parameter, times the rows per unit."""
+        """Return the range of values over the smallest resize parameter, times the rows per unit; at most the range."""
         low, high = self.bounds
-        smallest = 1.0 if synthetic is None else float(self.resize_parameters(synthetic).min())
-        return (high - low) * min(1.0, unit.max_rows / smallest)
+        smallest = 1.0
+        if synthetic is not None:
+            self.require(synthetic)
+            smallest = float(self.resize_parameters(synthetic).min())
+        if unit.relation == "add-remove":
+            smallest += 1.0
+        return min(high - low, unit.max_rows * (high - low) / smallest)
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return how many records may change before a group's mean is too wrong. Private."""

@@ -42,7 +42,9 @@ def neighbouring_tables(
             # start from the candidate, so that criteria are close to their thresholds
             kept = generator.permutation(candidate)[: len(kept)]
         leaving = _unit_rows(domain, int(generator.integers(1, unit.max_rows + 1)), generator)
-        arriving = _unit_rows(domain, len(leaving) if unit.max_rows == 1 else unit.max_rows, generator)
+        # a replaced unit of several rows may come back with fewer, or none
+        count = 1 if unit.max_rows == 1 else int(generator.integers(0, unit.max_rows + 1))
+        arriving = _unit_rows(domain, count, generator)
         real = RecordTypes.from_rows(domain, np.concatenate([kept, leaving]))
         other = kept if unit.relation == "add-remove" else np.concatenate([kept, arriving])
         yield real, RecordTypes.from_rows(domain, other), RecordTypes.from_rows(domain, candidate)
