@@ -143,11 +143,11 @@ def omega(z, guess):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def gaussian_step(cells, start, size, vectors, theta, y, z, rate, memory, total):  # type: ignore[no-untyped-def]
+def gaussian_step(cells, start, size, vectors, theta, y, z, rate, total):  # type: ignore[no-untyped-def]
     """Replace a marginal by the minimiser of its block problem; update its log potential.
 
-    Solves m = c q exp(rate (y - m)) with sum(m) = total, where q is the marginal with ``memory``
-    (one or nought) times its own potential taken out.
+    Solves m = c q exp(rate (y - m)) with sum(m) = total, where q is the marginal with its own
+    potential taken out. Returns log c.
     """
     log_rate = math.log(rate)
     floor = FLOOR * total
@@ -156,7 +156,7 @@ def gaussian_step(cells, start, size, vectors, theta, y, z, rate, memory, total)
     for j in range(size):
         m = cells[start + j]
         if m > 0.0:
-            z[j] = log_rate + math.log(m) - memory * vectors[theta + j] + rate * vectors[y + j]
+            z[j] = log_rate + math.log(m) - vectors[theta + j] + rate * vectors[y + j]
     shift = 0.0
     for _ in range(60):
         count = 0.0
@@ -178,24 +178,30 @@ def gaussian_step(cells, start, size, vectors, theta, y, z, rate, memory, total)
             new = omega(z[j] + shift, rate * m) / rate
             if new < floor and new < m:
                 new = min(floor, m)
-                vectors[theta + j] += math.log(new / m) - shift
-            else:
-                vectors[theta + j] = (1.0 - memory) * vectors[theta + j] + rate * (vectors[y + j] - new)
+            # In exact arithmetic this is rate * (y - new); written so that the potential says what was done.
+            vectors[theta + j] += math.log(new / m) - shift
             cells[start + j] = new
     return shift
 
 
 @njit(cache=True)
-def laplace_step(cells, start, size, vectors, theta, y, z, rate, memory, total):  # type: ignore[no-untyped-def]
-    """The block step for Laplace noise: m = y clipped to [c q exp(-rate), c q exp(rate)]."""
+def laplace_step(cells, start, size, vectors, theta, y, z, rate, total):  # type: ignore[no-untyped-def]
+    """The block step for Laplace noise: m = y clipped to [c q exp(-rate), c q exp(rate)].
+
+    The sum grows with c, and is at most the total when all the upper ends add up to it, at least the
+    total when all the lower ends do: Newton's method inside that bracket. Returns log c.
+    """
     floor = FLOOR * total
     up, down = math.exp(rate), math.exp(-rate)
+    free = 0.0
     for j in range(size):
         m = cells[start + j]
         if m > 0.0:
-            z[j] = m * math.exp(-memory * vectors[theta + j])
-    low, high = -1e3, 1e3
-    shift = 0.0
+            z[j] = m * math.exp(-vectors[theta + j])
+            free += z[j]
+    low = math.log(total / free) - rate
+    high = low + 2.0 * rate
+    shift = min(max(0.0, low), high)
     for _ in range(200):
         scale = math.exp(shift)
         count = 0.0
@@ -203,26 +209,20 @@ def laplace_step(cells, start, size, vectors, theta, y, z, rate, memory, total):
         for j in range(size):
             if cells[start + j] > 0.0:
                 base = scale * z[j]
-                target = vectors[y + j]
-                if target <= base * down:
-                    count += base * down
-                    slope += base * down
-                elif target >= base * up:
-                    count += base * up
-                    slope += base * up
-                else:
-                    count += target
+                value = min(max(vectors[y + j], base * down), base * up)
+                count += value
+                if value != vectors[y + j]:
+                    slope += value
         gap = math.log(total / count)
-        if abs(gap) < 1e-12 or high - low < 1e-13:
+        if abs(gap) < 1e-13 or high - low < 1e-15 * (1.0 + abs(shift)):
             break
         if gap > 0.0:
             low = shift
         else:
             high = shift
-        new_shift = shift + gap * count / slope if slope > 0.0 else 0.5 * (low + high)
-        shift = (
-            new_shift if low < new_shift < high else 0.5 * (max(low, shift - 30.0) + min(high, shift + 30.0))
-        )
+        shift = shift + gap * count / slope if slope > 0.0 else high
+        if not low < shift < high:
+            shift = 0.5 * (low + high)
     scale = math.exp(shift)
     for j in range(size):
         m = cells[start + j]
@@ -354,7 +354,7 @@ def _pass(start, maps, index, cells, vectors, map_a, vec_a, map_b, vec_b, size):
 
 @njit(cache=True)
 def execute(  # type: ignore[no-untyped-def]
-    program, maps, index, cells, vectors, scratch, kinds, rates, memory, total, losses, shift
+    program, maps, index, cells, vectors, scratch, kinds, rates, total, losses, shift
 ):
     """Run a program over the flat tables of a model.
 
@@ -372,22 +372,22 @@ def execute(  # type: ignore[no-untyped-def]
         node = program[step, 7]
         if code == PASS:
             _pass(start, maps, index, cells, vectors, map_a, vec_a, map_b, vec_b, size)
-        elif code == STEP or code == EVALUATE:
+        elif code in (STEP, EVALUATE):
             if kinds[node] == GAUSSIAN:
                 loss, gap = gaussian_loss(cells, start, size, vectors, vec_a, vec_b, rates[node])
                 if code == STEP:
                     shift[0] += gaussian_step(
-                        cells, start, size, vectors, vec_a, vec_b, scratch, rates[node], memory, total
+                        cells, start, size, vectors, vec_a, vec_b, scratch, rates[node], total
                     )
             else:
                 loss, gap = laplace_loss(cells, start, size, vectors, vec_a, vec_b, rates[node])
                 if code == STEP:
                     shift[0] += laplace_step(
-                        cells, start, size, vectors, vec_a, vec_b, scratch, rates[node], memory, total
+                        cells, start, size, vectors, vec_a, vec_b, scratch, rates[node], total
                     )
             losses[node, 0] = loss
             losses[node, 1] = gap
-        elif code == ADD or code == PEAK or code == EXP:
+        elif code in (ADD, PEAK, EXP):
             _logs(code, start, maps, index, cells, vectors, map_a, vec_a, vec_b, size)
         else:
             _move(code, start, vectors, cells, vec_a, vec_b, size)

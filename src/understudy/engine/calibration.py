@@ -78,12 +78,12 @@ class Workspace:
         """Return the marginal of a measured clique as of its last visit: a view."""
         return self._view(self.cells, self.layout.node_start, node)
 
-    def _run(self, program: Ints, memory: float = 0.0) -> None:
+    def _run(self, program: Ints) -> None:
         from understudy.engine import _kernels
 
         _kernels.execute(
             program, self._maps, self._index, self.cells, self.vectors, self._scratch,
-            self.kinds, self._rates, memory, self.total, self._losses, self.shift,
+            self.kinds, self._rates, self.total, self._losses, self.shift,
         )  # fmt: skip
 
     def load(self) -> float:
@@ -107,13 +107,13 @@ class Workspace:
         self._run(self._downward)
         return log_partition
 
-    def sweep(self, rates: Array, memory: float) -> tuple[Array, Array]:
+    def sweep(self, rates: Array) -> tuple[Array, Array]:
         """Run one epoch of block steps; bags agree again only after `settle` or `evaluate`.
 
         Returns what `evaluate` returns, with every marginal taken just before its own step.
         """
         self._rates = rates
-        self._run(self._sweep, memory)
+        self._run(self._sweep)
         return self._losses[: self.n_measured, 0].copy(), self._losses[: self.n_measured, 1].copy()
 
     def settle(self) -> None:

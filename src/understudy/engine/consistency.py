@@ -138,8 +138,8 @@ class Consistency:
         forbidden
             Cells that must be zero: their multipliers may have any sign.
         tolerance
-            Stops when the weighted squares of negative and forbidden entries, halved, are below this
-            times half the number of cells.
+            Stops when the weighted squares of negative and forbidden entries, halved, plus the products
+            of multipliers and positive entries, are below this times half the number of cells.
         iterations
             Cap on the number of projections.
 
@@ -162,7 +162,8 @@ class Consistency:
         nearest = self.project(values)
         for _ in range(iterations):
             off = np.where(np.isinf(floor), nearest, np.minimum(nearest, 0.0))
-            if 0.5 * float(self._cell_weights @ np.square(off)) <= bar:
+            slack = np.where(np.isinf(floor), 0.0, np.abs(ahead) * np.maximum(nearest, 0.0))
+            if float(self._cell_weights @ (0.5 * np.square(off) + slack)) <= bar:
                 break
             new = np.maximum(ahead - nearest, floor)
             if float(self._cell_weights @ ((ahead - new) * (new - multiplier))) > 0:

@@ -32,10 +32,13 @@ import numpy as np
 
 from understudy.engine.calibration import Workspace
 from understudy.engine.factors import Array
-from understudy.engine.targets import GAUSSIAN, Target
+from understudy.engine.targets import GAUSSIAN, LAPLACE, Target
 
 _LARGEST_RATE = 1e11
 """Bound on kappa times weight times total: beyond it doubles cannot tell neighbouring steps apart."""
+
+_LARGEST_ABSOLUTE_RATE = 20.0
+"""With absolute loss a potential may move by kappa times weight either way: exp(20) is far enough."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Descent:
         weights = np.array([target.weight for target in targets])
         self._factors = np.array([0.5 if target.kind == GAUSSIAN else 1.0 for target in targets]) * weights
         self._kappa = min(kappa, _LARGEST_RATE / (float(weights.max()) * workspace.total))
+        absolute = [target.weight for target in targets if target.kind == LAPLACE]
+        if absolute:
+            self._kappa = min(self._kappa, _LARGEST_ABSOLUTE_RATE / max(absolute))
         self._rates = self._kappa * weights
         self._reference = [workspace.theta(node).copy() for node in range(len(targets))]
         self._restart()
@@ -94,7 +100,7 @@ class Descent:
         epochs = 0
         while True:
             if epochs < max_epochs:
-                _, shares = space.sweep(self._rates, 1.0)
+                _, shares = space.sweep(self._rates)
                 epochs += 1
                 gap = float(shares.sum()) / self._kappa
             if epochs >= max_epochs or gap <= 2.0 * bar:

@@ -16,13 +16,20 @@ from understudy.engine.local import backbone, consistent_tables
 from understudy.engine.model import FitInfo, GraphicalModel, freeze_tables, named
 from understudy.engine.order import order_of
 from understudy.engine.support import Zeros, support_potentials
-from understudy.engine.targets import Target, collect_targets, estimate_total, squared_scale, untangle
+from understudy.engine.targets import (
+    Target,
+    collect_targets,
+    constant_loss,
+    estimate_total,
+    squared_scale,
+    untangle,
+)
 from understudy.errors import DomainTooLarge, WorkloadError
 from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 DEFAULT_MAX_CELLS = 64_000_000
-DEFAULT_KAPPA = 100.0
+LEAST_KAPPA = 100.0
 DEFAULT_TOLERANCE = 0.05
 THOROUGH_TOLERANCE = 0.02
 DEFAULT_MAX_EPOCHS = 30
@@ -40,7 +47,7 @@ def estimate(
     thorough: bool = False,
     tolerance: float | None = None,
     max_epochs: int | None = None,
-    kappa: float = DEFAULT_KAPPA,
+    kappa: float | None = None,
     laplace: Literal["variance", "likelihood"] = "variance",
     if_too_large: Literal["refuse", "local-consistency"] = "refuse",
 ) -> GraphicalModel:
@@ -73,7 +80,8 @@ def estimate(
     max_epochs
         Cap on sweeps over all measurements; ``model.info.converged`` tells whether it was hit.
     kappa
-        Width of a proximal step; results do not depend on it, speed hardly.
+        Width of a proximal step. Results do not depend on it and speed only a little; by default it
+        grows with the number of records per measured cell.
     laplace
         How Laplace measurements count: by their variance, as if Gaussian (default; the best linear
         combination, and it merges with other measurements), or by their own likelihood, which is
@@ -122,7 +130,8 @@ def estimate(
         targets = [tables[index] for index in backbone(order.sizes, tables, support, max_cells)]
         tree = _tree(order.sizes, targets, support)
     _check_size(tree, max_cells)
-    targets, bound, constant = untangle(order.sizes, targets, total)
+    constant = 0.0 if local else constant_loss(domain, measurements, targets, total)
+    targets, bound, shift = untangle(order.sizes, targets, total)
     earlier = _earlier_potentials(tree, warm_start, domain)
     measured = {target.columns for target in targets}
     fixed = [*support, *((columns, values) for columns, values in earlier.items() if columns not in measured)]
@@ -130,15 +139,18 @@ def estimate(
     _fill(workspace, targets, earlier)
     workspace.load()
     potentials: list[Potential] = []
-    info = FitInfo()
+    info = FitInfo(loss=constant, bound=constant)
     if targets:
         bar = tolerance * squared_scale(targets)
+        if kappa is None:
+            kappa = max(LEAST_KAPPA, 4.0 * total / squared_scale(targets))
         descent = Descent(workspace, targets, kappa)
         outcome = descent.run(bar, max_epochs)
         potentials = [
             (target.columns, values) for target, values in zip(targets, descent.potentials(), strict=True)
         ]
-        info = FitInfo(outcome.epochs, outcome.loss + constant, outcome.gap, bound, bar, outcome.converged)
+        loss = outcome.loss + shift + constant
+        info = FitInfo(outcome.epochs, loss, outcome.gap, bound + constant, bar, outcome.converged)
     model = GraphicalModel(
         domain, total, named(domain, _merged([*potentials, *fixed])), named(domain, local), info
     )

@@ -56,7 +56,7 @@ class Maps:
         offsets = _offsets(shape[:inner], steps[:inner])
         run, mode, cut = 1, CELLS, len(shape)
         if cut > inner:
-            kept = steps[cut - 1] > 0 or shape[cut - 1] == 1 and columns[cut - 1] in strides
+            kept = columns[cut - 1] in strides
             while cut > inner and (columns[cut - 1] in strides) == kept:
                 cut -= 1
                 run *= shape[cut]

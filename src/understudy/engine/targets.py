@@ -50,7 +50,7 @@ class Target:
 def collect_targets(
     domain: Domain, measurements: Sequence[Measurement], *, absolute_laplace: bool = False
 ) -> list[Target]:
-    """Merge measurements of the same clique; measurements of the bare total are left out.
+    """Check measurements and merge those of the same clique; measurements of the bare total are left out.
 
     Tables with squared loss merge exactly: weights add, values average. With ``absolute_laplace``
     Laplace measurements keep their own likelihood and stay apart.
@@ -67,9 +67,9 @@ def collect_targets(
             )
         if not np.isfinite(measurement.values).all():
             raise WorkloadError(f"The measurement of {measurement.clique} holds values that are not finite.")
-        noisy = order.inward(measurement.clique, measurement.values)
         if not columns:
             continue
+        noisy = order.inward(measurement.clique, measurement.values)
         if measurement.noise == "laplace" and absolute_laplace:
             apart.append(Target(columns, noisy, 1.0 / measurement.scale, LAPLACE))
             continue
@@ -78,6 +78,28 @@ def collect_targets(
         sums[columns] = (values + weight * noisy, total + weight)
     merged = [Target(columns, values / weight, weight) for columns, (values, weight) in sums.items()]
     return merged + apart
+
+
+def constant_loss(
+    domain: Domain, measurements: Sequence[Measurement], targets: Sequence[Target], total: float
+) -> float:
+    """Return the part of the squared loss that no table can change.
+
+    That of measurements of the bare total, and the scatter of repeated measurements around their mean.
+    """
+    order = order_of(domain)
+    means = {target.columns: target.values for target in targets if target.kind == GAUSSIAN}
+    constant = 0.0
+    for measurement in measurements:
+        columns = order.columns(measurement.clique)
+        if not columns:
+            difference = measurement.values - total
+        elif columns in means:
+            difference = order.inward(measurement.clique, measurement.values) - means[columns]
+        else:
+            continue
+        constant += 0.5 * float(np.square(difference).sum()) / measurement.variance
+    return constant
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
