@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from understudy.errors import LedgerCorrupted, LedgerMismatch
+from understudy.privacy._accounting_base import sum_up
 from understudy.privacy._ledger_format import GENESIS, Entry, Header, link, read_entry, read_header
 from understudy.privacy._ledger_image import ImageError, Line, read_image
 from understudy.privacy._numbers import float_up
@@ -13,7 +16,16 @@ from understudy.privacy.accounting import ACCOUNTINGS, Accounting
 from understudy.privacy.events import Event
 from understudy.privacy.filter import Spending
 
-__all__ = ["Known", "check_costs", "check_image", "checked", "must_match", "price", "read_lines"]
+__all__ = [
+    "Known",
+    "check_costs",
+    "check_image",
+    "checked",
+    "must_match",
+    "price",
+    "read_lines",
+    "recorded_spending",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ def read_lines(lines: list[Line]) -> tuple[Header, Known, list[Entry]]:
     if lines[0][0] != 0 or lines[0][2] != link(GENESIS, 0, lines[0][1]):
         raise LedgerCorrupted("The hash chain of the ledger is broken at its header.")
     header = read_header(lines[0][1])
-    head, spending, entries = lines[0][2], Spending(), []
+    head, spending, entries = lines[0][2], header.rule.nothing(), []
     for expected, line in enumerate(lines[1:], start=1):
         entry = checked(line, head, expected)
         head = line[2]
@@ -62,6 +74,18 @@ def check_image(image: bytes, size: int | None, lines: list[Line], entries: list
         raise LedgerCorrupted(
             "The ledger file was changed: its header names another writer than its last entry."
         )
+
+
+def recorded_spending(entries: list[Entry], tracked: Spending) -> Spending:
+    """Add the accountings that the filter does not track, by the costs that were written down."""
+    sums: dict[str, Fraction | None] = {}
+    for name in ACCOUNTINGS:
+        costs = [entry.costs[name] for entry in entries if entry.event is not None]
+        if name in tracked.sums:
+            sums[name] = tracked.sums[name]
+        else:
+            sums[name] = None if any(map(math.isinf, costs)) else sum_up(list(map(Fraction, costs)))
+    return Spending(sums, tracked.delta)
 
 
 def check_costs(entry: Entry, parts: int) -> None:

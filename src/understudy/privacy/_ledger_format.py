@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.privacy.accounting import ACCOUNTINGS
 from understudy.privacy.budget import Budget, budget_from_dict
 from understudy.privacy.events import Event, event_from_dict
 from understudy.privacy.filter import Filter
@@ -225,9 +226,10 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
         _require(values, {"event", "costs", "delta"}, sequence)
         try:
             event = event_from_dict(values["event"])
-            costs = {n: math.inf if c is None else float(c) for n, c in values["costs"].items()}
+            given = values["costs"]
+            costs = {n: math.inf if given[n] is None else float(given[n]) for n in ACCOUNTINGS}
             delta = float(values["delta"])
-        except (BudgetError, AttributeError, TypeError, ValueError, OverflowError) as error:
+        except (BudgetError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise LedgerCorrupted(f"Line {sequence} of the ledger cannot be understood: {error}") from None
     return Entry(
         sequence,

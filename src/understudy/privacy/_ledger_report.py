@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
@@ -177,10 +178,9 @@ def _other_budget(rule: Filter) -> str:
 
 def _up(number: float) -> str:
     """Four digits, never below the number."""
-    text = f"{number:.4g}"
-    return text if float(text) >= number else f"{number * (1 + 5e-4):.4g}"
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(number)):g}"
 
 
 def _down(number: float) -> str:
-    text = f"{number:.4g}"
-    return text if float(text) <= number else f"{number * (1 - 5e-4):.4g}"
+    """Four digits, never above the number."""
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(number)):g}"

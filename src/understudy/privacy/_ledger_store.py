@@ -199,6 +199,8 @@ class Store:
                     f"{where} could not be read or written (input/output error). No noise was drawn."
                 ) from None
             raise LedgerCorrupted(f"{where} is damaged ({name or type(error).__name__}).") from None
+        except (UnicodeDecodeError, OverflowError):  # SQLite quotes what it could not understand
+            raise LedgerCorrupted(f"{where} is damaged.") from None
 
 
 def lines_from(connection: sqlite3.Connection, sequence: int) -> list[Line]:

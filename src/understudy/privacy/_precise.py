@@ -11,6 +11,7 @@ Notation: ``phi`` is the standard normal density, ``Phi`` its distribution funct
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DivisionByZero, InvalidOperation, localcontext
@@ -175,9 +176,10 @@ def normal_from_logit(x: Decimal) -> Decimal:
     ``L(z) = ln(Phi(z)/Phi(-z))`` is increasing and convex on ``z > 0`` (proved in
     :mod:`understudy.privacy.accounting`), so Newton's method started above the root comes down to it and
     never passes it. Two starts above the root: ``L'`` is at least ``L'(0) = 4/sqrt(2 pi)``, so ``z <= x
-    sqrt(2 pi)/4``; and ``Phi(-z) <= exp(-z^2/2)/2``, so ``z <= sqrt(2 x)``.
+    sqrt(2 pi)/4``; and ``Phi(-z) <= exp(-z^2/2)/2``, so ``z <= sqrt(2 x)``. A start below the root would do no
+    harm: by convexity the first step lands above it.
     """
-    z = min(x * (2 * _pi(DIGITS)).sqrt() / 4, (2 * x).sqrt())
+    z = min(x * (2 * _pi(DIGITS)).sqrt() / 4, (2 * x).sqrt(), _just_above(x))
     for _ in range(200):
         value, slope = _logit_and_slope(z)
         step = (value - x) / slope
@@ -185,6 +187,15 @@ def normal_from_logit(x: Decimal) -> Decimal:
         if abs(step) <= z * Decimal("1e-24"):  # quadratic: the next error is below 1e-45
             break
     return z * (1 + Decimal("1e-40"))
+
+
+def _just_above(x: Decimal) -> Decimal:
+    """Return a start for Newton's method that is a hair above the root, where doubles can tell."""
+    if not Decimal("0.01") < x < 500:
+        return Decimal("Infinity")
+    from statistics import NormalDist
+
+    return Decimal(-NormalDist().inv_cdf(1 / (1 + math.exp(x)))) * (1 + Decimal("1e-12"))
 
 
 def hockey_stick(mu: Decimal, epsilon: Decimal) -> Decimal:

@@ -59,10 +59,10 @@ _NOTHING: Mapping[str, Fraction | None] = MappingProxyType({name: Fraction(0) fo
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a sequence of events has cost so far, in every accounting at once.
+    """What a sequence of events has cost so far, in several accountings at once.
 
-    ``sums[name]`` is None once an event has had no cost in that accounting. ``delta`` is what the events'
-    own failure probabilities add up to.
+    ``sums[name]`` is None once an event has had no cost in that accounting; accountings that nobody asked
+    for are absent. ``delta`` is what the events' own failure probabilities add up to.
 
     Examples
     --------
@@ -77,9 +77,10 @@ class Spending:
     def plus(self, event: Event, *, parts: int = 1) -> Spending:
         """Return the spending after one more event."""
         sums: dict[str, Fraction | None] = {}
-        for name, accounting in ACCOUNTINGS.items():
-            before = self.sums[name]
-            cost = None if before is None else accounting.exact_cost(event, parts=parts, reserve=True)
+        for name, before in self.sums.items():
+            cost = None
+            if before is not None:
+                cost = ACCOUNTINGS[name].exact_cost(event, parts=parts, reserve=True)
             sums[name] = None if before is None or cost is None else fraction_up(before + cost)
         return Spending(MappingProxyType(sums), fraction_up(self.delta + delta_of(event, parts=parts)))
 
@@ -131,6 +132,11 @@ class Filter:
         object.__setattr__(self, "main", main)
         object.__setattr__(self, "total", main.exact_total(self.budget, approximate_delta=reserve))
 
+    def nothing(self) -> Spending:
+        """Return the spending before the first event, in the accountings this filter looks at."""
+        names = {self.main.name, PURE.name} if isinstance(self.budget, ApproxDP) else {self.main.name}
+        return Spending(MappingProxyType({name: Fraction(0) for name in sorted(names)}))
+
     def plus(self, spending: Spending, event: Event) -> Spending:
         """Return the spending after ``event``, priced for this filter's unit."""
         return spending.plus(event, parts=self.unit.parts_touched)
@@ -142,10 +148,10 @@ class Filter:
         main = spending.sums[self.main.name]
         if main is not None and main <= self.total:
             return True
+        if not isinstance(self.budget, ApproxDP):
+            return False
         pure = spending.sums[PURE.name]
-        return (
-            isinstance(self.budget, ApproxDP) and pure is not None and pure <= Fraction(self.budget.epsilon)
-        )
+        return pure is not None and pure <= Fraction(self.budget.epsilon)
 
     def remaining(self, spending: Spending, *, accounting: str | None = None) -> float:
         """Return how much of an accounting's total is left, rounded down; zero if it is used up.
@@ -154,11 +160,11 @@ class Filter:
         of an ``ApproxDP`` budget; accountings that play no part have nothing left.
         """
         name = self.main.name if accounting is None else accounting
-        spent = spending.sums[name]
         if name == self.main.name:
             total = self.total
         elif name == PURE.name and isinstance(self.budget, ApproxDP):
             total = Fraction(self.budget.epsilon)
         else:
             return 0.0
+        spent = spending.sums[name]
         return 0.0 if spent is None or spent >= total else float_down(total - spent)

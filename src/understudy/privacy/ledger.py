@@ -25,6 +25,7 @@ from understudy.privacy._ledger_check import (
     must_match,
     price,
     read_lines,
+    recorded_spending,
 )
 from understudy.privacy._ledger_format import Entry, Header, entry_text, public_text, read_entry
 from understudy.privacy._ledger_report import LedgerGuarantee, refusal
@@ -282,7 +283,7 @@ class Ledger:
 
     @property
     def spending(self) -> Spending:
-        """What has been charged, in every accounting at once, exactly."""
+        """What has been charged, exactly, in the accountings that the filter looks at."""
         return self._current().spending
 
     # --------------------------------------------------------------------------------------- reading
@@ -301,11 +302,13 @@ class Ledger:
 
     def guarantee(self) -> LedgerGuarantee:
         """Return what the ledger promises and how much of it has been used, by every valid accounting."""
-        known = self._current()
+        with self._store.transaction() as connection:
+            lines = lines_from(connection, 0)
+        _, known, entries = read_lines(lines)
         return LedgerGuarantee(
             table=self.table,
             rule=self.rule,
-            spending=known.spending,
+            spending=recorded_spending(entries, known.spending),
             entries=known.lines - 1,
             head_hash=known.head.hex(),
         )

@@ -138,7 +138,7 @@ def bounded_range_to_gdp(epsilon: float) -> float:
     return float_up(two_normal_from_logit(Fraction(positive("epsilon", epsilon)) / 2))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def pure_to_zcdp_exact(epsilon: Fraction) -> Fraction:
     """Return :func:`pure_to_zcdp` before rounding to a double."""
     with working():
@@ -152,7 +152,7 @@ def bounded_range_to_zcdp_exact(epsilon: Fraction) -> Fraction:
     return min(square, pure_to_zcdp_exact(epsilon)) if epsilon > 7 else square
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def two_normal_from_logit(x: Fraction) -> Fraction:
     """Return ``2 probit(1/(1 + exp(-x)))``, rounded up in the fortieth digit."""
     with working():
