@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["draft_schema"]
 
 _MISSING_TEXT = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>"})
-_ID_NAME = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|ssn|key)$|^(?:id|uuid|guid|ssn)(?:[_\W]|$)|[a-z]I[Dd]$")
+_ID_NAME = re.compile(
+    r"(?:^|[_\W])(?:(?i:id|uuid|guid|ssn|key))$|^(?i:id|uuid|guid|ssn)(?:[_\W]|$)|[a-z](?:ID|Id)$"
+)
 _LEADING_ZERO = re.compile(r"\s*[-+]?0\d")
 _BINS = 20
 _PLAIN_RANGE = 100
@@ -139,7 +141,10 @@ def _draft_column(name: str, series: pd.Series[Any], max_categories: int) -> Col
     if types.is_datetime64_any_dtype(series.dtype) or isinstance(series.dtype, pd.PeriodDtype):
         return _from_dates(name, [present.min(), present.max()], missing)
     try:
-        distinct = list(present.drop_duplicates())
+        if series.dtype == object:  # apart by type, since 0 and False are equal in Python
+            distinct = list({(type(entry), entry): entry for entry in present}.values())
+        else:
+            distinct = list(present.drop_duplicates())
     except TypeError:
         return "its entries are neither text nor numbers nor dates"
     return _from_entries(name, distinct, missing, max_categories, rows=len(series))
@@ -196,7 +201,7 @@ def _from_text(
 ) -> Column | str:
     if not all(isinstance(entry, str | int | float | np.integer | np.floating) for entry in entries):
         return "its entries are neither text nor numbers nor dates"
-    values = sorted({str(entry) for entry in entries})
+    values = sorted({_text_of(entry) for entry in entries})
     if any(len(value) > _LONGEST_VALUE for value in values):
         return "it holds long text; group it into categories first"
     if len(values) <= max_categories:
@@ -207,6 +212,14 @@ def _from_text(
         "it has more different entries than max_categories allows; list its values from public knowledge, "
         "group them, or raise the limit"
     )
+
+
+def _text_of(entry: Any) -> str:
+    """Return an entry as the text by which a categorical column knows it: 2.0 is 2."""
+    if isinstance(entry, float | np.floating):
+        number = float(entry)
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    return str(entry)
 
 
 def _looks_like_id(name: str, distinct: int, rows: int) -> bool:
@@ -225,7 +238,7 @@ def _from_numbers(name: str, numbers: Any, missing: bool, *, rows: int) -> Colum
     consecutive = whole and distinct == rows >= _FEW_ROWS and high - low == distinct - 1
     if consecutive or (_ID_NAME.search(name) and rows >= _FEW_ROWS and distinct > 0.9 * rows):
         return "it looks like an identifier: almost every row has its own number"
-    if not math.isfinite(high - low):
+    if max(abs(low), abs(high)) > 1e300:
         return "its numbers are too far apart to divide; give it bins by hand"
     policy: Any = "clamp" if len(finite) < len(numbers) else "refuse"
     shared: dict[str, Any] = {"missing": missing, "origin": "from-data", "out_of_domain": policy}

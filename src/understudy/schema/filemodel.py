@@ -6,6 +6,8 @@ Both kinds of problem are gathered and reported in one error, each with its path
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -215,7 +217,8 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy schema'
     """
-    generated = SchemaPart.model_json_schema()
+    text = json.dumps(SchemaPart.model_json_schema())
+    generated = json.loads(re.sub(r"_(\w+)Part", lambda found: found[1].lower(), text))
     _tidy(generated)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

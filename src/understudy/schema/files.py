@@ -230,7 +230,14 @@ def to_yaml(plain: Any) -> str:
         )
         return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flow)
 
+    def words(dumper: yaml.SafeDumper, text: str) -> Any:
+        style = (
+            '"' if any(mark in text for mark in "\x85\u2028\u2029\ufeff") else None
+        )  # read as line ends otherwise
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
     PlainDumper.add_representer(list, sequence)
+    PlainDumper.add_representer(str, words)
     body = yaml.dump(
         plain, Dumper=PlainDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=110
     )

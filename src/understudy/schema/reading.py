@@ -212,7 +212,10 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
         return codes, list(series.cat.categories)
     if series.dtype == object and pd.api.types.infer_dtype(series, skipna=True) not in _UNIFORM:
         return _distinct_objects(series.to_numpy())
-    codes, uniques = pd.factorize(series)
+    try:
+        codes, uniques = pd.factorize(series)
+    except (TypeError, ValueError, NotImplementedError):  # nested storage such as Arrow lists
+        return _distinct_objects(series.astype(object).to_numpy())
     return codes, list(uniques)
 
 

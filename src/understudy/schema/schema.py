@@ -200,9 +200,7 @@ class Schema:
         for column in content["columns"]:
             for key in ("description", "unit", "origin"):
                 column.pop(key, None)
-        for rule in content.get("constraints", []):
-            if isinstance(rule, dict):
-                rule.pop("description", None)
+        content["constraints"] = [[rule.text, rule.straddle] for rule in self.constraints]
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy schema\n" + canonical.encode("ascii")).hexdigest()
 

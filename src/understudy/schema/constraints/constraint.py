@@ -22,6 +22,7 @@ from understudy.schema.constraints.parser import parse
 from understudy.schema.constraints.pieces import Pieces, pieces_of_codes, pieces_of_edges, pieces_of_raw
 from understudy.schema.domain import Domain
 from understudy.schema.limits import MAX_CELLS
+from understudy.schema.policy import unreadable_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +137,7 @@ class Constraint:
         -------
         In and out: private.
         """
-        pieces = {column.name: pieces_of_raw(column, _take(frame, column.name)) for column in self.over}
+        pieces = {column.name: _read_raw(column, _take(frame, column.name)) for column in self.over}
         rows = np.arange(len(pieces[self.columns[0]]), dtype=np.intp)
         answers = self._answers(View(pieces, dict.fromkeys(self.columns, rows)))
         return np.asarray((answers & (TRUE | UNKNOWN)) != 0)
@@ -284,6 +285,16 @@ def _take(source: Any, name: str) -> Any:
         return source[name]
     except (KeyError, IndexError):
         raise DataError(f"Column {name!r} is absent, and a constraint needs it.") from None
+
+
+def _read_raw(column: Column, values: Any) -> Pieces:
+    try:
+        return pieces_of_raw(column, values)
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:
+        # Errors of other libraries quote the entry they stumbled over, so none may pass through here.
+        raise DataError(unreadable_column(column)) from None
 
 
 def _parts(condition: Check) -> Sequence[Check]:
