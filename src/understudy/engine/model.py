@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -159,7 +160,12 @@ class GraphicalModel:
         rest = [item for item in dict.fromkeys(columns) if item not in found]
         answers = Answers(self.tree, self.tables, self.total)
         found.update(zip(rest, answers.marginals(rest), strict=True))
-        return [self.order.outward(item, found[item]) for item in columns]
+        return [self._own(item, found[item]) for item in columns]
+
+    def _own(self, columns: Columns, values: Array) -> Array:
+        """Return a table in the order of the domain that the caller may change."""
+        result = self.order.outward(columns, values)
+        return result.copy() if np.may_share_memory(result, values) else result
 
     def _from_local(self, columns: Columns) -> Array | None:
         wanted = set(columns)
@@ -234,7 +240,10 @@ class GraphicalModel:
                         )
                     items.append((clique, values))
                 tables.append(tuple(items))
-            return cls(domain, float(meta["total"]), tables[0], tables[1], FitInfo(**meta["fit"]))
+            total = float(meta["total"])
+            if not (math.isfinite(total) and total > 0):
+                raise ModelFileError(f"The total of the model ({total}) must be positive.")
+            return cls(domain, total, tables[0], tables[1], FitInfo(**meta["fit"]))
         except (KeyError, TypeError, WorkloadError) as error:
             raise ModelFileError(f"The model file is incomplete or damaged: {error}.") from None
 
