@@ -1,0 +1,296 @@
+"""What a release ends in: an accepted candidate with everything to be published about it, or a failure.
+
+Everything in these types may be published. The number of attempts made is not among it, because it is itself an
+output that was not paid for; nor are the times of steps that read the real table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.privacy import Budget, Entry, Unit
+    from understudy.release.spec import Spec
+    from understudy.schema import Schema
+    from understudy.synthesizers import Provenance
+
+__all__ = [
+    "AcceptanceResult",
+    "Configuration",
+    "CriterionResult",
+    "ReleaseFailure",
+    "ReleaseGuarantee",
+    "ReleaseResult",
+]
+
+Form = Literal["published", "pass-only", "public"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriterionResult:
+    """One acceptance criterion and what may be said about it.
+
+    Attributes
+    ----------
+    name, kind
+        Public name within the release and kind of criterion, as in the specification.
+    type, metric
+        Words for people, as in the first two columns of paper Births, Table 2.
+    threshold, unit
+        The error had to be smaller than this; the unit it is measured in ("" for a plain number or share).
+    form
+        ``"published"``: a noisy error was released and compared with the threshold. ``"pass-only"``: the
+        criterion took part in the one slack test and no number was released. ``"public"``: a function of the
+        candidate alone, known exactly and free of cost.
+    value
+        The noisy (published) or exact (public) error, None in the pass-only form.
+    epsilon
+        What the published value cost; None if it had no cost of its own.
+    mechanism
+        ``"laplace"``, ``"exponential"``, ``"functional"``, ``"slack test"`` or ``"none"``.
+    bounds
+        Range ``[L, U]`` that errors or the values behind them lie in, where the mechanism has one.
+    sensitivity, noise_deviation
+        Of the value to which noise was added: the published error or, in the pass-only form, the slack in records.
+    passed
+        Whether the criterion was met; in the pass-only form, whether the one test of all of them passed.
+    """
+
+    name: str
+    kind: str
+    type: str
+    metric: str
+    threshold: float
+    unit: str = ""
+    form: Form
+    value: float | None = None
+    epsilon: float | None = None
+    mechanism: str
+    bounds: tuple[float, float] | None = None
+    sensitivity: float | None = None
+    noise_deviation: float | None = None
+    passed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return _plain(asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceResult:
+    """The decision about a candidate as a whole.
+
+    Attributes
+    ----------
+    form
+        ``"published"`` or ``"pass-only"``.
+    epsilon
+        What all acceptance criteria cost together.
+    passed
+        The decision.
+    slack_threshold, noise_scale, sensitivity, false_accept
+        Pass-only form: the smallest slack plus Laplace noise of this scale had to exceed this many records; the
+        most that one unit can change the smallest slack; the largest probability that a candidate that
+        violates a criterion is accepted. None in the published form.
+    """
+
+    form: Literal["published", "pass-only"]
+    epsilon: float
+    passed: bool
+    slack_threshold: float | None = None
+    noise_scale: float | None = None
+    sensitivity: float | None = None
+    false_accept: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return _plain(asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """One point of the configuration space: how a candidate is made.
+
+    Attributes
+    ----------
+    transformations
+        For each column with alternatives the name of the one used.
+    method, options
+        The synthesizer and the options it was given, as written in the specification.
+    projection
+        The projection as written in the specification, and in words.
+    """
+
+    transformations: Mapping[str, str] = field(default_factory=dict)
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    projection: Mapping[str, Any] = field(default_factory=dict)
+    projection_words: str = ""
+
+    @property
+    def name(self) -> str:
+        """A readable name, unique within the configuration space.
+
+        Examples
+        --------
+        >>> Configuration(transformations={"age": "fine"}, method="aim", options={"max_model_mb": 20}).name
+        'age=fine; aim max_model_mb=20; no projection'
+        """
+        parts = [f"{column}={label}" for column, label in self.transformations.items()]
+        words = [self.method, *(f"{key}={value}" for key, value in self.options.items())]
+        return "; ".join([*parts, " ".join(words), self.projection_words or "no projection"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return _plain(asdict(self)) | {"name": self.name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseGuarantee:
+    """The privacy promise of the release as a whole and how it is made up.
+
+    Attributes
+    ----------
+    budget, unit
+        The promise, and who is protected.
+    accounting
+        Name of the accounting in which the ledger adds up.
+    attempt, model, acceptance_epsilon
+        The guarantee of one attempt, and of its two parts.
+    selection
+        The selection rule in words, such as "a single attempt, published if it passes".
+    argument
+        Name of the argument that turns the guarantee of an attempt into that of the selection.
+    considered
+        Epsilon of the selection by every argument that applies.
+    """
+
+    budget: Budget
+    unit: Unit
+    accounting: str
+    attempt: Budget
+    model: Budget
+    acceptance_epsilon: float
+    selection: str
+    argument: str
+    considered: Mapping[str, float] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """Say the promise in one sentence."""
+        return (
+            f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; {self.selection} "
+            f"({self.argument}; {self.accounting} accounting)."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "budget": self.budget.to_dict(),
+            "unit": self.unit.to_dict(),
+            "neighbours": self.unit.describe(),
+            "accounting": self.accounting,
+            "attempt": self.attempt.to_dict(),
+            "model": self.model.to_dict(),
+            "acceptance_epsilon": self.acceptance_epsilon,
+            "selection": self.selection,
+            "argument": self.argument,
+            "considered": dict(self.considered),
+            "words": self.describe(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Outcome:
+    """What an accepted and a failed release have in common.
+
+    Attributes
+    ----------
+    spec
+        The specification, complete and checked.
+    guarantee
+        The promise, which holds for failures too: a failure is an output.
+    release_id
+        Random public name of this run; the charges in the ledger carry it in their scope.
+    ledger_entries
+        The entries of the ledger that belong to this release, notes included.
+    ledger_id, ledger_head, ledger_table
+        Which ledger paid, the hash of its last line after this release, and the public name of the table.
+    public_facts
+        What was treated as public knowledge: number of rows, cleaning rules, domain and so on, in words.
+    software
+        Name and version of the program.
+    started, finished
+        When (UTC, ISO 8601), to the day: finer times would say how many attempts were made.
+    """
+
+    spec: Spec
+    guarantee: ReleaseGuarantee
+    release_id: str
+    ledger_entries: tuple[Entry, ...]
+    ledger_id: str
+    ledger_head: str
+    ledger_table: str
+    public_facts: Mapping[str, Any]
+    software: str
+    started: str
+    finished: str
+    criteria: tuple[CriterionResult, ...] = ()
+    acceptance: AcceptanceResult | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleaseResult(_Outcome):
+    """An accepted candidate, ready to be published.
+
+    Attributes
+    ----------
+    schema
+        The released schema: columns, bins of the chosen transformation, synthetic constraints, public row count.
+    synthetic
+        The released table, decoded by the schema.
+    configuration
+        The configuration of the accepted candidate.
+    provenance
+        How its model was made.
+    timings
+        Seconds of the steps that follow the last look at the real table (sampling, projection).
+    """
+
+    schema: Schema
+    synthetic: pd.DataFrame
+    configuration: Configuration
+    provenance: Provenance
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleaseFailure(_Outcome):
+    """No candidate was accepted. Nothing is published, and the budget is spent all the same.
+
+    Attributes
+    ----------
+    reason
+        Public words. In a loop of attempts they say only that it failed: which criterion, and after how many
+        attempts, was not paid for.
+    """
+
+    reason: str
+
+    def __repr__(self) -> str:
+        return f"ReleaseFailure({self.spec.name!r}, {self.guarantee.budget.describe()})"
+
+
+def _plain(value: Any) -> Any:
+    """Turn tuples into lists and mappings into dictionaries, all the way down."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
