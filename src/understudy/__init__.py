@@ -1,1 +1,89 @@
-"""Differentially private stand-ins for sensitive tables."""
+"""Differentially private stand-ins for sensitive tables.
+
+The names below are the front door; each is imported when first used, so that ``import understudy`` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from understudy import datasets
+    from understudy.curator import Curator
+    from understudy.data import read_table, write_frame
+    from understudy.errors import UnderstudyError
+    from understudy.marginals import Workload, all_kway, skewed, target, workload_error
+    from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+    from understudy.schema import Domain, Schema
+    from understudy.synthesizers import Model, create, methods
+    from understudy.synthesizers.aim import AIM
+    from understudy.synthesizers.independent import Independent
+    from understudy.synthesizers.laplace import LaplaceTable
+
+__all__ = [
+    "AIM",
+    "GDP",
+    "ZCDP",
+    "ApproxDP",
+    "Curator",
+    "Domain",
+    "Independent",
+    "LaplaceTable",
+    "Ledger",
+    "Model",
+    "PureDP",
+    "Schema",
+    "UnderstudyError",
+    "Unit",
+    "Workload",
+    "all_kway",
+    "create",
+    "datasets",
+    "methods",
+    "read_table",
+    "skewed",
+    "target",
+    "workload_error",
+    "write_frame",
+]
+
+_HOMES = {
+    "AIM": "synthesizers.aim",
+    "ApproxDP": "privacy",
+    "Curator": "curator",
+    "Domain": "schema",
+    "GDP": "privacy",
+    "Independent": "synthesizers.independent",
+    "LaplaceTable": "synthesizers.laplace",
+    "Ledger": "privacy",
+    "Model": "synthesizers",
+    "PureDP": "privacy",
+    "Schema": "schema",
+    "UnderstudyError": "errors",
+    "Unit": "privacy",
+    "Workload": "marginals",
+    "ZCDP": "privacy",
+    "all_kway": "marginals",
+    "create": "synthesizers",
+    "methods": "synthesizers",
+    "read_table": "data",
+    "skewed": "marginals",
+    "target": "marginals",
+    "workload_error": "marginals",
+    "write_frame": "data",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("understudy.datasets")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'understudy' has no attribute {name!r}")
+    value = getattr(import_module(f"understudy.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

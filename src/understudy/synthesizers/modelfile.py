@@ -77,7 +77,7 @@ def save_model(model: Model, path: str | Path) -> None:
                 archive.writestr("model.json", json.dumps(document, indent=1, allow_nan=False))
                 for name, array in arrays.items():
                     buffer = io.BytesIO()
-                    np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+                    np.save(buffer, np.asarray(array, order="C"), allow_pickle=False)  # keeps zero axes
                     archive.writestr(f"arrays/{name}.npy", buffer.getbuffer())
                 archive.close()
                 stream.flush()

@@ -1,0 +1,91 @@
+"""Documentation that cannot go stale: code blocks run, every method and public name has its place."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import understudy
+from understudy.synthesizers import methods
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+HEADINGS = ("What it does", "Promise", "Cost", "When to use", "When not", "Options", "Example", "Reference")
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUNNABLE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run one after the other, each seeing what the ones before it defined."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if ">>>" in block:
+            examples = doctest.DocTestParser().get_doctest(block, names, str(page), str(page), 0)
+            assert doctest.DocTestRunner().run(examples, clear_globs=False).failed == 0
+        else:
+            exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("name", [item.name for item in methods()])
+def test_every_method_has_a_page_with_the_same_headings(name: str) -> None:
+    page = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    assert tuple(found[: len(HEADINGS)]) == HEADINGS
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_front_door_is_exactly_what_it_says() -> None:
+    for name in understudy.__all__:
+        assert getattr(understudy, name) is not None
+    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets"}
+
+
+def test_the_readme_shows_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+
+
+def test_importing_is_light_and_silent() -> None:
+    """No heavy library may be imported by ``import understudy``; numbers are in the benchmarks."""
+    code = (
+        "import sys, json; import numpy; before = set(sys.modules); import understudy; "
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = json.loads(run.stdout)
+    heavy = {
+        "numba",
+        "scipy",
+        "pandas",
+        "pyarrow",
+        "pydantic",
+        "typer",
+        "rich",
+        "opendp",
+        "matplotlib",
+        "polars",
+    }
+    assert not heavy & {name.split(".")[0] for name in loaded}
+    assert run.stderr == ""
+
+
+def test_the_suite_is_still_there(request: pytest.FixtureRequest) -> None:
+    """A collection that silently loses its tests is a finding."""
+    names = {item.nodeid.split("::")[0] for item in request.session.items}
+    if len(names) < 20:
+        pytest.skip("only part of the suite was asked for")
+    assert len(request.session.items) > 2_000
