@@ -89,3 +89,10 @@ def test_the_suite_is_still_there(request: pytest.FixtureRequest) -> None:
     if len(names) < 20:
         pytest.skip("only part of the suite was asked for")
     assert len(request.session.items) > 2_000
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    run = subprocess.run(
+        [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

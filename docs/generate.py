@@ -1,0 +1,92 @@
+"""Write the generated reference pages; ``--check`` only says whether they are up to date."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from understudy.cli import commands
+from understudy.cli.main import __doc__ as exit_codes
+from understudy.cli.main import app
+from understudy.schema import Schema
+from understudy.synthesizers import methods
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTE = "<!-- written by docs/generate.py; run `make docs` -->\n"
+
+
+def command_line() -> str:
+    """Describe every command and option from the application itself."""
+    commands.register(app)
+    root = typer.main.get_command(app)
+    parts = [NOTE, "# Command line\n"]
+    assert exit_codes is not None
+    parts.append(exit_codes.split("\n\n", 1)[1].strip() + "\n")
+    parts += list(_describe(root, ("understudy",)))
+    return "\n".join(parts)
+
+
+def _describe(command: Any, path: tuple[str, ...]) -> list[str]:
+    if hasattr(command, "commands"):
+        children = command.commands
+        return [part for name, child in children.items() for part in _describe(child, (*path, name))]
+    lines = [
+        f"## {' '.join(path)}\n",
+        (command.help or "").strip() + "\n",
+        "| argument or option | meaning |",
+        "|---|---|",
+    ]
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        is_option = bool(getattr(parameter, "opts", [])) and parameter.opts[0].startswith("-")
+        words = (
+            ", ".join(f"`{word}`" for word in parameter.opts)
+            if is_option
+            else f"`{str(parameter.name).upper()}`"
+        )
+        required = " (required)" if parameter.required else ""
+        text = " ".join((getattr(parameter, "help", None) or "").split())
+        lines.append(f"| {words}{required} | {text} |")
+    return [*lines, ""]
+
+
+def method_list() -> str:
+    """List the registry."""
+    lines = [NOTE, "# Methods\n", "| method | budgets | data | what it does |", "|---|---|---|---|"]
+    for item in methods():
+        cls = item.load()
+        budgets = ", ".join(kind.__name__ for kind in cls.budgets)
+        lines.append(
+            f"| [{item.name}](../methods/{item.name}.md) | {budgets} | {item.data} | {cls.summary} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated page with its content."""
+    return {
+        REFERENCE / "cli.md": command_line(),
+        REFERENCE / "methods.md": method_list(),
+        REFERENCE / "schema.schema.json": json.dumps(Schema.json_schema(), indent=2) + "\n",
+    }
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    stale = []
+    for path, content in pages().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            stale.append(path.name)
+            if "--check" not in sys.argv:
+                path.write_text(content, encoding="utf-8")
+    sys.stdout.write(f"{'Stale' if '--check' in sys.argv else 'Wrote'}: {', '.join(stale) or 'nothing'}\n")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
