@@ -27,13 +27,13 @@ from understudy.schema.reading import (
     truth_of,
 )
 
-__all__ = ["Boolean", "Categorical", "Ordinal"]
+__all__ = ["Boolean", "Categorical", "Named", "Ordinal"]
 
 Value = str | int | float
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class _Named(Column):
+class Named(Column):
     """A column whose domain is a list of values."""
 
     values: Sequence[Value] = ()
@@ -159,7 +159,7 @@ class _Named(Column):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Categorical(_Named):
+class Categorical(Named):
     """A column of unordered values, each with its own code.
 
     Text matches exactly, so ``"007"`` and ``"7"`` are two values. A declared number matches entries equal
@@ -183,7 +183,7 @@ class Categorical(_Named):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Ordinal(_Named):
+class Ordinal(Named):
     """A column of ordered values, such as levels of education.
 
     Parameters

@@ -157,6 +157,10 @@ class Cells:
         flags[-1] |= self.open_high
         return flags
 
+    def is_open(self, code: int) -> bool:
+        """Whether a cell has no lower or no upper end."""
+        return bool(self._open[code])
+
     def hold_whole_numbers(self) -> bool:
         """Whether every bounded cell of real numbers holds a whole number that a double can count."""
         low, high = self.low[~self._open], self.high[~self._open]

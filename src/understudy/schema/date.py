@@ -20,13 +20,13 @@ from understudy.schema.calendar import (
     read_days,
     show_day,
 )
-from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, Located
+from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, Cells, Located
 from understudy.schema.checks import check_text
 from understudy.schema.column import Kind
 from understudy.schema.layout import Layout, cells_of_spans, spans_of_edges
 from understudy.schema.limits import MAX_CODES
-from understudy.schema.numeric import _Ordered
-from understudy.schema.reading import MISSING_TEXT, Entries, days_since_epoch, distinct_entries
+from understudy.schema.ordered import Ordered
+from understudy.schema.reading import days_since_epoch, distinct_entries
 
 __all__ = ["Date", "Resolution"]
 
@@ -35,7 +35,7 @@ RESOLUTIONS = ("day", "week", "month", "quarter", "year")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Date(_Ordered):
+class Date(Ordered):
     """A column of calendar dates.
 
     A time of day is dropped; a time with a time zone counts at its own local date.
@@ -149,37 +149,13 @@ class Date(_Ordered):
     def _locate(self, series: Any, *, nearest: bool) -> Located:
         entries = read_days(series)
         if entries is not None:
-            return self._locate_days(entries, nearest=nearest)
+            return self._locate_numbers(entries, nearest=nearest)
         places, distinct = distinct_entries(series)
-        codes = np.full(len(distinct), UNREADABLE, dtype=np.int32)
-        days: list[int] = []
-        found: list[int] = []
-        for place, entry in enumerate(distinct):
-            if isinstance(entry, str) and entry.strip() in self._by_label:
-                codes[place] = self._by_label[entry.strip()]
-                continue
-            if entry in self.missing_values or (
-                isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT
-            ):
-                codes[place] = MISSING
-                continue
-            day = read_date(entry, self.format)
-            if day is not None:
-                days.append(days_since_epoch(day))
-                found.append(place)
-        if found:
-            codes[found] = self._locate_days(Entries(np.array(days, dtype=np.int64)), nearest=nearest)
-        return np.append(codes, np.int32(MISSING))[places]
+        return np.append(self._locate_distinct(distinct, nearest=nearest), np.int32(MISSING))[places]
 
-    def _locate_days(self, entries: Entries, *, nearest: bool) -> Located:
-        found = self.cells.locate(entries.numbers)
-        if nearest:
-            outside = found < 0
-            if outside.any():
-                found[outside] = self.cells.nearest(entries.numbers[outside])
-        if entries.missing is not None:
-            found[entries.missing] = MISSING
-        return found
+    def _number_in(self, entry: Any) -> int | float | None:
+        day = read_date(entry, self.format)
+        return None if day is None else days_since_epoch(day)
 
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
         values = super()._decode(codes, generator)

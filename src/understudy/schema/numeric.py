@@ -5,104 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.schema.bins import Bins, BinsLike
-from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, UNREADABLE, Cells, DecodeRule, Located
-from understudy.schema.column import Column, Kind
+from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, Located
+from understudy.schema.column import Kind
 from understudy.schema.labels import show_number
 from understudy.schema.layout import Layout, cells_of_range, cells_of_values, layout_of_bins
 from understudy.schema.limits import MAX_CODES
-from understudy.schema.reading import (
-    MISSING_TEXT,
-    Entries,
-    distinct_entries,
-    number_of,
-    numbers_of_text,
-    read_numbers,
-    real_of,
-)
+from understudy.schema.ordered import Ordered
+from understudy.schema.reading import distinct_entries, numbers_of_text, read_numbers
 
-__all__ = ["Integer", "Real"]
-
-DECODE_RULES = ("midpoint", "uniform", "integer-uniform", "edge", "label")
+__all__ = ["Integer", "Numeric", "Real"]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class _Ordered(Column):
-    """A column whose codes are cells of ordered values. Numbers here, dates in their own module."""
-
-    decode_by: DecodeRule = "midpoint"
-
-    decode_rules: ClassVar[tuple[str, ...]] = DECODE_RULES
-
-    @property
-    def cells(self) -> Cells:
-        """The interval of values behind each code."""
-        return self._layout.cells
-
-    @property
-    def value_count(self) -> int:
-        """Number of values or bins."""
-        return len(self.cells)
-
-    @cached_property
-    def value_labels(self) -> tuple[str, ...]:
-        """The bins as they were written, or the values as text."""
-        return self._layout.labels()
-
-    @cached_property
-    def _layout(self) -> Layout:
-        return self._lay_out()
-
-    def _lay_out(self) -> Layout:
-        """Return the layout; raises ValueError with one sentence if the facts do not fit together."""
-        raise TypeError("an ordered column is a base")
-
-    @cached_property
-    def _by_label(self) -> dict[str, int]:
-        return {label: code for code, label in enumerate(self.value_labels)}
-
-    @property
-    def midpoints(self) -> npt.NDArray[np.float64]:
-        """The middle of each bin, for means over binned data.
-
-        The rule of paper Births: a single value is itself, a bounded bin the mean of its ends, an open bin
-        its edge. These need not be possible values (the middle of 18-19 is 18.5).
-        """
-        return self.cells.centre
-
-    def _check_decode(self) -> list[str]:
-        if self.decode_by not in self.decode_rules:
-            self._set("decode_by", "midpoint")
-            return [f"decode_by: write one of {', '.join(self.decode_rules)}"]
-        return []
-
-    def _check_layout(self, field: str) -> list[str]:
-        try:
-            self._layout.cells  # noqa: B018 - laying out is the check
-        except (ValueError, OverflowError) as error:
-            self._no_layout()
-            return [f"{field}: {error}"]
-        return []
-
-    def _no_layout(self) -> None:
-        """Stand in for a layout that cannot be made, so that other problems can still be found."""
-        vars(self)["_layout"] = Layout(cells_of_range(0, 0))
-
-    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
-        if self.decode_by == "label":
-            return np.array(self.value_labels, dtype=object)[codes]
-        return self.cells.values(codes, self.decode_by, generator)
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class _Numeric(_Ordered):
+class Numeric(Ordered):
     """Shared by integer and real columns."""
 
     minimum: int | float | None = None
@@ -212,10 +133,6 @@ class _Numeric(_Ordered):
 
     # -- encoding ------------------------------------------------------------------------------
 
-    @cached_property
-    def _missing_numbers(self) -> tuple[float, ...]:
-        return tuple(float(value) for value in self.missing_values if not isinstance(value, str))
-
     def _locate(self, series: Any, *, nearest: bool) -> Located:
         entries = read_numbers(series)
         if entries is None and not self.missing_values:
@@ -225,52 +142,9 @@ class _Numeric(_Ordered):
         places, distinct = distinct_entries(series)
         return np.append(self._locate_distinct(distinct, nearest=nearest), np.int32(MISSING))[places]
 
-    def _locate_numbers(self, entries: Entries, *, nearest: bool) -> Located:
-        numbers = entries.numbers
-        found = self.cells.locate(numbers)
-        if nearest:
-            outside = found < 0
-            if outside.any():
-                found[outside] = self.cells.nearest(numbers[outside])
-        if self._missing_numbers:
-            found[np.isin(numbers, self._missing_numbers)] = MISSING
-        if entries.missing is not None:
-            found[entries.missing] = MISSING
-        return found
-
-    def _locate_distinct(self, distinct: list[Any], *, nearest: bool) -> Located:
-        codes = np.full(len(distinct), UNREADABLE, dtype=np.int32)
-        numbers: list[int | float] = []
-        places: list[int] = []
-        for place, entry in enumerate(distinct):
-            if isinstance(entry, str):
-                if entry in self.missing_values:
-                    codes[place] = MISSING
-                    continue
-                if entry.strip() in self._by_label:
-                    codes[place] = self._by_label[entry.strip()]
-                    continue
-            number = number_of(entry)
-            if number is None:
-                if isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT:
-                    codes[place] = MISSING
-                continue
-            numbers.append(number)
-            places.append(place)
-        if numbers:
-            codes[places] = self._locate_numbers(Entries(_as_array(numbers)), nearest=nearest)
-        return codes
-
-
-def _as_array(numbers: list[int | float]) -> npt.NDArray[Any]:
-    """Return numbers as 64-bit whole numbers if they all are, and as real numbers otherwise."""
-    if all(isinstance(number, int) and INT_MIN <= number <= INT_MAX for number in numbers):
-        return np.array(numbers, dtype=np.int64)
-    return np.array([real_of(number) for number in numbers], dtype=np.float64)
-
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Integer(_Numeric):
+class Integer(Numeric):
     """A column of whole numbers: one code per number of a range, per listed value, or per bin.
 
     Parameters
@@ -304,7 +178,7 @@ class Integer(_Numeric):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Real(_Numeric):
+class Real(Numeric):
     """A column of real numbers, divided into bins.
 
     Parameters

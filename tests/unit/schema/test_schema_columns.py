@@ -518,3 +518,21 @@ def test_uniform_values_fill_their_bin() -> None:
     assert len(set(smooth.tolist())) == 400
     assert smooth.min() >= 10
     assert smooth.max() <= 20
+
+
+def test_a_missing_spelling_must_not_be_a_possible_value() -> None:
+    for build in (
+        lambda: Integer("x", minimum=0, maximum=99, missing=True, missing_values=[99]),
+        lambda: Integer("x", bins=["0-50", "50<"], missing=True, missing_values=["51"]),
+        lambda: Real("x", bins=[0, 10], missing=True, missing_values=[-1, 5.5]),
+        lambda: Date(
+            "x", minimum="2014-01-01", maximum="2014-12-31", missing=True, missing_values=["2014-06-06"]
+        ),
+    ):
+        with pytest.raises(SchemaError, match="also a possible value"):
+            build()
+    aged = Integer("x", bins=["<18", "18-64", "64<"], missing=True, missing_values=[99, "998"])
+    assert aged.encode([98, 99, "99", 998.0, "998"]).tolist() == [2, 3, 3, 3, 3]
+    seen = Date("x", minimum="2014-01-01", maximum="2014-12-31", missing=True, missing_values=["9999-12-31"])
+    for entries in (["9999-12-31"], [dt.date(9999, 12, 31)], np.array(["9999-12-31"], dtype="datetime64[D]")):
+        assert seen.encode(entries).tolist() == [365]

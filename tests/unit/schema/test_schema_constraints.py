@@ -380,7 +380,7 @@ def brute_force(rule: Constraint, straddle: str) -> np.ndarray[Any, Any]:
     return table
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(rules(), st.sampled_from(["allow", "forbid"]))
 def test_codes_agree_with_every_raw_record_behind_them(text: str, straddle: Any) -> None:
     rule = Constraint.parse(text, TINY, straddle=straddle)
@@ -388,7 +388,7 @@ def test_codes_agree_with_every_raw_record_behind_them(text: str, straddle: Any)
     assert (allowed == brute_force(rule, straddle)).all()
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(rules(depth=0, arithmetic=True), st.sampled_from(["allow", "forbid"]))
 def test_one_arithmetic_comparison_is_exact_too(text: str, straddle: Any) -> None:
     """Sums and differences of different columns; a product can skip values, so it only errs safely."""
@@ -402,7 +402,7 @@ def test_one_arithmetic_comparison_is_exact_too(text: str, straddle: Any) -> Non
     assert inexact or (allowed == truth).all()
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(rules(arithmetic=True), st.sampled_from(["allow", "forbid"]))
 def test_arithmetic_errs_on_the_safe_side(text: str, straddle: Any) -> None:
     rule = Constraint.parse(text, TINY, straddle=straddle)

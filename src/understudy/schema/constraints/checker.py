@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from understudy.schema.calendar import read_date
-from understudy.schema.categorical import Boolean, Ordinal, _Named
+from understudy.schema.categorical import Boolean, Named, Ordinal
 from understudy.schema.column import Column
 from understudy.schema.constraints.conditions import (
     All,
@@ -36,7 +36,7 @@ from understudy.schema.constraints.syntax import (
 )
 from understudy.schema.constraints.tokens import complain
 from understudy.schema.date import Date
-from understudy.schema.numeric import _Numeric
+from understudy.schema.numeric import Numeric
 from understudy.schema.problems import did_you_mean, listing
 from understudy.schema.reading import days_since_epoch
 
@@ -187,7 +187,7 @@ class _Checker:
             if not isinstance(side.constant, bool):
                 self.wrong(side.node, f"Column {column.name!r} is boolean; compare it with true or false.")
             return int(side.constant)
-        assert isinstance(column, _Named)
+        assert isinstance(column, Named)
         constant = side.constant
         if side.value is not None and not side.value.terms:
             constant = side.value.constant
@@ -238,7 +238,7 @@ class _Checker:
             return _Term(node, constant=node.value, value=Value(node.value, ()))
         if isinstance(node, Name):
             column = self.column(node)
-            if isinstance(column, _Numeric | Date):
+            if isinstance(column, Numeric | Date):
                 return _Term(
                     node, value=Value(0, ((1, (column.name,)),)), dates=int(isinstance(column, Date))
                 )

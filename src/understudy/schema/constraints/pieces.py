@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.calendar import read_date, read_days
+from understudy.schema.calendar import read_days
 from understudy.schema.cells import INT_MAX, INT_MIN, MISSING, Cells
 from understudy.schema.column import Column
 from understudy.schema.date import Date
-from understudy.schema.numeric import _Numeric, _Ordered
+from understudy.schema.ordered import Ordered
 from understudy.schema.reading import (
     MISSING_TEXT,
     as_series,
-    days_since_epoch,
     distinct_entries,
-    number_of,
     read_numbers,
     real_of,
 )
@@ -65,7 +63,7 @@ class Pieces:
 
 def pieces_of_codes(column: Column, constants: Sequence[int | float]) -> Pieces:
     """Return the pieces of every code of a column, cut at the constants a rule compares it with."""
-    if not isinstance(column, _Ordered):
+    if not isinstance(column, Ordered):
         return _with_extras(column, np.arange(column.value_count, dtype=np.intp), None, None)
     cells = column.cells
     cuts = _cuts(cells, constants)
@@ -84,7 +82,7 @@ def pieces_of_codes(column: Column, constants: Sequence[int | float]) -> Pieces:
 def pieces_of_edges(column: Column) -> Pieces:
     """Return one piece per code, each bin reduced to its edge: the rule of paper Births."""
     codes = np.arange(column.value_count, dtype=np.intp)
-    if not isinstance(column, _Ordered):
+    if not isinstance(column, Ordered):
         return _with_extras(column, codes, None, None)
     return _with_extras(column, codes, column.cells.edge, column.cells.edge)
 
@@ -126,7 +124,7 @@ def pieces_of_raw(column: Column, values: Any) -> Pieces:
     In and out: private.
     """
     series = as_series(values)
-    if isinstance(column, _Ordered):
+    if isinstance(column, Ordered):
         numbers, missing, unread = _raw_numbers(column, series)
         code = np.full(len(series), -1, dtype=np.intp)
         return Pieces(code, missing, unread & ~missing, numbers, numbers)
@@ -136,16 +134,16 @@ def pieces_of_raw(column: Column, values: Any) -> Pieces:
     return Pieces(np.maximum(located, -1).astype(np.intp), missing, other)
 
 
-def _raw_numbers(column: _Ordered, series: Any) -> tuple[Any, Any, Any]:
+def _raw_numbers(column: Ordered, series: Any) -> tuple[Any, Any, Any]:
     """Return numbers (or day numbers), where they are missing, and where an entry is not one."""
     entries = read_days(series) if isinstance(column, Date) else read_numbers(series)
     if entries is not None:
         missing = entries.missing if entries.missing is not None else np.zeros(len(series), dtype=bool)
-        if isinstance(column, _Numeric) and column._missing_numbers:
-            missing = missing | np.isin(entries.numbers, column._missing_numbers)
+        if column.missing_numbers:
+            missing = missing | np.isin(entries.numbers, column.missing_numbers)
         return entries.numbers, missing, np.zeros(len(series), dtype=bool)
     places, distinct = distinct_entries(series)
-    numbers = [_raw_number(column, entry) for entry in distinct]
+    numbers = [column._number_in(entry) for entry in distinct]
     absent = np.array([_is_missing(column, entry) for entry in distinct] + [True], dtype=bool)
     unread = np.array([number is None for number in numbers] + [True], dtype=bool)
     whole = all(number is None or isinstance(number, int) for number in numbers)
@@ -155,16 +153,7 @@ def _raw_numbers(column: _Ordered, series: Any) -> tuple[Any, Any, Any]:
     return array[places], absent[places], unread[places]
 
 
-def _raw_number(column: _Ordered, entry: Any) -> int | float | None:
-    if isinstance(column, Date):
-        day = read_date(entry, column.format)
-        return None if day is None else days_since_epoch(day)
-    return number_of(entry)
-
-
-def _is_missing(column: _Ordered, entry: Any) -> bool:
-    if isinstance(entry, str):
-        return entry in column.missing_values or entry.strip().lower() in MISSING_TEXT
-    return not isinstance(entry, bool | np.bool_) and number_of(entry) in [
-        value for value in column.missing_values if not isinstance(value, str)
-    ]
+def _is_missing(column: Ordered, entry: Any) -> bool:
+    if isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT:
+        return True
+    return entry in column.missing_values or column._number_in(entry) in column.missing_numbers
