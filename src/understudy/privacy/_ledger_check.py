@@ -60,20 +60,16 @@ def checked(line: Line, previous: bytes, expected: int) -> Entry:
     return read_entry(sequence, text, digest)
 
 
-def check_image(image: bytes, size: int | None, lines: list[Line], entries: list[Entry]) -> None:
-    """Check that the file's bytes are exactly those that its lines imply."""
-    if size is not None and size != len(image):
-        raise LedgerCorrupted("The ledger file has bytes after its last page.")
+def check_image(image: bytes, lines: list[Line], writer: int) -> None:
+    """Check that a file's bytes are exactly those that its lines imply."""
     try:
         found = read_image(image)
     except ImageError as error:
         raise LedgerCorrupted(f"The ledger file was changed: {error}.") from None
     if found.lines != lines:
         raise LedgerCorrupted("The ledger file was changed: its lines read differently byte by byte.")
-    if found.writer and (not entries or found.writer != entries[-1].writer):
-        raise LedgerCorrupted(
-            "The ledger file was changed: its header names another writer than its last entry."
-        )
+    if found.writer != writer:
+        raise LedgerCorrupted("The ledger file was changed: its header and its last line disagree.")
 
 
 def recorded_spending(entries: list[Entry], tracked: Spending) -> Spending:

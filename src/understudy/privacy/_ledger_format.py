@@ -88,6 +88,7 @@ class Header:
     table: str
     rule: Filter
     created: str
+    writer: int
 
     @property
     def unit(self) -> Unit:
@@ -112,6 +113,7 @@ class Header:
                 "accounting": self.rule.main.name,
                 "approximate_delta": self.rule.approximate_delta,
                 "created": self.created,
+                "writer": self.writer,
             }
         )
 
@@ -203,13 +205,19 @@ def read_header(text: bytes) -> Header:
             "Use the version of Understudy that wrote it, or a newer one."
         )
     _require(values, {"kind", "format", "ledger", "table", "unit", "budget", "accounting"}, 0)
-    _require(values, {"approximate_delta", "created"}, 0)
+    _require(values, {"approximate_delta", "created", "writer"}, 0)
     try:
         unit, budget = Unit.from_dict(values["unit"]), budget_from_dict(values["budget"])
         rule = Filter(budget, unit, values["accounting"], values["approximate_delta"])
     except BudgetError as error:
         raise LedgerCorrupted(f"Line 0 of the ledger cannot be understood: {error}") from None
-    return Header(_text(values, "ledger", 0), _text(values, "table", 0), rule, _text(values, "created", 0))
+    return Header(
+        _text(values, "ledger", 0),
+        _text(values, "table", 0),
+        rule,
+        _text(values, "created", 0),
+        _writer(values, 0),
+    )
 
 
 def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
@@ -219,8 +227,6 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
     if kind not in ("charge", "note"):
         raise LedgerCorrupted(f"Line {sequence} of the ledger is neither a charge nor a note.")
     _require(values, {"time", "purpose", "scope", "writer"}, sequence)
-    if not isinstance(values["writer"], int):
-        raise LedgerCorrupted(f"Line {sequence} of the ledger has no writer.")
     event, costs, delta = None, {}, 0.0
     if kind == "charge":
         _require(values, {"event", "costs", "delta"}, sequence)
@@ -240,7 +246,7 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
         event,
         MappingProxyType(costs),
         delta,
-        values["writer"],
+        _writer(values, sequence),
         digest.hex(),
     )
 
@@ -271,3 +277,9 @@ def _text(values: Mapping[str, Any], name: str, sequence: int) -> str:
     if not isinstance(values[name], str):
         raise LedgerCorrupted(f"Line {sequence} of the ledger: {name} is not text.")
     return str(values[name])
+
+
+def _writer(values: Mapping[str, Any], sequence: int) -> int:
+    if type(values["writer"]) is not int:
+        raise LedgerCorrupted(f"Line {sequence} of the ledger has no writer.")
+    return int(values["writer"])

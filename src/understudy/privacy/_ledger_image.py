@@ -36,7 +36,7 @@ class ImageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What was read: the lines, and the SQLite version in the file header (0 if never written to)."""
+    """What was read: the lines, and the version of the SQLite library that wrote last."""
 
     lines: list[Line]
     writer: int
@@ -107,8 +107,6 @@ class _Reader:
         )
         if self.image[:100] != expected:
             raise ImageError("the file header was changed")
-        if counter == bytes(4) and writer != bytes(4):
-            raise ImageError("the file header names a writer although nothing was written")
         return int.from_bytes(writer, "big")
 
     def _schema(self) -> None:
@@ -161,7 +159,7 @@ class _Reader:
         body, digest = _fields(payload)
         lines.append((rowid, body, digest))
         record = _record([None, body.decode("utf-8", "surrogateescape"), digest])
-        if record != payload:
+        if record != payload or len(record) != size:
             raise ImageError(f"line {rowid} is stored in an unusual way")
         return _encode(size) + _encode(rowid) + record[:local] + overflow
 

@@ -42,6 +42,7 @@ _PRAGMAS = (
     "PRAGMA cell_size_check=ON",
     "PRAGMA trusted_schema=OFF",
 )
+_DRAFT_PRAGMAS = ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF")  # flushed as a whole afterwards
 _SCHEMA_ROWS = [tuple(v.encode() if isinstance(v, str) else v for v in row) for row in SCHEMA]
 _LOCKS: dict[str, threading.RLock] = {}
 
@@ -64,7 +65,9 @@ class Store:
     def in_memory(cls, header: str) -> Store:
         """Return a store that dies with the process."""
         store = cls(None, timeout=0.0)
-        store._memory = _fresh(header)
+        store._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        store._memory.text_factory = bytes
+        _fill(store._memory, header)
         return store
 
     @classmethod
@@ -74,28 +77,34 @@ class Store:
         The file is written under a temporary name and flushed; a hard link then gives it its name, which
         fails if that name is taken; at last the directory is flushed.
         """
-        with contextlib.closing(_fresh(header)) as connection:
-            image = connection.serialize()
+        store = cls(path, timeout=timeout)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
-            _write(draft, image)
+            _write(draft, b"")
             try:
-                os.link(draft, path)
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without hard links
-                _write(path, image)
+                with contextlib.closing(_connect(draft)) as connection:
+                    for pragma in _DRAFT_PRAGMAS:
+                        connection.execute(pragma).close()
+                    _fill(connection, header)
+                _flush(draft)
+                try:
+                    os.link(draft, path)
+                except FileExistsError:
+                    raise
+                except OSError:  # a file system without hard links
+                    _write(path, draft.read_bytes())
             finally:
                 draft.unlink(missing_ok=True)
-            _flush_directory(path.parent)
+            _flush(path.parent)
         except FileExistsError:
             raise LedgerExists(f"{path} already exists. Open it, or choose another name.") from None
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or str(error) or "input/output error"
             raise LedgerError(
-                f"The ledger {path} cannot be created: {error.strerror or 'input/output error'}. "
+                f"The ledger {path} cannot be created: {reason}. "
                 "Choose a folder that exists, is writable and has space."
             ) from None
-        return cls(path, timeout=timeout)
+        return store
 
     def check_file(self) -> None:
         """Refuse, before SQLite touches it, a file that is not a ledger."""
@@ -151,9 +160,22 @@ class Store:
                 if connection is not self._memory:
                     connection.close()
 
-    def size(self) -> int | None:
-        """Return the length of the file in bytes, or None in memory."""
-        return None if self.path is None else os.stat(self.path).st_size
+    def snapshot(self) -> tuple[list[Line], bytes | None]:
+        """Return all lines and, for a file, its very bytes at the same moment.
+
+        The descriptor is closed after the connection, under this process's lock: closing it earlier would
+        drop the lock that keeps writers out while the bytes are read.
+        """
+        if self.path is None:
+            with self.transaction() as connection:
+                return lines_from(connection, 0), None
+        with (
+            self._lock,
+            _readable(self.path),
+            self.path.open("rb", buffering=0) as file,
+            self.transaction() as connection,
+        ):
+            return lines_from(connection, 0), file.readall()
 
     def close(self) -> None:
         """Forget a ledger in memory; a ledger on disk holds nothing open."""
@@ -162,12 +184,8 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        # mode=rw: a ledger that has vanished is an error, never a fresh empty file
-        connection = sqlite3.connect(
-            f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.timeout, isolation_level=None
-        )
+        connection = _connect(self.path, timeout=self.timeout)
         try:
-            connection.text_factory = bytes
             for pragma in _PRAGMAS:
                 connection.execute(pragma).close()
         except BaseException:
@@ -222,10 +240,8 @@ def append(connection: sqlite3.Connection, sequence: int, text: str, previous: b
     return digest
 
 
-def _fresh(header: str) -> sqlite3.Connection:
-    """Return a ledger in memory that holds its header and nothing else."""
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.text_factory = bytes
+def _fill(connection: sqlite3.Connection, header: str) -> None:
+    """Turn an empty database into a ledger that holds its header and nothing else."""
     for pragma in (
         f"PRAGMA page_size={PAGE_SIZE}",
         "PRAGMA encoding='UTF-8'",
@@ -241,13 +257,19 @@ def _fresh(header: str) -> sqlite3.Connection:
         connection.execute(sql)
     append(connection, 0, header, GENESIS)
     connection.execute("COMMIT")
-    return connection
 
 
 def _check_schema(connection: sqlite3.Connection) -> None:
     rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
     if rows != _SCHEMA_ROWS:
         raise LedgerCorrupted("The tables or triggers of the ledger were changed.")
+
+
+def _connect(path: Path, *, timeout: float = 0.0) -> sqlite3.Connection:
+    # mode=rw: a ledger that has vanished is an error, never a fresh empty file
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None)
+    connection.text_factory = bytes
+    return connection
 
 
 def _write(path: Path, image: bytes) -> None:
@@ -265,8 +287,9 @@ def _write(path: Path, image: bytes) -> None:
         os.close(descriptor)
 
 
-def _flush_directory(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _flush(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -330,14 +330,12 @@ class Ledger:
             If anything does not hold.
         """
         self._store.check_file()
-        with self._store.transaction() as connection:
-            lines = lines_from(connection, 0)
-            image = connection.serialize()
-            size = self._store.size()
+        lines, image = self._store.snapshot()
         header, known, entries = read_lines(lines)
         if header != self._header:
             raise LedgerCorrupted("The ledger is not the one that was opened.")
-        check_image(image, size, lines, entries)
+        if image is not None:
+            check_image(image, lines, entries[-1].writer if entries else header.writer)
         for entry in entries:
             if entry.event is not None:
                 check_costs(entry, self.unit.parts_touched)
@@ -393,7 +391,8 @@ def _new_header(
     if not isinstance(unit, Unit):
         raise BudgetError("A ledger needs a privacy unit, such as Unit.add_remove().")
     rule = Filter(budget, unit, accounting, approximate_delta)
-    return Header(secrets.token_hex(16), public_text("table", table, required=True), rule, _now())
+    label = public_text("table", table, required=True)
+    return Header(secrets.token_hex(16), label, rule, _now(), _WRITER)
 
 
 def _must_be_event(event: object) -> None:
