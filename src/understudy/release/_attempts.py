@@ -126,7 +126,11 @@ class GeometricAttempts(Attempts):
     def weight_of_pass(self, p: Floats) -> Floats:
         """Return ``(1 - q^T) / (1 - q)`` with ``q = (1 - gamma)(1 - p)``, the chance to fail and go on."""
         stop = self.gamma + (1 - self.gamma) * p
-        return (1.0 - self._exhausted(p)) / stop
+        if self.most is None:
+            return 1.0 / stop
+        with np.errstate(divide="ignore"):
+            used_up = self.most * (math.log1p(-self.gamma) + np.log1p(-p))
+        return -np.expm1(used_up) / stop
 
     def weight_of_failure(self, p: Floats) -> Floats:
         """Return ``(gamma + p/(1-p) q^T) / (1 - q)``."""
@@ -135,11 +139,6 @@ class GeometricAttempts(Attempts):
             return self.gamma / stop
         last = (1 - self.gamma) ** self.most * (1 - p) ** (self.most - 1)
         return (self.gamma + p * last) / stop
-
-    def _exhausted(self, p: Floats) -> Floats:
-        if self.most is None:
-            return np.zeros_like(p)
-        return ((1 - self.gamma) * (1 - p)) ** self.most
 
     def describe(self) -> str:
         """Return the rule in words."""

@@ -37,12 +37,14 @@ on failures. Then ``A(phi) - e^t A'(phi) = sum phi (w Q - e^t w' Q') <= g(p) sum
 
 ``delta_A(t) <= sup over p of g(p) delta_Q(t - ln M(p))``,
 
-with ``p' = P(p)``, the largest value the profile allows. For the known threshold ``g(p) <= 1/gamma`` and
+with ``p' = P(p)``, the largest value the profile allows. The failure outcome is a single point whose probability
+``F(p) = (1 - p) h(p)`` is known, so it may also be taken apart:
+``delta_A(t) <= g(p) delta_Q(t - ln(g(p)/g(p'))) + max(0, F(p) - e^t F(p'))``; the smaller of the two is used. For the known threshold ``g(p) <= 1/gamma`` and
 ``P(p) <= e^e p + delta_Q(e)`` give the simpler
 ``delta_A(t) <= delta_Q(t - ln(e^e + ((1-gamma)/gamma) delta_Q(e))) / gamma`` for every ``e >= 0`` (`profile_bound`).
 
 The supremum over ``p`` is found by branch and bound: on ``[a, b]`` it is at most the expression with ``g(a)``, ``h(a)`` and
-``P(b)``, because ``g`` and ``h`` fall and ``P`` rises. The result is an upper bound, not a search result.
+``P(b)``, because ``g``, ``h`` and ``F`` fall and ``P`` rises. The result is an upper bound, not a search result.
 """
 
 from __future__ import annotations
@@ -86,6 +88,7 @@ Floats = npt.NDArray[np.float64]
 
 _UP = 1 + 1e-9
 _STEPS = 40
+_MOST_CELLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def pure_cost(epsilon: float, attempts: Attempts) -> float:
     def bound(low: Floats, high: Floats) -> Floats:
         return np.log(_largest_ratio(attempts, profile, low, high))
 
-    return (epsilon + max(0.0, _supremum(bound, tolerance=1e-9))) * _UP
+    return (epsilon + max(0.0, _supremum(bound, tolerance=1e-6))) * _UP
 
 
 def attempts_needed(gamma: float, epsilon0: float) -> int:
@@ -237,9 +240,14 @@ def selection_delta(attempt: Budget, attempts: Attempts, *, epsilon: float) -> f
     profile = profile_of(attempt)
 
     def bound(low: Floats, high: Floats) -> Floats:
-        ratio = _largest_ratio(attempts, profile, low, high)
-        deltas = profile.delta(epsilon - np.log(ratio))
-        return np.log(np.maximum(attempts.weight_of_pass(low) * deltas, 1e-300))
+        other, weight = profile.largest(high), attempts.weight_of_pass(low)
+        passes = np.maximum(1.0, weight / attempts.weight_of_pass(other))
+        failures = attempts.weight_of_failure(low) / attempts.weight_of_failure(other)
+        together = weight * profile.delta(epsilon - np.log(np.maximum(passes, failures)))
+        failed = [(1 - p) * attempts.weight_of_failure(p) for p in (low, other)]
+        apart = weight * profile.delta(epsilon - np.log(passes))
+        apart = apart + np.maximum(0.0, failed[0] - math.exp(epsilon) * failed[1])
+        return np.log(np.maximum(np.minimum(together, apart), 1e-300))
 
     return min(1.0, math.exp(_supremum(bound, tolerance=1e-3)) * _UP)
 
@@ -292,6 +300,8 @@ def _supremum(bound: Callable[[Floats, Floats], Floats], *, tolerance: float) ->
         low, high = low[open_cells], high[open_cells]
         if len(low) == 0:
             return max(settled, best)
+        if len(low) > _MOST_CELLS:
+            break
         cuts = np.linspace(low, high, 9)
         best = max(best, float(bound(cuts.ravel(), cuts.ravel()).max()))
         low, high = cuts[:-1].ravel(), cuts[1:].ravel()

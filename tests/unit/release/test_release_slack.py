@@ -1,0 +1,113 @@
+"""The slack test: sensitivity of the minimum, false accepts, and one bit through the curator."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from release_examples import CRITERIA, DOMAIN, EVERY
+
+from understudy.curator import SealedScalar
+from understudy.errors import BudgetError, WorkloadError
+from understudy.privacy import Unit
+from understudy.release.criteria import RareRecords, laplace_upper_tail, neighbouring_tables
+from understudy.release.slack import SlackTest, seal_slack, seal_value
+from understudy.release.types import RecordTypes
+
+ALL = SlackTest(tuple(EVERY.values()))
+MANY = SlackTest(tuple(CRITERIA.values()))
+UNITS = {
+    "add-remove": Unit.add_remove(),
+    "replace-one": Unit.replace_one(),
+    "person": Unit.add_remove_person("id", max_rows=3),
+    "replaced person": Unit.replace_person("id", max_rows=2),
+}
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_the_smallest_slack_moves_by_at_most_one_per_row(unit: Unit, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    worst, different = 0.0, set()
+    for test, pairs in ((MANY, 80), (ALL, 12)):
+        for rows in (8, 80):
+            for real, neighbour, candidate in neighbouring_tables(
+                DOMAIN, unit, rows=rows, pairs=pairs, generator=generator
+            ):
+                one, two = test.slack(real, candidate), test.slack(neighbour, candidate)
+                worst = max(worst, abs(one - two))
+                slacks = test.slacks(real, candidate)
+                different.add(min(slacks, key=lambda name: slacks[name]))
+    assert worst <= MANY.sensitivity(unit)
+    assert MANY.sensitivity(unit) == pytest.approx(unit.max_rows)
+    assert worst > 0.5 * unit.max_rows, "a halved claim would not have been caught"
+    assert len(different) > 3, "the minimum is always the same criterion"
+
+
+def test_public_criteria_are_public() -> None:
+    test = SlackTest((*CRITERIA.values(), RareRecords(name="unique rows")))
+    unique = RecordTypes.from_rows(DOMAIN, [(0, 0, 0), (0, 0, 0), (1, 1, 1)])
+    doubled = RecordTypes.from_rows(DOMAIN, [(0, 0, 0), (0, 0, 0), (1, 1, 1), (1, 1, 1)])
+    assert test.public_failures(unique) == ("unique rows",)
+    assert test.public_failures(doubled) == ()
+    assert test.slack(unique, unique) == -3.0, "clipped to the number of rows"
+    assert test.slack(doubled, doubled) == MANY.slack(doubled, doubled)
+    assert test.sensitivity(Unit.replace_one()) == MANY.sensitivity(Unit.replace_one())
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("false_accept", [0.4, 0.05, 1e-6])
+def test_the_threshold_bounds_false_accepts_on_the_curators_grid(epsilon: float, false_accept: float) -> None:
+    """Exact tail of the discrete Laplace noise that ``Curator.test`` draws, at a slack of zero."""
+    unit = Unit.replace_one()
+    c = MANY.threshold(epsilon=epsilon, false_accept=false_accept, unit=unit)
+    sensitivity = MANY.sensitivity(unit)
+    step = 2.0 ** (math.ceil(math.log2(sensitivity)) - 20)
+    scale = sensitivity * (1 + 2.0**-18) / epsilon
+    k = math.floor(c / step) + 1  # the test accepts from k steps on
+    tail = math.exp(-k * step / scale) / (1 + math.exp(-step / scale))
+    assert tail <= false_accept
+    assert tail > 0.999 * false_accept, "the threshold wastes power"
+    assert MANY.acceptance(0.0, threshold=c, epsilon=epsilon, unit=unit) == pytest.approx(false_accept, rel=1e-3)
+
+
+def test_epsilon_for_a_slack_hits_both_error_rates() -> None:
+    unit = Unit.replace_one()
+    epsilon = MANY.epsilon_for(45.0, false_accept=0.01, false_reject=0.1, unit=unit)
+    c = MANY.threshold(epsilon=epsilon, false_accept=0.01, unit=unit)
+    assert MANY.acceptance(45.0, threshold=c, epsilon=epsilon, unit=unit) == pytest.approx(0.9, abs=1e-4)
+    assert laplace_upper_tail(-1.0, 1.0) == pytest.approx(1 - 0.5 * math.exp(-1))
+    for bad in ({"slack": 0.0}, {"false_accept": 0.5}, {"false_reject": 0.0}):
+        with pytest.raises(BudgetError):
+            MANY.epsilon_for(**({"slack": 45.0, "false_accept": 0.01, "false_reject": 0.1} | bad), unit=unit)
+    with pytest.raises(BudgetError):
+        MANY.threshold(epsilon=1.0, false_accept=0.5, unit=unit)
+    with pytest.raises(BudgetError):
+        MANY.noise_scale(0.0, unit=unit)
+
+
+def test_everything_private_is_sealed() -> None:
+    candidate = RecordTypes.from_rows(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 3)))
+    unit = Unit.replace_one()
+    for sealed in (
+        ALL.seal(candidate, candidate, unit=unit),
+        seal_slack(EVERY["max"], candidate, candidate, unit=unit),
+        seal_value(EVERY["max"], candidate, candidate, unit=unit),
+    ):
+        assert isinstance(sealed, SealedScalar)
+        with pytest.raises(TypeError):
+            float(sealed)
+    with pytest.raises(BudgetError, match="exponential"):
+        seal_value(EVERY["medians"], candidate, candidate, unit=unit)
+    flat = RecordTypes.from_rows(DOMAIN, [(0, 0, 0)] * 9)
+    with pytest.raises(BudgetError):
+        seal_value(EVERY["baseline prediction"], candidate, flat, unit=unit)
+
+
+def test_a_test_needs_criteria_with_different_names() -> None:
+    with pytest.raises(WorkloadError):
+        SlackTest(())
+    with pytest.raises(WorkloadError):
+        SlackTest((EVERY["max"], EVERY["max"]))
+    assert MANY.problems(DOMAIN) == []
+    assert MANY.problems(DOMAIN.project(["sex", "age"])) != []
