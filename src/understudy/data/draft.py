@@ -39,6 +39,7 @@ _ID_NAME = re.compile(
 _LEADING_ZERO = re.compile(r"\s*[-+]?0\d")
 _BINS = 20
 _PLAIN_RANGE = 100
+_EXACT_RANGE = 25
 _FEW_ROWS = 20
 _LONGEST_VALUE = 200
 
@@ -48,8 +49,8 @@ def draft_schema(
 ) -> Schema:
     """Draft a schema from a table, marking every fact as read from the data.
 
-    Kinds are guessed from the entries; wide ranges are divided into about twenty bins with round edges that
-    enclose them. Text columns with more than ``max_categories`` different entries, and columns that look like
+    Kinds are guessed from the entries; bounds are rounded outwards (short ranges stay as they are), wide ranges
+    are divided into about twenty bins with round edges. Text columns with more than ``max_categories`` different entries, and columns that look like
     identifiers, are left out, and the draft says why.
 
     Parameters
@@ -248,6 +249,8 @@ def _from_numbers(name: str, numbers: Any, missing: bool, *, rows: int) -> Colum
             Integer(name, values=(int(value),), **shared) if whole else Real(name, values=(value,), **shared)
         )
     if whole and high - low < _PLAIN_RANGE:
+        if high - low >= _EXACT_RANGE:
+            low, high = 5 * math.floor(low / 5), 5 * math.ceil(high / 5)
         return Integer(name, minimum=int(low), maximum=int(high), **shared)
     edges = _round_edges(low, high, whole=whole)
     return Integer(name, bins=edges, **shared) if whole else Real(name, bins=edges, **shared)

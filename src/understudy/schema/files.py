@@ -30,7 +30,11 @@ _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(
     r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)|[-+]?\.[0-9]+(?:[eE][-+]?[0-9]+)?"
 )
-EDITOR_LINE = "# Understudy schema: everything in this file is public. See `understudy schema --help`.\n"
+_PUBLIC = "# Understudy schema: what is public about a table.\n"
+_DRAFT = (
+    "# Understudy schema, not public yet: facts marked from-data were read from private records. Check each one,\n"
+    "# replace what is not public knowledge, and remove the mark; do not publish this file before that.\n"
+)
 
 
 def read_plain(path: str | os.PathLike[str]) -> Any:
@@ -241,7 +245,15 @@ def to_yaml(plain: Any) -> str:
     body = yaml.dump(
         plain, Dumper=PlainDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=110
     )
-    return EDITOR_LINE + body
+    return (_DRAFT if _from_data(plain) else _PUBLIC) + body
+
+
+def _from_data(plain: Any) -> bool:
+    """Whether any fact of a schema is marked as read from the records."""
+    if not isinstance(plain, dict):
+        return False
+    parts = [plain, *(part for part in plain.get("columns") or () if isinstance(part, dict))]
+    return any("from-data" in str(part.get("origin", "")) for part in parts)
 
 
 def write_plain(plain: Any, path: str | os.PathLike[str]) -> None:

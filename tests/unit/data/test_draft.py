@@ -40,6 +40,7 @@ def column(entries: Any, **options: Any) -> Any:
         (["3", "7"], "integer", "3, 4, ..., 7"),
         ([Decimal(3), Decimal(7)], "integer", "3, 4, ..., 7"),
         ([5, 5], "integer", "5"),
+        ([14, 51], "integer", "10, 11, ..., 55"),
         ([2.5, 2.5], "real", "2.5"),
         ([0, 1000], "integer", "0-49, 50-99, ..., 950-1000"),
         ([-3, 995], "integer", "-50 to -1, 0-49, ..., 950-1000"),
@@ -150,6 +151,8 @@ def test_a_draft_is_refused_until_it_is_declared_public() -> None:
         drafted.require_public()
     assert Schema.parse(drafted.to_yaml()) == drafted
     assert "origin: from-data" in drafted.to_yaml()
+    assert "not public yet" in drafted.to_yaml()
+    assert "not public yet" not in drafted.declare_public().to_yaml()
     draft_schema(frame, declare_public=True).require_public()
 
 
