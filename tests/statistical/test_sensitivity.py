@@ -96,6 +96,13 @@ STATISTICS: dict[str, Callable[[SealedCounts, Domain], SealedScalar]] = {
     "mean": lambda sealed, domain: sealed.mean(_weights(domain), low=-1.5, high=3.0),
     "entropy": lambda sealed, domain: sealed.entropy(),
     "mutual information": lambda sealed, domain: sealed.mutual_information(["a"]),
+    "dependence": lambda sealed, domain: sealed.dependence(["a"]),
+    "determination": lambda sealed, domain: (
+        sealed.determination("a")
+        if domain.size("a") == 2
+        else sealed.grouped({"a": np.arange(domain.size("a")) % 2}).determination("a")
+    ),
+    "grouped": lambda sealed, domain: sealed.grouped({"b": np.arange(domain.size("b")) // 2}).dependence(["b"]),
     "clipped": lambda sealed, domain: sealed.sum(_weights(domain)).clipped(-2.0, 2.0),
     "minimum": lambda sealed, domain: SealedScalar.minimum(
         [sealed.sum(_weights(domain)), sealed.l1_distance(np.zeros(domain.sizes)).scaled(-1.0)]
@@ -104,7 +111,7 @@ STATISTICS: dict[str, Callable[[SealedCounts, Domain], SealedScalar]] = {
 
 
 # a chain of single rows is a loose bound for people with several rows; elsewhere the claims are sharp
-LOOSE_FOR_PEOPLE = {"entropy", "mutual information", "mean"}
+LOOSE_FOR_PEOPLE = {"entropy", "mutual information", "mean", "dependence", "grouped"}
 
 
 @pytest.mark.parametrize("declared", [False, True], ids=["rows private", "rows declared"])

@@ -63,3 +63,9 @@ def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
             bar.update(task, description=f"{title}: {stage}", completed=min(1.0, fraction))
 
         yield update
+
+
+def large(number: int) -> str:
+    """Write a whole number so that people can read it, however large."""
+    text = str(number)
+    return f"{number:,}" if len(text) <= 12 else f"{text[0]}.{text[1:3]}e{len(text) - 1}"

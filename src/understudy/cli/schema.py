@@ -55,13 +55,18 @@ def import_(
         Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")
     ],
     out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+    facts: Annotated[
+        Path | None,
+        typer.Option(help="YAML or JSON file with facts the other file lacks: {column: {values: [...]}}."),
+    ] = None,
 ) -> None:
     """Turn another tool's domain file into a schema."""
     from understudy.cli._output import say
     from understudy.schema import import_schema
+    from understudy.schema.files import read_plain
 
     require_writable(out, what="schema")
-    imported = import_schema(file)
+    imported = import_schema(file, facts=None if facts is None else read_plain(facts))
     imported.write(out)
     say(f"Wrote a schema of {len(imported.names)} columns to {out}.")
 
@@ -97,9 +102,11 @@ def check(
         return
     headings = list(rows[0]) if rows else []
     print_table(f"Schema {schema}", headings, [list(row.values()) for row in rows])
-    tell(f"{len(rows)} columns, {described.domain.cells():.6g} cells in all.")
+    tell(f"{len(rows)} columns, {large(described.domain.cells())} cells in all.")
     for constraint in described.constraints:
         tell(f"Constraint: {constraint}")
+    for remark in described.remarks():
+        tell(f"Remark: {remark}")
     if private:
         tell(
             f"{len(private)} facts are marked from-data; fitting refuses them until they are public.",

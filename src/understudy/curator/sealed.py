@@ -12,7 +12,7 @@ print, a log line, a forgotten noise call), and every place that breaks it is in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -217,13 +217,8 @@ class SealedCounts:
 
         Sensitivity: :func:`~understudy.curator.information.mutual_information_sensitivity`.
         """
-        chosen = set(left)
-        if not chosen or not chosen < set(self.clique):
-            raise BudgetError(f"The left side must be some but not all of the columns {self.clique}.")
-        left_axes = tuple(i for i, name in enumerate(self.clique) if name in chosen)
-        right_axes = tuple(i for i in range(len(self.clique)) if i not in left_axes)
-        left_counts, right_counts = self._exact.sum(axis=right_axes), self._exact.sum(axis=left_axes)
-        exact = _entropy(left_counts) + _entropy(right_counts) - _entropy(self._exact)
+        left_counts, right_counts, joint = self._two_sides(left)
+        exact = _entropy(left_counts) + _entropy(right_counts) - _entropy(joint)
         sensitivity = mutual_information_sensitivity(
             self._unit,
             left_cells=left_counts.size,
@@ -231,6 +226,81 @@ class SealedCounts:
             known_rows=self._known_rows,
         )
         return SealedScalar(max(0.0, exact), sensitivity=sensitivity)
+
+    def dependence(self, left: Iterable[str]) -> SealedScalar:
+        """Return ``1/2 sum |c - c_left c_right / n|``: how many rows independence gets wrong (score R, PrivBayes).
+
+        Sensitivity. Write ``e = c_left c_right / n`` for the independent table. *Add one row to n*: ``c`` moves by
+        1 in L1. Before dividing, ``c_left c_right`` gains at most ``2n + 1`` in L1, so
+        ``|e' - e|_1 <= n²/(n (n+1)) + (2n + 1)/(n + 1) = (3n + 1)/(n + 1) < 3``, and the score moves by less than
+        ``(1 + 3)/2 = 2``. Nothing here depends on the number of rows. *Replace one of n rows*: ``c`` moves by 2,
+        each side by 2, so ``|e' - e|_1 <= (2n + 2n + 4)/n`` and the score moves by at most ``3 + 2/n``; at most 4
+        in any case (one removal, one addition). A unit of ``k`` rows is a chain of ``k`` such steps.
+        """
+        left_counts, right_counts, joint = self._two_sides(left)
+        n = int(joint.sum())
+        exact = 0.5 * float(np.abs(joint - np.outer(left_counts, right_counts) / n).sum()) if n else 0.0
+        rows = self._unit.max_rows
+        if self._unit.relation == "add-remove":
+            sensitivity = 2.0 * rows
+        elif rows == 1 and self._known_rows:
+            sensitivity = min(4.0, 3.0 + 2.0 / self._known_rows)
+        else:
+            sensitivity = 4.0 * rows
+        return SealedScalar(exact, sensitivity=sensitivity)
+
+    def determination(self, target: str) -> SealedScalar:
+        """Return minus the rows by which a binary column is not determined and balanced (score F, PrivBayes).
+
+        For a two-valued target ``x`` and parents ``p``: the best way to give each parent cell to one value, with
+        ``a`` rows of value 0 and ``b`` rows of value 1 in cells given to them, leaves
+        ``(n/2 - a)_+ + (n/2 - b)_+`` rows over; the score is minus the smallest such number.
+
+        Sensitivity. For a fixed assignment, adding a row raises ``n/2`` by 1/2 and one of ``a``, ``b`` by 1 or
+        neither, so the number moves by between -1/2 and +1. Replacing a row keeps ``n`` and moves ``a`` and
+        ``b`` by at most 1 in all directions that do not cancel: at most 1 in sum. A minimum over assignments
+        moves no further than its terms, so one row moves the score by at most 1, and ``k`` rows by ``k``.
+        """
+        if target not in self.clique:
+            raise BudgetError(f"{target!r} is not one of the columns {self.clique}.")
+        axis = self.clique.index(target)
+        if self.shape[axis] != 2:
+            raise BudgetError(
+                f"The score F needs a column with two values; {target!r} has {self.shape[axis]}."
+            )
+        zero, one = np.moveaxis(self._exact, axis, 0).reshape(2, -1)
+        return SealedScalar(-_unassigned(zero, one), sensitivity=float(self._unit.max_rows))
+
+    def grouped(self, groups: Mapping[str, npt.ArrayLike]) -> SealedCounts:
+        """Merge codes of some columns into public groups: a coarser partition of the same rows.
+
+        ``groups[column]`` gives the group of each code. Rows stay in exactly one cell, so the
+        sensitivities of counts are those of any histogram.
+        """
+        exact = self._exact
+        for name, labels in groups.items():
+            axis = self.clique.index(name)
+            which = np.asarray(labels, dtype=np.int64)
+            if which.shape != (self.shape[axis],) or which.min(initial=0) < 0:
+                raise BudgetError(f"The groups of {name!r} must be {self.shape[axis]} numbers, not negative.")
+            merged = np.zeros((int(which.max()) + 1, *np.delete(exact.shape, axis)), dtype=np.int64)
+            np.add.at(merged, which, np.moveaxis(exact, axis, 0))
+            exact = np.moveaxis(merged, 0, axis)
+        coarse = object.__new__(SealedCounts)
+        coarse._exact, coarse._unit, coarse._known_rows = exact, self._unit, self._known_rows
+        coarse.clique, coarse.shape = self.clique, exact.shape
+        coarse.l1, coarse.l2, coarse.linf = self.l1, self.l2, self.linf
+        return coarse
+
+    def _two_sides(self, left: Iterable[str]) -> tuple[IntArray, IntArray, IntArray]:
+        """Flatten into a table of the chosen columns by the others, with both margins."""
+        chosen = set(left)
+        if not chosen or not chosen < set(self.clique):
+            raise BudgetError(f"The left side must be some but not all of the columns {self.clique}.")
+        front = [i for i, name in enumerate(self.clique) if name in chosen]
+        joint = np.moveaxis(self._exact, front, range(len(front)))
+        joint = joint.reshape(math.prod(joint.shape[: len(front)]), -1)
+        return joint.sum(axis=1), joint.sum(axis=0), joint
 
     def __repr__(self) -> str:
         return f"SealedCounts({self.clique}, shape={self.shape}, l1={self.l1:g})"
@@ -257,3 +327,27 @@ def _entropy(counts: IntArray) -> float:
         return 0.0
     positive = counts[counts > 0].astype(np.float64)
     return float(max(0.0, math.log(total) - float((positive * np.log(positive)).sum()) / total))
+
+
+def _unassigned(zero: IntArray, one: IntArray) -> float:
+    """Smallest ``(n/2 - a)_+ + (n/2 - b)_+`` over ways to give each parent cell to one of two values.
+
+    Dynamic programming over cells: for each reachable ``a`` the largest ``b``. The counts of value 0 add up
+    to at most ``n``, so there are at most ``n + 1`` states.
+    """
+    n = int(zero.sum() + one.sum())
+    best = np.full(int(zero.sum()) + 1, -1, dtype=np.int64)
+    best[0] = 0
+    for a, b in zip(zero.tolist(), one.tolist(), strict=True):
+        if a == 0:
+            best[best >= 0] += b
+            continue
+        if b == 0:
+            best = np.concatenate([np.full(a, -1, dtype=np.int64), best[: len(best) - a]])
+            continue
+        given_to_one = np.where(best >= 0, best + b, -1)
+        given_to_zero = np.concatenate([np.full(a, -1, dtype=np.int64), best[: len(best) - a]])
+        best = np.maximum(given_to_one, given_to_zero)
+    reachable = np.flatnonzero(best >= 0)
+    over = np.maximum(n / 2 - reachable, 0.0) + np.maximum(n / 2 - best[reachable], 0.0)
+    return float(over.min())

@@ -231,3 +231,30 @@ def test_sealed_statistics_are_right() -> None:
     )
     assert empty.entropy()._exact == 0
     assert empty.mean(values, low=0.0, high=4.0)._exact == 2.0
+
+
+def test_privbayes_scores_equal_brute_force() -> None:
+    from itertools import product
+
+    curator = make(rows=60)
+    counts = curator.counts(("a", "b"))
+    exact = counts._exact
+    n = exact.sum()
+    independent = np.outer(exact.sum(1), exact.sum(0)) / n
+    assert counts.dependence(["a"])._exact == pytest.approx(0.5 * np.abs(exact - independent).sum())
+    best = -np.inf
+    for owners in product((0, 1), repeat=3):
+        a = sum(exact[i, 0] for i in range(3) if owners[i] == 0)
+        b = sum(exact[i, 1] for i in range(3) if owners[i] == 1)
+        best = max(best, -(max(n / 2 - a, 0) + max(n / 2 - b, 0)))
+    assert counts.determination("b")._exact == pytest.approx(best)
+    merged = counts.grouped({"a": [0, 1, 1]})
+    assert merged.shape == (2, 2)
+    assert (merged._exact == np.stack([exact[0], exact[1] + exact[2]])).all()
+    for call in (
+        lambda: counts.determination("a"),
+        lambda: counts.determination("z"),
+        lambda: counts.grouped({"a": [0, 1]}),
+    ):
+        with pytest.raises(BudgetError):
+            call()
