@@ -80,7 +80,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Validate a schema and, if a table is given, that the table fits it. No value is ever shown."""
-    from understudy.cli._output import print_json, print_table, tell
+    from understudy.cli._output import large, print_json, print_table, tell
     from understudy.data import read_table
     from understudy.schema import Schema
 
