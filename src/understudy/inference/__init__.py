@@ -1,1 +1,33 @@
-""" """
+"""Uncertainty: bounds on the error of a model, and intervals for what it says. All of it is post-processing."""
+
+from understudy.inference.bounds import Bound, Bounder, error_bounds
+from understudy.inference.covers import Evidence, weighted_average
+from understudy.inference.history import Certificate, History, Round, RoundLog, Standing
+from understudy.inference.intervals import (
+    Interval,
+    cell_intervals,
+    count_interval,
+    mean_interval,
+    total_interval,
+)
+from understudy.inference.published import supported_bound, unsupported_bound
+
+__all__ = [
+    "Bound",
+    "Bounder",
+    "Certificate",
+    "Evidence",
+    "History",
+    "Interval",
+    "Round",
+    "RoundLog",
+    "Standing",
+    "cell_intervals",
+    "count_interval",
+    "error_bounds",
+    "mean_interval",
+    "supported_bound",
+    "total_interval",
+    "unsupported_bound",
+    "weighted_average",
+]

@@ -1,0 +1,252 @@
+"""Confidence intervals for cells, counts, totals and means, from the measurements that speak of them.
+
+**Planned measurements.** When everything was measured in one planned batch, the generalised least-squares
+estimate of a query has a known error law, and the interval is exact: estimate plus or minus its quantile.
+
+**Adaptive measurements.** When later measurements were chosen after looking at earlier noise, an average over
+"all measurements that happen to cover the query" is not normal: whether and how precisely a marginal was
+measured again can depend on the noise it had before. Let step ``j`` be the ``j``-th batch that can answer the
+query. What it measures is fixed before its noise is drawn, so *its own* interval with failure probability
+``β_j`` is exact whatever ``j`` turns out to be, and all of them hold together with probability
+``1 - sum β_j``. Four fifths of the failure probability are spent that way, most of it on the first step. The
+last fifth is spent on the weighted average of all Gaussian steps by a bound that holds for every adaptive
+design: with ``w_j`` one over the variance of step ``j``, ``V = sum w_j``, ``S = sum w_j e_j`` and any fixed ``r > 0``,
+
+    P( some step has  S² > (V + r) (ln((V + r) / r) + 2 ln(1/β)) ) <= β,
+
+because ``sqrt(r / (V + r)) exp(S² / 2(V + r))``, a mean of ``exp(z S - z² V / 2)`` over ``z ~ N(0, 1/r)``, is
+a supermartingale (Ville's inequality; for the method of mixtures see Robbins 1970). The interval is the
+intersection.
+
+Everything is then clipped to what counts can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from understudy.errors import WorkloadError
+from understudy.inference.covers import Evidence
+from understudy.inference.laws import require_beta
+from understudy.inference.queries import Step, answers, effects, table_estimate
+from understudy.schema import Clique
+
+Array = npt.NDArray[np.float64]
+
+_SINGLE, _DECAY = 0.8, 0.25
+_SCAN = 33
+"""Where a confidence set for a mean is looked for before its ends are refined."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """A confidence interval, or one for each cell of a table.
+
+    Attributes
+    ----------
+    low, high
+        Ends, in rows (or in the unit of the values, for a mean). Arrays for tables.
+    estimate
+        Point estimate inside the interval.
+    confidence
+        Probability, over the noise, that one given interval contains the real value.
+    basis
+        ``"measured"``: from measurements that cover the query. ``"bound"``: from a bound on the model's error.
+        ``"trivial"``: nothing is known.
+    """
+
+    low: Array
+    high: Array
+    estimate: Array
+    confidence: float
+    basis: str
+
+    @property
+    def width(self) -> Array:
+        """Length of the interval."""
+        return self.high - self.low
+
+
+def step_shares(count: int) -> list[float]:
+    """Return how the failure probability is spread over the first ``count`` steps; the sum stays below one.
+
+    Examples
+    --------
+    >>> [round(share, 3) for share in step_shares(3)]
+    [0.75, 0.188, 0.047]
+    """
+    return [(1 - _DECAY) * _DECAY**j for j in range(count)]
+
+
+def _offsets(evidence: Evidence, steps: Sequence[Step], beta: float) -> list[tuple[Array, float]]:
+    """Return pairs (weights of the steps' values, half width); the intervals they describe hold together."""
+    count = len(steps)
+    if len(evidence.batches) == 1:
+        return [(np.ones(1), steps[0].noise.half_width(beta))]
+    found = []
+    for j, share in enumerate(step_shares(count)):
+        pick = np.zeros(count)
+        pick[j] = 1.0
+        found.append((pick, steps[j].noise.half_width(beta * _SINGLE * share)))
+    proxies = [step.noise.proxy for step in steps]
+    if count > 1 and all(proxy is not None for proxy in proxies):
+        weights = np.array([1 / proxy for proxy in proxies if proxy is not None])
+        total = float(weights.sum())
+        prior = float(weights[0]) / 2
+        square = (total + prior) * (math.log1p(total / prior) + 2 * math.log(1 / (beta * (1 - _SINGLE))))
+        found.append((weights / total, math.sqrt(square) / total))
+    return found
+
+
+def query_interval(
+    evidence: Evidence, clique: Clique, weights: Array, *, beta: float
+) -> tuple[float, float, float] | None:
+    """Return low end, high end and estimate of ``sum weights · counts``, or ``None`` if nothing measured it.
+
+    Parameters
+    ----------
+    clique, weights
+        The query: one weight per cell of the clique.
+    beta
+        Failure probability.
+
+    Notes
+    -----
+    The ends are not clipped. If the intersection is empty, which a true set of measurements produces with
+    probability at most ``beta``, both ends are the estimate.
+    """
+    require_beta(beta)
+    if weights.shape != evidence.domain.shape(clique):
+        raise WorkloadError(
+            f"The weights for {clique} must have shape {evidence.domain.shape(clique)}, not {weights.shape}."
+        )
+    parts = effects(weights, clique)
+    if all(not columns for columns in parts) and evidence.total is not None:
+        value = float(sum(float(part) for part in parts.values())) * evidence.total
+        return value, value, value
+    if not parts:
+        return 0.0, 0.0, 0.0
+    steps = answers(evidence, parts)
+    if not steps:
+        return None
+    values = np.array([step.value for step in steps])
+    offsets = _offsets(evidence, steps, beta)
+    low = max(float(pick @ values) - half for pick, half in offsets)
+    high = min(float(pick @ values) + half for pick, half in offsets)
+    estimate = float(offsets[-1][0] @ values)
+    if low > high:
+        low = high = min(max(estimate, high), low)
+    return low, high, min(max(estimate, low), high)
+
+
+def total_interval(evidence: Evidence, *, beta: float) -> tuple[float, float, float]:
+    """Return an interval for the number of rows and an estimate of it; exact where it is public."""
+    if evidence.total is not None:
+        return evidence.total, evidence.total, evidence.total
+    found = query_interval(evidence, (), np.ones(()), beta=beta)
+    if found is None:
+        return 0.0, math.inf, 1.0
+    low, high, estimate = found
+    return max(low, 0.0), max(high, 0.0), max(estimate, 0.0)
+
+
+def cell_intervals(evidence: Evidence, clique: Clique, *, confidence: float) -> Interval | None:
+    """Return an interval for every cell of a marginal, or ``None`` if no batch covers it.
+
+    All cells of a table have the same error law, so one quantile serves them all.
+    """
+    domain = evidence.domain
+    beta = require_beta(1 - confidence)
+    one: Array = np.zeros(domain.shape(clique))
+    one[(0,) * len(clique)] = 1.0
+    parts = effects(one, clique)
+    steps = answers(evidence, parts)
+    if not steps:
+        return None
+    tables = [
+        table for batch in evidence.batches if (table := table_estimate(evidence, batch, clique)) is not None
+    ]
+    offsets = _offsets(evidence, steps, beta)
+    stacked = np.stack(tables)
+    centres = [np.tensordot(pick, stacked, axes=1) for pick, _ in offsets]
+    low = np.max([centre - half for centre, (_, half) in zip(centres, offsets, strict=True)], axis=0)
+    high = np.min([centre + half for centre, (_, half) in zip(centres, offsets, strict=True)], axis=0)
+    return _clipped(low, high, centres[-1], evidence.total, confidence, "measured")
+
+
+def _clipped(
+    low: Array, high: Array, estimate: Array, total: float | None, confidence: float, basis: str
+) -> Interval:
+    """Keep intervals inside what counts can be, and not empty."""
+    ceiling = math.inf if total is None else total
+    middle = np.clip(estimate, np.minimum(low, high), np.maximum(low, high))
+    low, high = np.where(low > high, middle, low), np.where(low > high, middle, high)
+    low, high = np.clip(low, 0.0, ceiling), np.clip(high, 0.0, ceiling)
+    return Interval(low, high, np.clip(middle, low, high), confidence, basis)
+
+
+def count_interval(
+    evidence: Evidence, clique: Clique, mask: npt.NDArray[np.bool_], *, confidence: float
+) -> Interval | None:
+    """Return an interval for the number of rows in some cells of a marginal, or ``None``."""
+    found = query_interval(evidence, clique, mask.astype(np.float64), beta=require_beta(1 - confidence))
+    if found is None:
+        return None
+    low, high, estimate = (np.asarray(item) for item in found)
+    return _clipped(low, high, estimate, evidence.total, confidence, "measured")
+
+
+def mean_interval(evidence: Evidence, column: str, values: Array, *, confidence: float) -> Interval | None:
+    """Return an interval for the mean of a column whose code ``c`` stands for ``values[c]``, or ``None``.
+
+    Codes with the value NaN (missing, other) are left out of the mean. With ``k(c)`` one for codes that
+    count, the mean is the ``t`` that solves ``sum k(c) (values[c] - t) m(c) = 0``. The interval holds every
+    ``t`` for which zero lies in the interval of that query: an exact test for each ``t``, so that the
+    unknown number of rows needs no interval of its own (Fieller's method).
+    """
+    beta = require_beta(1 - confidence)
+    counted = np.isfinite(values)
+    if values.shape != evidence.domain.shape((column,)) or not counted.any():
+        raise WorkloadError(f"A mean of {column!r} needs one value per code, at least one of them a number.")
+    plain = np.where(counted, values, 0.0)
+    smallest, largest = float(values[counted].min()), float(values[counted].max())
+
+    def ends(mean: float) -> tuple[float, float, float] | None:
+        return query_interval(evidence, (column,), counted * (plain - mean), beta=beta)
+
+    grid = np.linspace(smallest, largest, _SCAN)
+    found = [ends(float(mean)) for mean in grid]
+    if found[0] is None:
+        return None
+    lows, highs, middles = np.array(found, dtype=np.float64).T
+    below = np.flatnonzero(lows <= 0)
+    above = np.flatnonzero(highs >= 0)
+    first = int(below[0]) if len(below) else _SCAN - 1
+    last = int(above[-1]) if len(above) else 0
+    low = _crossing(lambda t: _some(ends(t))[0], float(grid[max(first - 1, 0)]), float(grid[first]))
+    high = _crossing(lambda t: _some(ends(t))[1], float(grid[last]), float(grid[min(last + 1, _SCAN - 1)]))
+    signs = np.flatnonzero(middles <= 0)
+    turn = int(signs[0]) if len(signs) else _SCAN - 1
+    middle = _crossing(lambda t: _some(ends(t))[2], float(grid[max(turn - 1, 0)]), float(grid[turn]))
+    low, high = min(low, middle), max(high, middle)
+    return Interval(np.asarray(low), np.asarray(high), np.asarray(middle), confidence, "measured")
+
+
+def _some(found: tuple[float, float, float] | None) -> tuple[float, float, float]:
+    assert found is not None
+    return found
+
+
+def _crossing(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function falls through zero between two points, or the point it stays beyond."""
+    if low == high or function(low) <= 0:
+        return low
+    if function(high) >= 0:
+        return high
+    return float(brentq(function, low, high, xtol=1e-9 * (high - low)))
