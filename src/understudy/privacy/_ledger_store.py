@@ -31,7 +31,7 @@ from understudy.privacy._ledger_format import APPLICATION_ID, FORMAT, GENESIS, P
 from understudy.privacy._ledger_image import Line
 from understudy.privacy._numbers import non_negative
 
-__all__ = ["LedgerExists", "Store", "append", "lines_from"]
+__all__ = ["Store", "append", "lines_from"]
 
 _MAGIC = b"SQLite format 3\x00"
 _PRAGMAS = (
@@ -45,10 +45,6 @@ _PRAGMAS = (
 _DRAFT_PRAGMAS = ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF")  # flushed as a whole afterwards
 _SCHEMA_ROWS = [tuple(v.encode() if isinstance(v, str) else v for v in row) for row in SCHEMA]
 _LOCKS: dict[str, threading.RLock] = {}
-
-
-class LedgerExists(LedgerError):
-    """The name of a new ledger is taken."""
 
 
 class Store:
@@ -75,9 +71,15 @@ class Store:
         """Write a new ledger file, durably, in one step that can neither overwrite nor half-succeed.
 
         The file is written under a temporary name and flushed; a hard link then gives it its name, which
-        fails if that name is taken; at last the directory is flushed.
+        fails with ``FileExistsError`` if that name is taken; at last the directory is flushed.
         """
         store = cls(path, timeout=timeout)
+        for rest in (path.with_name(f"{path.name}{ending}") for ending in ("-journal", "-wal")):
+            if rest.exists() and not path.exists():  # in this order: a rival may be making it right now
+                raise LedgerError(
+                    f"{rest} was left by another ledger of this name and would be replayed into a new one. "
+                    "Restore the ledger it belongs to, choose another name, or remove it."
+                )
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
             _write(draft, b"")
@@ -95,9 +97,10 @@ class Store:
                     _write(path, draft.read_bytes())
             finally:
                 draft.unlink(missing_ok=True)
-            _flush(path.parent)
+            with contextlib.suppress(OSError):  # some file systems cannot; nothing has been charged yet
+                _flush(path.parent)
         except FileExistsError:
-            raise LedgerExists(f"{path} already exists. Open it, or choose another name.") from None
+            raise
         except (OSError, sqlite3.Error) as error:
             reason = getattr(error, "strerror", None) or str(error) or "input/output error"
             raise LedgerError(
@@ -143,6 +146,8 @@ class Store:
                 "A ledger in memory cannot be used in a forked process: both copies would spend the same "
                 "budget. Use a ledger file."
             )
+        if self.path is None and self._memory is None:
+            raise LedgerError("The ledger in memory was closed.")
         with self._lock, self._translated():
             connection = self._memory or self._connect()
             try:
@@ -179,8 +184,9 @@ class Store:
 
     def close(self) -> None:
         """Forget a ledger in memory; a ledger on disk holds nothing open."""
-        if self._memory is not None:
-            self._memory.close()
+        connection, self._memory = self._memory, None
+        if connection is not None:
+            connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None

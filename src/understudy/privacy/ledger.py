@@ -29,7 +29,7 @@ from understudy.privacy._ledger_check import (
 )
 from understudy.privacy._ledger_format import Entry, Header, entry_text, public_text, read_entry
 from understudy.privacy._ledger_report import LedgerGuarantee, refusal
-from understudy.privacy._ledger_store import LedgerExists, Store, append, lines_from
+from understudy.privacy._ledger_store import Store, append, lines_from
 from understudy.privacy._numbers import float_up
 from understudy.privacy.accounting import ACCOUNTINGS, Accounting, delta_of
 from understudy.privacy.budget import Budget
@@ -103,8 +103,11 @@ class Ledger:
             Seconds to wait for another process to finish its transaction.
         """
         header = _new_header(budget, unit, table, accounting, approximate_delta)
-        store = Store.create(_resolved(path), header.text(), timeout=timeout)
-        return cls._opened(store)
+        place = _resolved(path)
+        try:
+            return cls._opened(Store.create(place, header.text(), timeout=timeout))
+        except FileExistsError:
+            raise LedgerError(f"{place} already exists. Open it, or choose another name.") from None
 
     @classmethod
     def in_memory(
@@ -151,7 +154,7 @@ class Ledger:
         if not os.path.lexists(_resolved(path)):
             try:
                 return cls._opened(Store.create(_resolved(path), wanted.text(), timeout=timeout))
-            except LedgerExists:
+            except FileExistsError:
                 pass  # another process was quicker
         ledger = cls.open(path, timeout=timeout)
         must_match(ledger.path, ledger._header, wanted)

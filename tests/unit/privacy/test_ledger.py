@@ -305,6 +305,26 @@ def test_an_existing_file_is_never_overwritten(tmp_path):
     assert os.listdir(tmp_path) == ["a.ledger"]
 
 
+def test_a_journal_left_by_another_ledger_is_not_replayed_into_a_new_one(tmp_path):
+    (tmp_path / "a.ledger-journal").write_bytes(b"old")
+    for attempt in (make, lambda path: Ledger.open_or_create(path, budget=BUDGET, unit=ROW, table="births")):
+        with pytest.raises(LedgerError, match="left by another ledger"):
+            attempt(tmp_path / "a.ledger")
+    assert os.listdir(tmp_path) == ["a.ledger-journal"]
+
+
+def test_a_folder_that_cannot_be_flushed_is_served(tmp_path, monkeypatch):
+    flush = store_module._flush
+
+    def refuse(path: Path) -> None:
+        if path.is_dir():
+            raise OSError(22, "Invalid argument")
+        flush(path)
+
+    monkeypatch.setattr(store_module, "_flush", refuse)
+    make(tmp_path / "a.ledger").verify()
+
+
 def test_names_with_odd_characters_work(tmp_path):
     for name in ("ä b?c#d%20.ledger", "[x]*.ledger", "-rf"):
         make(tmp_path / name).charge(GaussianEvent(1, 40), purpose="x")
@@ -518,7 +538,7 @@ def test_ledgers_close_and_name_themselves(tmp_path):
         assert "a.ledger" in repr(ledger)
     with Ledger.in_memory(budget=BUDGET, unit=ROW) as ledger:
         assert "in memory" in repr(ledger)
-    with pytest.raises(LedgerError):
+    with pytest.raises(LedgerError, match="was closed"):
         ledger.charge(GaussianEvent(1, 40), purpose="x")
 
 
