@@ -186,7 +186,11 @@ class NegativeBinomialAttempts(Attempts):
         """Return ``P(K = k)``."""
         product = math.prod((step + self.eta) / (step + 1) for step in range(1, k))
         # the factor eta of l = 0 and the normalising constant tend to 1/ln(1/gamma) together as eta tends to 0
-        first = -1 / math.log(self.gamma) if self.eta == 0 else self.eta / math.expm1(-self.eta * math.log(self.gamma))
+        first = (
+            -1 / math.log(self.gamma)
+            if self.eta == 0
+            else self.eta / math.expm1(-self.eta * math.log(self.gamma))
+        )
         return first * product * (1 - self.gamma) ** k
 
     def weight_of_pass(self, p: Floats) -> Floats:

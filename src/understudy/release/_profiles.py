@@ -55,7 +55,7 @@ class ApproxProfile(Profile):
         """Return ``min(1, e^eps p + delta, 1 - e^-eps (1 - p - delta))``."""
         up = math.exp(self.epsilon_one) * p + self.delta_one
         down = 1 - math.exp(-self.epsilon_one) * (1 - p - self.delta_one)
-        return np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY))
+        return np.asarray(np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY)))
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,12 @@ class GaussianProfile(Profile):
         first = ndtr(-epsilon / self.mu + self.mu / 2)
         second = np.exp(np.minimum(epsilon + log_ndtr(-epsilon / self.mu - self.mu / 2), 0.0))
         # the difference of two nearly equal numbers: allow for the rounding of the larger one
-        return np.minimum(1.0, np.maximum(0.0, first - second) + 8 * np.finfo(np.float64).eps * first)
+        rounded = 8 * np.finfo(np.float64).eps * first
+        return np.asarray(np.minimum(1.0, np.maximum(0.0, first - second) + rounded))
 
     def largest(self, p: Floats) -> Floats:
         """Return ``Phi(Phi^-1(p) + mu)``."""
-        return np.minimum(1.0, ndtr(ndtri(p) + self.mu) * (1 + _SAFETY))
+        return np.asarray(np.minimum(1.0, ndtr(ndtri(p) + self.mu) * (1 + _SAFETY)))
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class ZcdpProfile(Profile):
         column = np.asarray(p, dtype=np.float64)[..., None]
         up = (np.exp(steps) * column + delta).min(axis=-1)
         down = (1 - np.exp(-steps) * (1 - column - delta)).min(axis=-1)
-        return np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY))
+        return np.asarray(np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY)))
 
 
 def profile_of(budget: Budget) -> Profile:

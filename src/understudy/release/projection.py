@@ -104,7 +104,11 @@ class MinimalOccurrence:
             return synthetic
         _require_room(n, m)
         counts = synthetic.counts
-        chosen = self._direct(counts, generator) if self.algorithm == "direct" else self._stepwise(counts, generator)
+        chosen = (
+            self._direct(counts, generator)
+            if self.algorithm == "direct"
+            else self._stepwise(counts, generator)
+        )
         new = np.where(counts >= m, counts, 0)
         new[chosen] = m
         return synthetic.with_counts(_topped_up(new, counts, n, generator))
@@ -197,7 +201,8 @@ class KAnonymity:
         counts = synthetic.counts.copy()
         dropped = True
         while dropped:
-            dropped = any([self._mend(label, counts, generator) for label in labels])
+            mended = [self._mend(label, counts, generator) for label in labels]
+            dropped = any(mended)
         return synthetic.with_counts(_topped_up(counts, synthetic.counts, n, generator))
 
     def _labels(self, synthetic: RecordTypes) -> list[IntArray]:
@@ -255,4 +260,3 @@ def _topped_up(counts: IntArray, before: IntArray, n: int, generator: np.random.
         total += generator.multivariate_hypergeometric(counts, step, method="marginals")
         missing -= step
     return total
-

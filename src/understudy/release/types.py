@@ -71,7 +71,9 @@ class RecordTypes:
         codes = _whole(self.codes, "The codes of record types")
         counts = _whole(self.counts, "The counts of record types")
         if codes.ndim != 2 or counts.ndim != 1 or codes.shape != (len(counts), len(self.domain)):
-            raise DataError("Record types need one row of codes per count and one code per column of the domain.")
+            raise DataError(
+                "Record types need one row of codes per count and one code per column of the domain."
+            )
         if np.any(codes < 0) or np.any(codes >= np.asarray(self.domain.sizes, dtype=np.int64)):
             raise DataError("Record types hold codes outside their column; they are not shown.")
         if np.any(counts < 1):

@@ -79,12 +79,19 @@ def test_no_unit_moves_a_released_value_further_than_claimed(name: str, unit: Un
                 claimed = criterion.sensitivity(unit, candidate.rows, candidate)
             except BudgetError:  # a singular candidate cannot be released
                 continue
-            one, two = criterion.released_value(real, candidate), criterion.released_value(neighbour, candidate)
+            one, two = (
+                criterion.released_value(real, candidate),
+                criterion.released_value(neighbour, candidate),
+            )
             assert abs(one - two) <= claimed * (1 + 1e-12) + 1e-12
-            assert claimed <= criterion.sensitivity(unit, candidate.rows) * (1 + 1e-12), "the worst case is no bound"
+            assert claimed <= criterion.sensitivity(unit, candidate.rows) * (1 + 1e-12), (
+                "the worst case is no bound"
+            )
             worst = max(worst, abs(one - two) / claimed) if claimed else worst
     # these pairs rarely put the smallest group and the largest error together: see the test of the attained bound
-    assert worst > (0.3 if isinstance(criterion, ConditionalMeans) else 0.5), "a halved claim would not have been caught"
+    assert worst > (0.3 if isinstance(criterion, ConditionalMeans) else 0.5), (
+        "a halved claim would not have been caught"
+    )
 
 
 def test_no_unit_moves_a_median_score_further_than_claimed(seed: int) -> None:
@@ -93,8 +100,13 @@ def test_no_unit_moves_a_median_score_further_than_claimed(seed: int) -> None:
     for unit in UNITS.values():
         worst = 0.0
         generator = np.random.default_rng(seed)
-        for real, neighbour, candidate in neighbouring_tables(DOMAIN, unit, rows=15, pairs=200, generator=generator):
-            (errors, one), (same, two) = criterion.scores(real, candidate), criterion.scores(neighbour, candidate)
+        for real, neighbour, candidate in neighbouring_tables(
+            DOMAIN, unit, rows=15, pairs=200, generator=generator
+        ):
+            (errors, one), (same, two) = (
+                criterion.scores(real, candidate),
+                criterion.scores(neighbour, candidate),
+            )
             assert errors.tolist() == same.tolist(), "the possible errors must be public"
             worst = max(worst, float(np.abs(one - two).max()))
         assert worst <= criterion.sensitivity(unit, 15)
@@ -133,7 +145,12 @@ def test_dropping_absent_cells_breaks_the_claim(seed: int) -> None:
             return worst
 
     moves = largest_moves(
-        Published(name="published", threshold=0.1), DOMAIN, unit=Unit.replace_one(), rows=40, pairs=600, seed=seed
+        Published(name="published", threshold=0.1),
+        DOMAIN,
+        unit=Unit.replace_one(),
+        rows=40,
+        pairs=600,
+        seed=seed,
     )
     assert moves.value > 2
 
@@ -215,7 +232,9 @@ def test_a_box_of_possible_records_gives_smaller_slacks(monkeypatch: pytest.Monk
     candidate = generator.integers(0, DOMAIN.sizes, (400, 3))
     real = RecordTypes.from_rows(DOMAIN, np.concatenate([candidate[:390], candidate[:10]]))
     synthetic = RecordTypes.from_rows(DOMAIN, candidate)
-    exact = [EVERY[name].slack(real, synthetic) for name in ("coefficients", "prediction", "baseline prediction")]
+    exact = [
+        EVERY[name].slack(real, synthetic) for name in ("coefficients", "prediction", "baseline prediction")
+    ]
     monkeypatch.setattr(regression_module, "_MOST_POINTS", 1)
     boxed = Regression(LINE.target, LINE.features)
     assert boxed.points.x is None
@@ -241,7 +260,8 @@ def test_a_smaller_support_gives_more_slack_and_still_holds() -> None:
         return RecordTypes.from_rows(DOMAIN, cells[generator.integers(0, len(cells), n)])
 
     wide, tight = (
-        RegressionCoefficients(name="c", threshold=2.0, regression=regression) for regression in (LINE, narrow)
+        RegressionCoefficients(name="c", threshold=2.0, regression=regression)
+        for regression in (LINE, narrow)
     )
     worst = 0.0
     for _ in range(200):
@@ -281,7 +301,8 @@ def test_exact_moments_give_the_least_squares_fit_and_noise_fades_with_epsilon()
     assert fit is not None
     assert moments.fit(moments.exact(table), n=2000).in_units(scaling) == pytest.approx(fit[0])
     small, large = (
-        moments.noise_quantiles(table, epsilon=epsilon, unit=Unit.replace_one(), draws=100) for epsilon in (1.0, 10.0)
+        moments.noise_quantiles(table, epsilon=epsilon, unit=Unit.replace_one(), draws=100)
+        for epsilon in (1.0, 10.0)
     )
     assert (large < small).all()
     criterion = RegressionCoefficients(

@@ -124,7 +124,9 @@ def test_faithfulness_and_scores(real: Rows, synthetic: Rows) -> None:
 def _design(rows: Rows, regression: Regression) -> tuple[np.ndarray, np.ndarray]:
     names = [DOMAIN.names.index(f.column) for f in regression.features]
     target = DOMAIN.names.index(regression.target.column)
-    x = np.array([[f.values[row[i]] for f, i in zip(regression.features, names, strict=True)] for row in rows])
+    x = np.array(
+        [[f.values[row[i]] for f, i in zip(regression.features, names, strict=True)] for row in rows]
+    )
     y = np.array([regression.target.values[row[target]] for row in rows])
     usable = np.isfinite(y)
     return x[usable], y[usable]
@@ -136,7 +138,9 @@ def test_regression_errors(regression: Regression) -> None:
     kind = "" if regression is LINE else "gappy "
     low, high = regression.target.bounds
     for _ in range(100):
-        real, synthetic = ([tuple(row) for row in generator.integers(0, DOMAIN.sizes, (40, 3))] for _ in range(2))
+        real, synthetic = (
+            [tuple(row) for row in generator.integers(0, DOMAIN.sizes, (40, 3))] for _ in range(2)
+        )
         (x, y), (xs, ys) = _design(real, regression), _design(synthetic, regression)
         centre, width = xs.mean(axis=0), xs.std(axis=0)
         w = least_squares((x - centre) / width, y)
@@ -177,7 +181,9 @@ def test_positive_slack_means_met(name: str) -> None:
         synthetic = generator.integers(0, DOMAIN.sizes, (n, 3))
         real = synthetic.copy()
         changed = generator.random(n) < generator.choice([0.0, 0.05, 0.3, 1.0])
-        real[changed] = np.minimum(generator.geometric(0.4, (int(changed.sum()), 3)) - 1, np.array(DOMAIN.sizes) - 1)
+        real[changed] = np.minimum(
+            generator.geometric(0.4, (int(changed.sum()), 3)) - 1, np.array(DOMAIN.sizes) - 1
+        )
         pair = RecordTypes.from_rows(DOMAIN, real), RecordTypes.from_rows(DOMAIN, synthetic)
         value, slack = criterion.value(*pair), criterion.slack(*pair)
         signs.append(slack > 0)
@@ -206,7 +212,9 @@ def test_median_scores_are_largest_at_the_true_error() -> None:
     assert isinstance(criterion, ConditionalMedians)
     generator = np.random.default_rng(2)
     for _ in range(300):
-        real, synthetic = (types([tuple(r) for r in generator.integers(0, DOMAIN.sizes, (25, 3))]) for _ in "rs")
+        real, synthetic = (
+            types([tuple(r) for r in generator.integers(0, DOMAIN.sizes, (25, 3))]) for _ in "rs"
+        )
         if (real.marginal(("sex", "size"))[:, :4].sum(axis=1) == 0).any() or real.marginal(("age",))[2] == 0:
             continue
         errors, scores = criterion.scores(real, synthetic)
@@ -257,7 +265,9 @@ def test_criteria_say_what_does_not_fit() -> None:
         (ConditionalMeans(name="x", threshold=1, column="size", values=(1.0,)), "one value per code"),
         (ConditionalMeans(name="x", threshold=1, column="h", values=(1.0,)), "'h'"),
         (
-            ConditionalMeans(name="x", threshold=1, column="age", values=AGES, groups=(Grouping.each("sex", 3),)),
+            ConditionalMeans(
+                name="x", threshold=1, column="age", values=AGES, groups=(Grouping.each("sex", 3),)
+            ),
             "one group per code",
         ),
         (

@@ -210,7 +210,10 @@ def split_outcomes(
     chance = np.sort(chance) if generator.random() < 0.7 else chance
     if chance.sum() == 0:
         chance[-1] = 1e-3
-    stacked = np.concatenate([q * chance, q * (1 - chance)]), np.concatenate([other * chance, other * (1 - chance)])
+    stacked = (
+        np.concatenate([q * chance, q * (1 - chance)]),
+        np.concatenate([other * chance, other * (1 - chance)]),
+    )
     return stacked[0], stacked[1], len(q)
 
 

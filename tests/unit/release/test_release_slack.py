@@ -7,13 +7,16 @@ import math
 import numpy as np
 import pytest
 from release_examples import CRITERIA, DOMAIN, EVERY
+from scipy.stats import binomtest
 
-from understudy.curator import SealedScalar
+from understudy.curator import Curator, SealedScalar
+from understudy.data import LocalTable
 from understudy.errors import BudgetError, WorkloadError
-from understudy.privacy import Unit
-from understudy.release.criteria import RareRecords, laplace_upper_tail, neighbouring_tables
+from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
+from understudy.release.criteria import MaxMarginalError, RareRecords, laplace_upper_tail, neighbouring_tables
 from understudy.release.slack import SlackTest, seal_slack, seal_value
 from understudy.release.types import RecordTypes
+from understudy.schema import Categorical, Ordinal, Schema
 
 ALL = SlackTest(tuple(EVERY.values()))
 MANY = SlackTest(tuple(CRITERIA.values()))
@@ -68,7 +71,9 @@ def test_the_threshold_bounds_false_accepts_on_the_curators_grid(epsilon: float,
     tail = math.exp(-k * step / scale) / (1 + math.exp(-step / scale))
     assert tail <= false_accept
     assert tail > 0.999 * false_accept, "the threshold wastes power"
-    assert MANY.acceptance(0.0, threshold=c, epsilon=epsilon, unit=unit) == pytest.approx(false_accept, rel=1e-3)
+    assert MANY.acceptance(0.0, threshold=c, epsilon=epsilon, unit=unit) == pytest.approx(
+        false_accept, rel=1e-3
+    )
 
 
 def test_epsilon_for_a_slack_hits_both_error_rates() -> None:
@@ -111,3 +116,54 @@ def test_a_test_needs_criteria_with_different_names() -> None:
         SlackTest((EVERY["max"], EVERY["max"]))
     assert MANY.problems(DOMAIN) == []
     assert MANY.problems(DOMAIN.project(["sex", "age"])) != []
+
+
+# ---------------------------------------------------------------------- through the curator
+
+ALPHA = 1e-9
+
+
+def _curator(budget: PureDP, rows: np.ndarray) -> tuple[Curator, RecordTypes]:
+    schema = Schema(
+        columns=(
+            Categorical(name="sex", values=("f", "m")),
+            Ordinal(name="age", values=("a", "b", "c", "d")),
+            Ordinal(name="size", values=("0", "1", "2", "3", "4")),
+        )
+    )
+    table = LocalTable(schema, {name: rows[:, i] for i, name in enumerate(schema.names)})
+    ledger = Ledger.in_memory(budget=budget, unit=Unit.replace_one(), table="test")
+    curator = Curator(table, unit=Unit.replace_one(), ledger=ledger, randomness=SeededRandomness(3))
+    return curator, RecordTypes.from_table(table)
+
+
+def test_the_curator_opens_a_slack_test_for_its_epsilon() -> None:
+    rows = np.random.default_rng(1).integers(0, DOMAIN.sizes, (4000, 3))
+    curator, real = _curator(PureDP(1.0), rows)
+    assert real.domain == DOMAIN
+    test = SlackTest((EVERY["max"], EVERY["relative"], EVERY["coefficients"]))
+    candidate = RecordTypes.from_rows(DOMAIN, rows[np.random.default_rng(2).integers(0, 4000, 4000)])
+    sealed = test.seal(real, candidate, unit=curator.unit)
+    c = test.threshold(epsilon=0.4, false_accept=1e-6, unit=curator.unit)
+    assert curator.test(sealed, above=c, epsilon=0.4, purpose="acceptance")
+    assert curator.spent == pytest.approx(0.4, rel=1e-5)
+    assert curator.spent <= 0.4 * (1 + 1e-5)
+    bad = RecordTypes.from_rows(DOMAIN, np.zeros((4000, 3), dtype=int))
+    assert not curator.test(
+        test.seal(real, bad, unit=curator.unit), above=c, epsilon=0.4, purpose="acceptance of a bad candidate"
+    )
+
+
+def test_a_violated_criterion_is_accepted_as_rarely_as_promised() -> None:
+    """At a slack of exactly zero. Alarm rate ALPHA; half the noise (rate 1/8 instead of 1/4) must be caught."""
+    rows = np.repeat(np.array([[0, 0, 0], [1, 1, 1]]), [60, 40], axis=0)
+    draws, epsilon = 1500, 0.5
+    curator, real = _curator(PureDP(2 * draws * epsilon), rows)
+    candidate = RecordTypes(DOMAIN, [[0, 0, 0], [1, 1, 1]], [80, 20])
+    test = SlackTest((MaxMarginalError(name="max", threshold=0.2),))
+    assert test.slack(real, candidate) == 0.0
+    sealed = test.seal(real, candidate, unit=curator.unit)
+    c = test.threshold(epsilon=epsilon, false_accept=0.25, unit=curator.unit)
+    accepted = sum(curator.test(sealed, above=c, epsilon=epsilon, purpose="trial") for _ in range(draws))
+    assert binomtest(accepted, draws, 0.25).pvalue > ALPHA
+    assert binomtest(accepted, draws, 0.125).pvalue < ALPHA

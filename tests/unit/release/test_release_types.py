@@ -232,7 +232,9 @@ def test_projections_refuse_nonsense() -> None:
 # ---------------------------------------------------------------------- faithfulness
 
 
-def similar(one: tuple[int, ...], other: tuple[int, ...], *, at_most: int, fixed: set[int], steps: int) -> bool:
+def similar(
+    one: tuple[int, ...], other: tuple[int, ...], *, at_most: int, fixed: set[int], steps: int
+) -> bool:
     """Sex exact; age within one bin, the codes in ``fixed`` exact; week within some bins; a number at once."""
     if one[0] != other[0]:
         return False
@@ -251,7 +253,9 @@ def test_matching_types_equals_matching_rows(
     fixed: set[int],
     steps: int,
 ) -> None:
-    rule = Similarity(exact=("sex",), near={"age": 1, "week": steps}, at_most=at_most, exceptions={"age": fixed})
+    rule = Similarity(
+        exact=("sex",), near={"age": 1, "week": steps}, at_most=at_most, exceptions={"age": fixed}
+    )
     expected = largest_matching(
         real, synthetic, lambda one, other: similar(one, other, at_most=at_most, fixed=fixed, steps=steps)
     )

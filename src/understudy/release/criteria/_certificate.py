@@ -121,16 +121,16 @@ def _box_ranges(
 
     along_low, along_high = linear(directions)
     (predicted_low,), (predicted_high,) = linear(coefficients[:, None])
-    residual = points.low.min() - predicted_high, points.high.max() - predicted_low
-    low_u, high_u = _product_range(along_low, along_high, *map(np.asarray, residual))
-    columns = [_product_range(along_low, along_high, bottom[j], top[j]) for j in range(len(bottom))]
+    residual = float(points.low.min() - predicted_high), float(points.high.max() - predicted_low)
+    low_u, high_u = _product_range(along_low, along_high, *residual)
+    columns = [
+        _product_range(along_low, along_high, float(bottom[j]), float(top[j])) for j in range(len(bottom))
+    ]
     low_m = np.stack([low for low, _ in columns], axis=1)
     high_m = np.stack([high for _, high in columns], axis=1)
     return low_u, high_u, low_m, high_m
 
 
-def _product_range(
-    low: Floats, high: Floats, other_low: npt.ArrayLike, other_high: npt.ArrayLike
-) -> tuple[Floats, Floats]:
+def _product_range(low: Floats, high: Floats, other_low: float, other_high: float) -> tuple[Floats, Floats]:
     products = np.stack([low * other_low, low * other_high, high * other_low, high * other_high])
     return products.min(axis=0), products.max(axis=0)

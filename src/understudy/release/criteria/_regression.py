@@ -32,7 +32,9 @@ class Feature:
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(float(value) for value in self.values))
         if not any(map(math.isfinite, self.values)) or any(map(math.isinf, self.values)):
-            raise WorkloadError(f"The values of {self.column!r} must be finite, or NaN for codes without one.")
+            raise WorkloadError(
+                f"The values of {self.column!r} must be finite, or NaN for codes without one."
+            )
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -181,7 +183,7 @@ class Regression:
         gram = design.T @ weighted
         if len(x) == 0 or not np.linalg.cond(gram) < _WORST_CONDITION:
             return None
-        return np.linalg.solve(gram, weighted.T @ y), gram
+        return np.asarray(np.linalg.solve(gram, weighted.T @ y), dtype=np.float64), gram
 
     # ------------------------------------------------------------------ possible records
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from understudy.errors import WorkloadError
 from understudy.release.criteria._differences import differences
-from understudy.release.criteria.marginals import _Marginals
+from understudy.release.criteria.marginals import _Marginals, order_words
 from understudy.release.types import RecordTypes
 
 if TYPE_CHECKING:
@@ -45,6 +45,17 @@ class AverageMarginalError(_Marginals):
     """
 
     kind: ClassVar[str] = "average-marginal-error"
+    family: ClassVar[str] = "Average error of marginals"
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return f"Total variation {order_words(self.orders)}"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Shares of the rows."""
+        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the average total variation distance. Private."""
@@ -94,6 +105,7 @@ class TailMarginalError(_Marginals):
     """
 
     kind: ClassVar[str] = "tail-marginal-error"
+    family: ClassVar[str] = "Tail error of marginals"
 
     share: float
 
@@ -101,6 +113,16 @@ class TailMarginalError(_Marginals):
         super().__post_init__()
         if not 0 <= self.share < 1:
             raise WorkloadError(f"The share of {self.name!r} ({self.share}) must be at least 0 and below 1.")
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return f"Absolute {order_words(self.orders)}, exceeded by a share of {self.share:g} of the cells"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Shares of the rows."""
+        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the error that only the given share of cells exceeds. Private."""

@@ -63,6 +63,8 @@ class Criterion(ABC):
     """How the published form is released: ``laplace``, ``exponential``, ``moments`` or ``none``."""
     reads_real: ClassVar[bool] = True
     """Whether the real table matters. If not, the criterion is public and costs nothing."""
+    family: ClassVar[str] = "Other"
+    """Words for a table of criteria, as in the first column of paper Births, Table 2."""
 
     name: str
     threshold: float
@@ -71,7 +73,9 @@ class Criterion(ABC):
         if not self.name:
             raise WorkloadError("A criterion needs a name.")
         if not (math.isfinite(self.threshold) and self.threshold > 0):
-            raise WorkloadError(f"The threshold of {self.name!r} ({self.threshold}) must be positive and finite.")
+            raise WorkloadError(
+                f"The threshold of {self.name!r} ({self.threshold}) must be positive and finite."
+            )
 
     # ------------------------------------------------------------------ to implement
 
@@ -102,6 +106,16 @@ class Criterion(ABC):
         """
 
     # ------------------------------------------------------------------ shared
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words, as in the second column of paper Births, Table 2."""
+        return self.name
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Public range of the error, or of the values behind it, where there is one."""
+        return None
 
     def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the low-sensitivity variant of the error to which noise may be added. Private."""

@@ -57,6 +57,7 @@ class AverageScore(Criterion):
     """
 
     kind: ClassVar[str] = "average-score"
+    family: ClassVar[str] = "Average score"
 
     columns: tuple[str, ...]
     scores: npt.ArrayLike

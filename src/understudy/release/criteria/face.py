@@ -71,6 +71,7 @@ class RareRecords(_Public):
     """
 
     kind: ClassVar[str] = "rare-records"
+    family: ClassVar[str] = "Face privacy"
 
     min_count: int = 2
 
@@ -78,6 +79,11 @@ class RareRecords(_Public):
         super().__post_init__()
         if self.min_count < 1:
             raise WorkloadError(f"min_count ({self.min_count}) of {self.name!r} must be at least 1.")
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return f"Distinct records that occur fewer than {self.min_count} times"
 
     def count(self, synthetic: RecordTypes) -> int:
         """Return how many distinct records are too rare. Public."""
@@ -97,6 +103,7 @@ class AnonymousCombinations(_Public):
     """
 
     kind: ClassVar[str] = "k-anonymity"
+    family: ClassVar[str] = "Face privacy"
 
     k: int
     column_sets: tuple[tuple[str, ...], ...]
@@ -113,6 +120,11 @@ class AnonymousCombinations(_Public):
         """Return what does not fit a domain, one sentence each."""
         names = dict.fromkeys(name for columns in self.column_sets for name in columns)
         return [f"no column named {name!r}" for name in names if name not in domain]
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return f"Combinations of values in fewer than {self.k} rows"
 
     def count(self, synthetic: RecordTypes) -> int:
         """Return how many combinations are too rare. Public."""

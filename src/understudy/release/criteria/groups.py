@@ -68,7 +68,9 @@ class Grouping:
         object.__setattr__(self, "groups", tuple(int(group) for group in self.groups))
         if self.column is None and self.groups:
             raise WorkloadError("A grouping without a column has no groups to list.")
-        if self.column is not None and not set(self.groups) - {-1} == set(range(max(self.groups, default=-1) + 1)):
+        if self.column is not None and not set(self.groups) - {-1} == set(
+            range(max(self.groups, default=-1) + 1)
+        ):
             raise WorkloadError(f"The groups of {self.column!r} must be numbered 0, 1, ... without a gap.")
         if self.column is not None and max(self.groups, default=-1) < 0:
             raise WorkloadError(f"The grouping by {self.column!r} has no group.")

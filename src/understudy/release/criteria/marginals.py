@@ -44,6 +44,11 @@ class _Marginals(Criterion):
         return cliques_of_orders(domain, self.orders)
 
 
+def order_words(orders: tuple[int, ...] | None) -> str:
+    """Return the orders of marginals in words."""
+    return "all k-way" if orders is None else f"{', '.join(map(str, orders))}-way"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaxMarginalError(_Marginals):
     """The largest difference of a cell of any marginal, as a share of the rows.
@@ -80,6 +85,17 @@ class MaxMarginalError(_Marginals):
     """
 
     kind: ClassVar[str] = "max-marginal-error"
+    family: ClassVar[str] = "Maximal error of marginals"
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return f"Absolute {order_words(self.orders)}"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Shares of the rows."""
+        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a cell as a share of the rows. Private."""
@@ -145,6 +161,7 @@ class RelativeMarginalError(Criterion):
     """
 
     kind: ClassVar[str] = "relative-marginal-error"
+    family: ClassVar[str] = "Maximal error of marginals"
 
     clip: float
     columns: tuple[str, ...] | None = None
@@ -161,6 +178,16 @@ class RelativeMarginalError(Criterion):
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""
         return [f"no column named {name!r}" for name in self.columns or () if name not in domain]
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return "Relative 1-way"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Range of the clipped factor."""
+        return 1.0, self.clip
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest factor, unclipped. Private."""
@@ -214,7 +241,7 @@ def clipped_ratio_sensitivity(counts: npt.ArrayLike, *, clip: float, rows_per_un
     Examples
     --------
     >>> round(clipped_ratio_sensitivity([50, 900], clip=2.0), 4)
-    0.0741
+    0.0726
     """
     s = np.unique(np.asarray(counts, dtype=np.int64)).astype(np.float64)[:, None]
     k = int(rows_per_unit)

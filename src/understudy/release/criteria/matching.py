@@ -46,6 +46,7 @@ class Faithfulness(Criterion):
     """
 
     kind: ClassVar[str] = "faithfulness"
+    family: ClassVar[str] = "Faithfulness"
 
     similarity: Similarity
 
@@ -57,6 +58,16 @@ class Faithfulness(Criterion):
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""
         return self.similarity.problems(domain)
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return "Record-level matching error"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Shares of the rows."""
+        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the share of synthetic records without a partner. Private."""

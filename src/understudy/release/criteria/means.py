@@ -136,6 +136,7 @@ class ConditionalMeans(_Conditional):
     """
 
     kind: ClassVar[str] = "conditional-means"
+    family: ClassVar[str] = "Maximal error of conditional means"
 
     marginal_threshold: float = 0.01
 
@@ -145,6 +146,11 @@ class ConditionalMeans(_Conditional):
             raise WorkloadError(
                 f"marginal_threshold ({self.marginal_threshold}) of {self.name!r} is a share of the rows, below 1."
             )
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return self.column
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a group's mean, without resizing. Private."""
@@ -168,7 +174,7 @@ class ConditionalMeans(_Conditional):
     def resize_parameters(self, synthetic: RecordTypes) -> Floats:
         """Return ``m`` for every group, from the candidate alone."""
         size = self._tables(synthetic).sum(axis=1)
-        return np.maximum(1.0, size - math.ceil(synthetic.rows * self.marginal_threshold))
+        return np.asarray(np.maximum(1.0, size - math.ceil(synthetic.rows * self.marginal_threshold)))
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the range of values over the smallest resize parameter, times the rows per unit; at most the range."""

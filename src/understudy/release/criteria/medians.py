@@ -72,7 +72,13 @@ class ConditionalMedians(_Conditional):
     """
 
     kind: ClassVar[str] = "conditional-medians"
+    family: ClassVar[str] = "Maximal error of conditional medians"
     mechanism: ClassVar[str] = "exponential"
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return self.column
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a group's median. Private."""

@@ -161,12 +161,16 @@ class RegressionMoments:
         """
         scaling = self.regression.scaling(public)
         if scaling is None:
-            raise BudgetError("The public table has a feature that does not vary; no regression can be rehearsed.")
+            raise BudgetError(
+                "The public table has a feature that does not vary; no regression can be rehearsed."
+            )
         generator = np.random.default_rng(seed)
         exact, scales = self.exact(public), self.noise_scales(epsilon, unit)
         truth = self.fit(exact, n=public.rows).in_units(scaling)
         errors = [
-            np.abs(self.fit(exact + generator.laplace(0.0, scales), n=public.rows).in_units(scaling) - truth).sum()
+            np.abs(
+                self.fit(exact + generator.laplace(0.0, scales), n=public.rows).in_units(scaling) - truth
+            ).sum()
             for _ in range(draws)
         ]
-        return np.quantile(errors, quantiles)
+        return np.asarray(np.quantile(errors, quantiles))

@@ -76,14 +76,15 @@ class PredictionError(Criterion):
     >>> synthetic = RecordTypes(domain, [[0, 0], [1, 1], [2, 1], [2, 2]], [100, 100, 10, 90])
     >>> criterion = PredictionError(name="mae", threshold=0.2, regression=line)
     >>> round(criterion.value(real, synthetic), 4)
-    0.0333
+    0.0444
     >>> from understudy.privacy import Unit
     >>> published = PredictionError(name="mae", threshold=0.2, regression=line, baseline=LinearFit(0.0, (1.0,)))
     >>> round(published.sensitivity(Unit.replace_one(), 300, synthetic) * 300, 4)
-    0.1
+    0.1667
     """
 
     kind: ClassVar[str] = "prediction-error"
+    family: ClassVar[str] = "Linear regression"
 
     regression: Regression
     baseline: LinearFit | None = None
@@ -96,6 +97,11 @@ class PredictionError(Criterion):
     def bounds(self) -> tuple[float, float]:
         """Smallest and largest value of the target, to which predictions are clipped."""
         return self.regression.target.bounds
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return "Absolute prediction error"
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the difference of the mean absolute errors. Private."""
@@ -112,7 +118,10 @@ class PredictionError(Criterion):
                 return math.inf
             reference = fit[0]
         x, y, counts = self.regression.rows(real)
-        return abs(float((counts * self._loss(scaling.design(x), y, reference, candidate)).sum())) / synthetic.rows
+        return (
+            abs(float((counts * self._loss(scaling.design(x), y, reference, candidate)).sum()))
+            / synthetic.rows
+        )
 
     def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the difference of the mean absolute errors from the baseline. Private."""
@@ -127,7 +136,9 @@ class PredictionError(Criterion):
             self.require(synthetic)
             fitted = self._fitted(synthetic)
             if fitted is None:
-                raise BudgetError(f"{self.name!r}: the candidate's regression is singular; it cannot be released.")
+                raise BudgetError(
+                    f"{self.name!r}: the candidate's regression is singular; it cannot be released."
+                )
             low, high = self._loss_range(*fitted)
         if unit.relation == "add-remove":
             per_row = max(abs(low), abs(high))
@@ -226,7 +237,9 @@ class _Corners:
 
     def slack(self, radius: float, limit: float) -> float:
         """Return how many records away the sums of all corners are from the limit."""
-        totals = np.concatenate([np.einsum("i,ij->j", self.counts, term) for term in self._terms(self.real, radius)])
+        totals = np.concatenate(
+            [np.einsum("i,ij->j", self.counts, term) for term in self._terms(self.real, radius)]
+        )
         if self.possible is None:
             width = self.bounds[1] - self.bounds[0]
             return linear_slack(limit, totals, -width, width)

@@ -63,10 +63,11 @@ class RegressionCoefficients(Criterion):
     >>> real = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])
     >>> synthetic = RecordTypes(domain, [[0, 0], [1, 1], [2, 1], [2, 2]], [100, 100, 10, 90])
     >>> round(criterion.value(real, synthetic), 4), round(criterion.slack(real, synthetic), 1)
-    (0.0742, 37.6)
+    (0.0742, 18.5)
     """
 
     kind: ClassVar[str] = "regression-coefficients"
+    family: ClassVar[str] = "Linear regression"
     mechanism: ClassVar[str] = "moments"
 
     regression: Regression
@@ -75,6 +76,11 @@ class RegressionCoefficients(Criterion):
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""
         return self.regression.problems(domain)
+
+    @property
+    def metric(self) -> str:
+        """What is measured, in words."""
+        return "L1 error of coefficients"
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the L1 distance of the least-squares coefficients. Private."""

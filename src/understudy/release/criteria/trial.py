@@ -72,7 +72,9 @@ def largest_moves(
     for real, neighbour, candidate in tables:
         claimed = criterion.sensitivity(unit, candidate.rows, candidate)
         if claimed > 0:
-            moved = abs(criterion.released_value(real, candidate) - criterion.released_value(neighbour, candidate))
+            moved = abs(
+                criterion.released_value(real, candidate) - criterion.released_value(neighbour, candidate)
+            )
             worst_value = max(worst_value, moved / claimed)
         slacks = criterion.slack(real, candidate), criterion.slack(neighbour, candidate)
         allowed = criterion.slack_sensitivity(unit)
@@ -90,9 +92,9 @@ def _table(domain: Domain, rows: int, generator: np.random.Generator) -> IntArra
         return generator.integers(0, sizes, (rows, len(sizes)))
     skewed = np.minimum(generator.geometric(0.6, (rows, len(sizes))) - 1, sizes - 1)
     if style == 1:
-        return skewed
+        return np.asarray(skewed)
     if style == 2:
-        return sizes - 1 - skewed
+        return np.asarray(sizes - 1 - skewed)
     constant = generator.integers(0, sizes, (1, len(sizes)))
     return np.where(generator.random((rows, 1)) < 0.9, constant, skewed)
 
