@@ -11,6 +11,7 @@ from understudy.inference.intervals import (
     total_interval,
 )
 from understudy.inference.published import supported_bound, unsupported_bound
+from understudy.inference.uncertainty import Uncertainty
 
 __all__ = [
     "Bound",
@@ -22,6 +23,7 @@ __all__ = [
     "Round",
     "RoundLog",
     "Standing",
+    "Uncertainty",
     "cell_intervals",
     "count_interval",
     "error_bounds",

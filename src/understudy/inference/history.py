@@ -52,7 +52,7 @@ class Round:
     """
 
     clique: Clique
-    answer: npt.NDArray[np.float32]
+    answer: npt.NDArray[np.floating[Any]]
     measurement: Measurement
     epsilon: float
     candidates: tuple[Clique, ...]

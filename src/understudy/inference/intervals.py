@@ -38,6 +38,8 @@ from understudy.inference.queries import Step, answers, effects, table_estimate
 from understudy.schema import Clique
 
 Array = npt.NDArray[np.float64]
+Ends = tuple[float, float, float]
+"""Low end, high end and estimate of a number."""
 
 _SINGLE, _DECAY = 0.8, 0.25
 _SCAN = 33
@@ -104,9 +106,7 @@ def _offsets(evidence: Evidence, steps: Sequence[Step], beta: float) -> list[tup
     return found
 
 
-def query_interval(
-    evidence: Evidence, clique: Clique, weights: Array, *, beta: float
-) -> tuple[float, float, float] | None:
+def query_interval(evidence: Evidence, clique: Clique, weights: Array, *, beta: float) -> Ends | None:
     """Return low end, high end and estimate of ``sum weights · counts``, or ``None`` if nothing measured it.
 
     Parameters
@@ -145,7 +145,7 @@ def query_interval(
     return low, high, min(max(estimate, low), high)
 
 
-def total_interval(evidence: Evidence, *, beta: float) -> tuple[float, float, float]:
+def total_interval(evidence: Evidence, *, beta: float) -> Ends:
     """Return an interval for the number of rows and an estimate of it; exact where it is public."""
     if evidence.total is not None:
         return evidence.total, evidence.total, evidence.total
@@ -177,10 +177,10 @@ def cell_intervals(evidence: Evidence, clique: Clique, *, confidence: float) -> 
     centres = [np.tensordot(pick, stacked, axes=1) for pick, _ in offsets]
     low = np.max([centre - half for centre, (_, half) in zip(centres, offsets, strict=True)], axis=0)
     high = np.min([centre + half for centre, (_, half) in zip(centres, offsets, strict=True)], axis=0)
-    return _clipped(low, high, centres[-1], evidence.total, confidence, "measured")
+    return clipped(low, high, centres[-1], evidence.total, confidence, "measured")
 
 
-def _clipped(
+def clipped(
     low: Array, high: Array, estimate: Array, total: float | None, confidence: float, basis: str
 ) -> Interval:
     """Keep intervals inside what counts can be, and not empty."""
@@ -199,46 +199,55 @@ def count_interval(
     if found is None:
         return None
     low, high, estimate = (np.asarray(item) for item in found)
-    return _clipped(low, high, estimate, evidence.total, confidence, "measured")
+    return clipped(low, high, estimate, evidence.total, confidence, "measured")
 
 
 def mean_interval(evidence: Evidence, column: str, values: Array, *, confidence: float) -> Interval | None:
     """Return an interval for the mean of a column whose code ``c`` stands for ``values[c]``, or ``None``.
 
-    Codes with the value NaN (missing, other) are left out of the mean. With ``k(c)`` one for codes that
-    count, the mean is the ``t`` that solves ``sum k(c) (values[c] - t) m(c) = 0``. The interval holds every
-    ``t`` for which zero lies in the interval of that query: an exact test for each ``t``, so that the
-    unknown number of rows needs no interval of its own (Fieller's method).
+    Codes with the value NaN (missing, other) are left out of the mean.
     """
     beta = require_beta(1 - confidence)
+    counted, plain = counted_values(evidence, column, values)
+
+    def ends(mean: float) -> Ends | None:
+        return query_interval(evidence, (column,), counted * (plain - mean), beta=beta)
+
+    if ends(float(plain[counted].min())) is None:
+        return None
+    return invert(lambda mean: _some(ends(mean)), plain[counted], confidence=confidence, basis="measured")
+
+
+def counted_values(evidence: Evidence, column: str, values: Array) -> tuple[npt.NDArray[np.bool_], Array]:
+    """Return which codes of a column enter a mean, and their values with zero for the others."""
     counted = np.isfinite(values)
     if values.shape != evidence.domain.shape((column,)) or not counted.any():
         raise WorkloadError(f"A mean of {column!r} needs one value per code, at least one of them a number.")
-    plain = np.where(counted, values, 0.0)
-    smallest, largest = float(values[counted].min()), float(values[counted].max())
+    return counted, np.where(counted, values, 0.0)
 
-    def ends(mean: float) -> tuple[float, float, float] | None:
-        return query_interval(evidence, (column,), counted * (plain - mean), beta=beta)
 
-    grid = np.linspace(smallest, largest, _SCAN)
-    found = [ends(float(mean)) for mean in grid]
-    if found[0] is None:
-        return None
-    lows, highs, middles = np.array(found, dtype=np.float64).T
-    below = np.flatnonzero(lows <= 0)
-    above = np.flatnonzero(highs >= 0)
+def invert(ends: Callable[[float], Ends], values: Array, *, confidence: float, basis: str) -> Interval:
+    """Return every mean ``t`` for which zero is a possible value of ``sum (value - t) count``.
+
+    ``ends(t)`` gives an interval and an estimate of that sum, which falls with ``t``. The real mean makes
+    the sum zero, so it is left out only if its own interval fails: the unknown number of rows needs no
+    interval of its own (Fieller's method). The set is looked for on a grid from the smallest to the
+    largest value, and its outermost ends are refined.
+    """
+    grid = np.linspace(float(values.min()), float(values.max()), _SCAN)
+    lows, highs, middles = np.array([ends(float(mean)) for mean in grid], dtype=np.float64).T
+    below, above, signs = (np.flatnonzero(item) for item in (lows <= 0, highs >= 0, middles <= 0))
     first = int(below[0]) if len(below) else _SCAN - 1
     last = int(above[-1]) if len(above) else 0
-    low = _crossing(lambda t: _some(ends(t))[0], float(grid[max(first - 1, 0)]), float(grid[first]))
-    high = _crossing(lambda t: _some(ends(t))[1], float(grid[last]), float(grid[min(last + 1, _SCAN - 1)]))
-    signs = np.flatnonzero(middles <= 0)
     turn = int(signs[0]) if len(signs) else _SCAN - 1
-    middle = _crossing(lambda t: _some(ends(t))[2], float(grid[max(turn - 1, 0)]), float(grid[turn]))
+    low = _crossing(lambda t: ends(t)[0], float(grid[max(first - 1, 0)]), float(grid[first]))
+    high = _crossing(lambda t: ends(t)[1], float(grid[last]), float(grid[min(last + 1, _SCAN - 1)]))
+    middle = _crossing(lambda t: ends(t)[2], float(grid[max(turn - 1, 0)]), float(grid[turn]))
     low, high = min(low, middle), max(high, middle)
-    return Interval(np.asarray(low), np.asarray(high), np.asarray(middle), confidence, "measured")
+    return Interval(np.asarray(low), np.asarray(high), np.asarray(middle), confidence, basis)
 
 
-def _some(found: tuple[float, float, float] | None) -> tuple[float, float, float]:
+def _some(found: Ends | None) -> Ends:
     assert found is not None
     return found
 

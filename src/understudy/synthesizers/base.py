@@ -13,10 +13,11 @@ import numpy.typing as npt
 from understudy.curator import Curator, Noise
 from understudy.engine import Distribution
 from understudy.errors import NoSuchGuarantee
+from understudy.inference import History
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._rounds import Round, expected_absolute_noise
+from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers.model import Model, Provenance
 
 Progress = Callable[[str, float], None]
@@ -55,14 +56,15 @@ class Fitted:
         Every noisy marginal that was released, in order.
     workload
         The marginals the rows should be fitted to when they are drawn; ``None`` for no record fitting.
-    rounds
-        The adaptive rounds, where there were any; error bounds need them.
+    history
+        How the measurements came about: planned at once, or chosen one after another. Error bounds and
+        intervals need it; without it they assume that each measurement may depend on all earlier ones.
     """
 
     distribution: Distribution
     measurements: Sequence[Measurement]
     workload: Workload | None = None
-    rounds: tuple[Round, ...] = ()
+    history: History | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Synthesizer(ABC):
             measurements=tuple(fitted.measurements),
             provenance=provenance,
             workload=fitted.workload,
-            rounds=fitted.rounds,
+            history=fitted.history,
         )
 
     def require(self, budget: Budget) -> None:

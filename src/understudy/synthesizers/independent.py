@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import estimate
+from understudy.inference import History
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned
@@ -62,7 +63,7 @@ class Independent(Synthesizer):
         progress("estimating", 0.8)
         distribution = estimate(curator.domain, measurements, total=fixed_total(curator))
         progress("done", 1.0)
-        return Fitted(distribution, measurements)
+        return Fitted(distribution, measurements, history=History.planned(len(measurements)))
 
 
 def _design(domain: Domain, unit: Unit, accounting: Accounting, total: float) -> list[tuple[Clique, Noise]]:

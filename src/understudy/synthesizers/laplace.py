@@ -11,6 +11,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
+from understudy.inference import History
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
@@ -138,7 +139,9 @@ class LaplaceTable(Synthesizer):
             total = max(0.0, float(measurements[0].values if len(measurements) > 1 else noisy.sum()))
         cells = self._legitimate(noisy, total)
         progress("done", 1.0)
-        return Fitted(DenseTable(curator.domain, cells), measurements)
+        return Fitted(
+            DenseTable(curator.domain, cells), measurements, history=History.planned(len(measurements))
+        )
 
     def _legitimate(self, noisy: Array, total: float) -> Array:
         """Turn noisy cells into a table without negative cells."""

@@ -13,16 +13,17 @@ import numpy.typing as npt
 
 from understudy.engine import Distribution
 from understudy.errors import WorkloadError
+from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._drawing import Drawer
-from understudy.synthesizers._rounds import Round
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
+Cells = npt.NDArray[np.bool_] | Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,17 @@ class Model:
     measurements: tuple[Measurement, ...]
     provenance: Provenance
     workload: Workload | None = None
-    rounds: tuple[Round, ...] = ()
+    history: History | None = None
 
     @property
     def total(self) -> float:
         """Estimated number of rows of the table the model stands for."""
         return self.distribution.total
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The adaptive rounds behind the measurements, where there were any."""
+        return () if self.history is None else self.history.rounds
 
     def marginal(self, clique: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the model's expected counts over one clique."""
@@ -120,6 +126,77 @@ class Model:
         for drawn in self._drawer.chunks(self._rows(n), rows_per_chunk=rows_per_chunk, generator=generator):
             codes = {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
             yield self.schema.decode(codes, seed=int(generator.integers(1 << 62)))
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """What the measurements say about the model's errors and about the real table."""
+        unit = self.provenance.unit
+        exact = unit.id_column is None and (
+            self.schema.row_count is not None or unit.relation == "replace-one"
+        )
+        evidence = Evidence(
+            self.schema.domain,
+            self.measurements,
+            self.history or History.unknown(len(self.measurements)),
+            self.total if exact else None,
+        )
+        return Uncertainty(evidence, self.distribution.marginals)
+
+    def error_bounds(
+        self,
+        *,
+        confidence: float = 0.95,
+        of: pd.DataFrame | None = None,
+        cliques: Sequence[Sequence[str]] | None = None,
+    ) -> pd.DataFrame:
+        """Bound the L1 error of marginals, as shares of the real table's rows.
+
+        Parameters
+        ----------
+        confidence
+            Probability, over the noise, that the bound of any one marginal holds.
+        of
+            Rows drawn from the model whose errors are wanted; by default the model's own.
+        cliques
+            The marginals; by default the workload's, or the measured ones where there is no workload.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``clique``, ``kind`` (``"supported"`` or ``"unsupported"``), ``bound``, ``basis``, ``total``.
+        """
+        if cliques is None and self.workload is not None:
+            cliques = self.workload.cliques
+        elif cliques is None:
+            cliques = list(dict.fromkeys(item.clique for item in self.measurements if item.clique))
+        wanted = [self.schema.domain.canonical(clique) for clique in cliques]
+        codes = None if of is None else self.schema.encode_frame(of)
+        return self.uncertainty.error_bounds(wanted, confidence=confidence, codes=codes)
+
+    def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
+        """Return a confidence interval for every cell of a marginal of the real table."""
+        return self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
+
+    def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for how many real rows lie in some cells, given as a mask or as tuples of codes.
+
+        Codes and mask follow the order of the schema's columns.
+        """
+        return self.uncertainty.count_interval(
+            self.schema.domain.canonical(clique), cells, confidence=confidence
+        )
+
+    def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for the mean of a column of the real table.
+
+        Parameters
+        ----------
+        column
+            The column.
+        values
+            What each of its codes stands for, such as the middle of a bin; NaN leaves a code out.
+        """
+        return self.uncertainty.mean_interval(column, values, confidence=confidence)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file: a zip of JSON and plain arrays, without any record."""

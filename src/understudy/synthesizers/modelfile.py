@@ -16,6 +16,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
+from understudy.inference import History
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Unit, budget_from_dict
 from understudy.schema import Schema
@@ -48,6 +50,10 @@ def save_model(model: Model, path: str | Path) -> None:
     for index, item in enumerate(model.measurements):
         arrays[f"measurement-{index}"] = item.values
         measurements.append({"clique": list(item.clique), "noise": item.noise, "scale": item.scale})
+    history = None
+    if model.history is not None:
+        history, parts = model.history.to_arrays()
+        arrays.update({f"history-{name}": array for name, array in parts.items()})
     provenance = model.provenance
     document = {
         "format": FORMAT,
@@ -64,6 +70,7 @@ def save_model(model: Model, path: str | Path) -> None:
         },
         "measurements": measurements,
         "distribution": {"kind": model.distribution.kind, "meta": meta},
+        "history": history,
         "workload": None if model.workload is None else model.workload.to_plain(),
         "arrays": sorted(arrays),
     }
@@ -119,13 +126,11 @@ def load_model(path: str | Path) -> Model:
             measurements.append(Measurement(clique, values, item["noise"], float(item["scale"])))
         listed = document["workload"]
         workload = None if listed is None else Workload.from_plain(schema.domain, listed)
+        told, kept = document.get("history"), _named(arrays, "history-")
+        history = None if told is None else History.from_arrays(schema.domain, measurements, told, kept)
         described = document["distribution"]
-        prefix = "distribution-"
-        parts = {
-            name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
-        }
         distribution = distribution_from_arrays(
-            described["kind"], schema.domain, dict(described["meta"]), parts
+            described["kind"], schema.domain, dict(described["meta"]), _named(arrays, "distribution-")
         )
     except ModelFileError:
         raise
@@ -137,7 +142,13 @@ def load_model(path: str | Path) -> Model:
         measurements=tuple(measurements),
         provenance=provenance,
         workload=workload,
+        history=history,
     )
+
+
+def _named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of one part of the model, under their own names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _reason(error: Exception) -> str:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from understudy.curator import Curator, Noise, SealedScalar, noise_for
 from understudy.engine import candidate_sizes, estimate
 from understudy.errors import BudgetError
+from understudy.inference import History
 from understudy.marginals import Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -133,7 +134,10 @@ class MST(Synthesizer):
             )
         progress("done", 1.0)
         workload = all_kway(domain, 3) if self.workload is None else self.workload
-        return Fitted(model, measurements, workload=workload)
+        # which pairs were measured depends on the noise of the columns
+        batches = (len(columns), len(measurements) - len(columns))
+        history = History(tuple(count for count in batches if count))
+        return Fitted(model, measurements, workload=workload, history=history)
 
     def _tree(
         self,

@@ -9,11 +9,12 @@ from typing import ClassVar
 from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import candidate_sizes, estimate
 from understudy.errors import BudgetError, DomainTooLarge
+from understudy.inference import Round, RoundLog
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import total_is_public, workload_for
-from understudy.synthesizers._rounds import Round, RoundCost
+from understudy.synthesizers._rounds import RoundCost
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 _TOTAL_SHARE = 0.01
@@ -144,7 +145,7 @@ class MWEMPGM(Synthesizer):
         model = estimate(domain, measurements, total=total, zeros=support)
         noise = noise_for(accounting, curator.unit, price.measure)
         epsilon = accounting.selection_epsilon(price.select)
-        rounds: list[Round] = []
+        log = RoundLog(planned=len(measurements))
         for number in range(self._rounds(domain)):
             progress(f"round {number + 1}", number / self._rounds(domain))
             held = [*dict.fromkeys(item.clique for item in measurements), *(clique for clique, _ in support)]
@@ -160,12 +161,25 @@ class MWEMPGM(Synthesizer):
             index = curator.choose(scores, epsilon=epsilon, purpose="choose a marginal to measure")
             measurement = curator.measure(sealed[fitting[index]], noise=noise)
             measurements.append(measurement)
-            rounds.append(
-                Round(
-                    fitting[index], answers[index], measurement, epsilon, tuple(fitting), largest_weight=1.0
-                )
+            step = Round(
+                clique=fitting[index],
+                answer=answers[index],
+                measurement=measurement,
+                epsilon=epsilon,
+                candidates=tuple(fitting),
+                weight=1.0,
+                largest_weight=1.0,
+                penalty=1.0,
+                l1=float(curator.unit.histogram_l1),
+                last=number + 1 == self._rounds(domain),
             )
+            log.add(step, answers, [1.0] * len(fitting))
             model = estimate(domain, measurements, total=total, zeros=support, warm_start=model)
         progress("final estimate", 1.0)
         model = estimate(domain, measurements, total=total, zeros=support, warm_start=model, thorough=True)
-        return Fitted(model, measurements, workload=workload_for(self.workload, domain), rounds=tuple(rounds))
+        return Fitted(
+            model,
+            measurements,
+            workload=workload_for(self.workload, domain),
+            history=log.close(model.marginals),
+        )

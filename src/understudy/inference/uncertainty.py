@@ -1,0 +1,208 @@
+"""The questions a user asks: how wrong is this marginal, and between what limits does this number lie?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import WorkloadError
+from understudy.inference.bounds import Bounder, error_bounds
+from understudy.inference.covers import Evidence
+from understudy.inference.history import Answers
+from understudy.inference.intervals import (
+    Ends,
+    Interval,
+    cell_intervals,
+    clipped,
+    count_interval,
+    counted_values,
+    invert,
+    mean_interval,
+)
+from understudy.inference.laws import require_beta
+from understudy.schema import Clique, Domain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.bool_] | Iterable[Sequence[int]]
+
+
+def count_codes(domain: Domain, codes: Mapping[str, npt.NDArray[Any]], clique: Clique) -> Array:
+    """Count encoded rows over a clique.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b"), (2, 2))
+    >>> codes = {"a": np.array([0, 1, 1]), "b": np.array([0, 1, 1])}
+    >>> count_codes(domain, codes, ("a", "b")).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    rows = len(next(iter(codes.values()), ()))
+    index = np.zeros(rows, dtype=np.int64)
+    for name in clique:
+        index = index * domain.size(name) + codes[name]
+    counts = np.bincount(index, minlength=domain.cells(clique))
+    return counts.reshape(domain.shape(clique)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """Error bounds and intervals of one model.
+
+    Parameters
+    ----------
+    evidence
+        What was released about the real table.
+    answers
+        The model's counts over cliques.
+
+    Examples
+    --------
+    >>> from understudy.inference.history import History
+    >>> from understudy.marginals import Measurement
+    >>> y = Measurement(("a",), np.array([480.0, 310.0, 210.0]), "gaussian", 5.0)
+    >>> evidence = Evidence(Domain(("a",), (3,)), (y,), History.planned(1), total=1000.0)
+    >>> told = Uncertainty(evidence, lambda cliques: [np.array([480.0, 310.0, 210.0]) for _ in cliques])
+    >>> told.count_interval(("a",), [(0,), (1,)]).low.round(1)
+    np.float64(781.7)
+    >>> told.mean_interval("a", np.array([0.0, 1.0, 2.0])).estimate.round(2)
+    np.float64(0.73)
+    """
+
+    evidence: Evidence
+    answers: Answers
+
+    def error_bounds(
+        self,
+        cliques: Sequence[Clique],
+        *,
+        confidence: float = 0.95,
+        codes: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> pd.DataFrame:
+        """Return a table of bounds on ``|M(real) - M(model)|_1``, as shares of the real rows.
+
+        Parameters
+        ----------
+        cliques
+            The marginals.
+        confidence
+            Probability over the noise that a marginal's bound holds; for each marginal, not for all at once.
+        codes
+            Encoded rows drawn from the model, where the error of these rows is wanted. However many there
+            are, they are taken as shares of the estimated number of real rows.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``clique``; ``kind`` (``"supported"`` if a measurement contains the marginal, else
+            ``"unsupported"``); ``bound`` (0 is perfect, 2 is the worst there is); ``basis``, the argument
+            behind it; ``total``, the estimated number of real rows.
+        """
+        import pandas as pd
+
+        model = self.answers(cliques)
+        rows = (
+            None if codes is None else self._scaled(codes, cliques, float(model[0].sum()) if model else 0.0)
+        )
+        found, (low, _, estimate) = error_bounds(
+            self.evidence, cliques, model, confidence=confidence, rows=rows
+        )
+        return pd.DataFrame(
+            {
+                "clique": [item.clique for item in found],
+                "kind": [item.kind for item in found],
+                "bound": [_share(item.rows, low) for item in found],
+                "basis": [item.basis for item in found],
+                "total": [estimate] * len(found),
+            }
+        )
+
+    def _scaled(
+        self, codes: Mapping[str, npt.NDArray[Any]], cliques: Sequence[Clique], total: float
+    ) -> list[Array]:
+        counts = [count_codes(self.evidence.domain, codes, clique) for clique in cliques]
+        return [table * (total / max(1.0, float(table.sum()))) for table in counts]
+
+    def interval(self, clique: Clique, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for every cell of a marginal; each holds with the given probability."""
+        found = cell_intervals(self.evidence, clique, confidence=confidence)
+        if found is not None:
+            return found
+        model = self.answers([clique])[0]
+        less, more, basis = self._slack(clique, model, confidence)
+        return clipped(model - less, model + more, model, self.evidence.total, confidence, basis)
+
+    def count_interval(self, clique: Clique, cells: Cells, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for the number of rows in some cells, given as a mask or as tuples of codes."""
+        mask = self._mask(clique, cells)
+        found = count_interval(self.evidence, clique, mask, confidence=confidence)
+        if found is not None:
+            return found
+        model = self.answers([clique])[0]
+        less, more, basis = self._slack(clique, model, confidence)
+        inside = np.asarray(model[mask].sum())
+        return clipped(inside - less, inside + more, inside, self.evidence.total, confidence, basis)
+
+    def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for the mean of a column; ``values`` are what its codes stand for, NaN to leave out."""
+        meaning = np.asarray(values, dtype=np.float64)
+        found = mean_interval(self.evidence, column, meaning, confidence=confidence)
+        if found is not None:
+            return found
+        counted, plain = counted_values(self.evidence, column, meaning)
+        model = self.answers([(column,)])[0]
+        bound = Bounder(self.evidence, require_beta(1 - confidence)).bound((column,), model)
+
+        def ends(mean: float) -> Ends:
+            weights = counted * (plain - mean)
+            middle, spread = float(weights @ model), float(np.abs(weights).max()) * bound.rows
+            return middle - spread, middle + spread, middle
+
+        return invert(ends, plain[counted], confidence=confidence, basis=_basis(bound.basis))
+
+    def _slack(self, clique: Clique, model: Array, confidence: float) -> tuple[float, float, str]:
+        """Return how many rows fewer and more than the model says any set of cells can hold.
+
+        With ``E`` a bound on the L1 error and ``P`` the model's total, the real table lacks
+        ``sum (p - m)_+ = (E - (N - P)) / 2`` and has ``(E + N - P) / 2`` too many at most.
+        """
+        bounder = Bounder(self.evidence, require_beta(1 - confidence))
+        bound = bounder.bound(clique, model)
+        low, high, _ = bounder.total
+        total = float(model.sum())
+        return (
+            max(0.0, bound.rows + total - low) / 2,
+            max(0.0, bound.rows + high - total) / 2,
+            _basis(bound.basis),
+        )
+
+    def _mask(self, clique: Clique, cells: Cells) -> npt.NDArray[np.bool_]:
+        shape = self.evidence.domain.shape(clique)
+        if isinstance(cells, np.ndarray):
+            if cells.dtype != np.bool_ or cells.shape != shape:
+                raise WorkloadError(f"A mask of {clique} must hold booleans in the shape {shape}.")
+            return cells
+        mask = np.zeros(shape, dtype=bool)
+        for cell in cells:
+            place = tuple(int(code) for code in cell)
+            if len(place) != len(shape) or any(
+                not 0 <= code < size for code, size in zip(place, shape, strict=True)
+            ):
+                raise WorkloadError(f"{place} is not a cell of {clique}, whose columns have {shape} codes.")
+            mask[place] = True
+        return mask
+
+
+def _basis(basis: str) -> str:
+    return "trivial" if basis == "trivial" else "bound"
+
+
+def _share(rows: float, total: float) -> float:
+    return rows / total if total > 0 else math.inf
