@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -57,6 +57,9 @@ class Curator:
         maximum number of rows per person.
     ledger
         Pays for every look. It must have been opened for the same unit.
+    rows
+        A public number of rows to work with where the exact one is private: measured and paid for before,
+        or guessed. Models are scaled to it, but no sensitivity relies on it.
     randomness
         Source of privacy noise. Production code leaves the default (the operating system's
         cryptographic generator, which takes no seed); tests may pass a seeded one.
@@ -69,9 +72,17 @@ class Curator:
     """
 
     def __init__(
-        self, table: Table, *, unit: Unit, ledger: Ledger, randomness: Randomness | None = None
+        self,
+        table: Table,
+        *,
+        unit: Unit,
+        ledger: Ledger,
+        rows: int | None = None,
+        randomness: Randomness | None = None,
     ) -> None:
         table.schema.require_public()
+        if rows is not None and rows < 0:
+            raise BudgetError(f"rows ({rows}) must not be negative.")
         if ledger.unit != unit:
             raise BudgetError(
                 f"The ledger protects {ledger.unit.describe()}; the curator was asked to protect "
@@ -82,6 +93,7 @@ class Curator:
             table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
         self._parent: Curator | None = None
         self._table = table
+        self._rows = rows
         self._ledger = ledger
         self._unit = unit
         self._scope = ""
@@ -114,14 +126,23 @@ class Curator:
 
     @property
     def known_rows(self) -> int | None:
-        """The number of rows where it is no secret: declared public, or fixed by the relation.
+        """The number of rows to work with where it is no secret: given, declared public, or fixed by the relation.
 
         Under replace-one with one row per unit all neighbours have equally many rows, so the number
-        is released at no cost. Otherwise it is private unless the schema declares it.
+        is released at no cost, unless records were left out by their values: a replaced record may then
+        be one that is left out. Otherwise it is private unless the schema declares it.
         """
+        return self._rows if self._rows is not None else self._exact_known_rows
+
+    @property
+    def _exact_known_rows(self) -> int | None:
+        """The number of rows that sensitivities may rely on; an estimate of it is no such number."""
+        if self._rows is not None:
+            return None
         if self.schema.row_count is not None:
             return self.schema.row_count
-        if self._unit.relation == "replace-one" and self._unit.max_rows == 1:
+        fixed = self._unit.relation == "replace-one" and self._unit.max_rows == 1
+        if fixed and not getattr(self._table, "filtered", False):
             return self._table.exact_row_count()
         return None
 
@@ -179,6 +200,7 @@ class Curator:
         child = object.__new__(Curator)
         child._parent = self
         child._table = self._table
+        child._rows = self._rows
         child._ledger = self._ledger
         child._unit = self._unit
         child._randomness = self._randomness
@@ -263,11 +285,42 @@ class Curator:
         exact = [
             counts for batch in _batches(self.domain, canonical) for counts in self._table.count_many(batch)
         ]
-        known = self.known_rows
+        known = self._exact_known_rows
         return [
             SealedCounts(counts, clique=clique, domain=self.domain, unit=self._unit, known_rows=known)
             for clique, counts in zip(canonical, exact, strict=True)
         ]
+
+    def statistic(self, function: Callable[[Table], float], *, sensitivity: float) -> SealedScalar:
+        """Seal one number that trusted code computes from the records. See :meth:`statistics`."""
+        return self.statistics(lambda table: [function(table)], sensitivities=[sensitivity])[0]
+
+    def statistics(
+        self, function: Callable[[Table], Sequence[float]], *, sensitivities: Sequence[float]
+    ) -> list[SealedScalar]:
+        """Seal several numbers that trusted code computes from the records in one look.
+
+        Parameters
+        ----------
+        function
+            Gets the private table, limited to the unit's rows per person, and returns one number per
+            sensitivity. It runs here and keeps nothing: no reference to the table or to anything computed from
+            it may outlive the call, and its errors must not depend on the records.
+        sensitivities
+            The most that one unit can change each number. Public.
+
+        Privacy
+        -------
+        In: private. Out: under seal. **The function is trusted code**: that its numbers move by no more than
+        claimed is proved where it is written (an acceptance criterion states its proof in its docstring) and
+        tested on neighbouring tables there. The curator cannot check it.
+        """
+        exact = list(function(self._table))
+        if len(exact) != len(sensitivities):
+            raise BudgetError(
+                f"A statistic returned {len(exact)} numbers; {len(sensitivities)} sensitivities were stated."
+            )
+        return [SealedScalar(x, sensitivity=s) for x, s in zip(exact, sensitivities, strict=True)]
 
     # ------------------------------------------------------------------ opening
 
@@ -319,14 +372,29 @@ class Curator:
         to integers at distance at most ``s/g + 1``; that many steps is the sensitivity charged, and
         integer noise of the wanted scale divided by ``g`` is added on the grid.
         """
-        if sealed.sensitivity == 0:
+        return self.measure_scalars([sealed], noise=[noise], purpose=purpose)[0]
+
+    def measure_scalars(
+        self, sealed: Sequence[SealedScalar], *, noise: Sequence[Noise], purpose: str
+    ) -> list[float]:
+        """Add noise to several sealed numbers and charge for all of them at once; see :meth:`measure_scalar`."""
+        if len(sealed) != len(noise):
+            raise BudgetError(f"Need one noise per number; got {len(noise)} for {len(sealed)}.")
+        if not sealed:
+            return []
+        if any(item.sensitivity == 0 for item in sealed):
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
-        step = 2.0 ** (math.ceil(math.log2(sealed.sensitivity)) - _GRID_BITS)
-        steps = math.ceil(sealed.sensitivity / step) + 1
-        on_grid = type(noise)(noise.scale / step)
-        self._charge(_scalar_event(steps, on_grid), purpose=purpose)
-        drawn = int(on_grid.draw((), self._randomness))
-        return (round(sealed._exact / step) + drawn) * step
+        grid = [2.0 ** (math.ceil(math.log2(item.sensitivity)) - _GRID_BITS) for item in sealed]
+        on_grid = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
+        events = tuple(
+            _scalar_event(math.ceil(item.sensitivity / step) + 1, kind)
+            for item, kind, step in zip(sealed, on_grid, grid, strict=True)
+        )
+        self._charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
+        return [
+            (round(item._exact / step) + int(kind.draw((), self._randomness))) * step
+            for item, kind, step in zip(sealed, on_grid, grid, strict=True)
+        ]
 
     def choose(
         self,

@@ -151,8 +151,9 @@ class SealedCounts:
         One row in cell ``i`` contributes ``w_i``. A unit of ``k`` rows contributes at most
         ``k max|w|``; replacing it changes the sum by at most ``k (max w - min w)``, which is zero
         for constant weights when the unit has one row (the row count is then invariant). A
-        replaced unit may have any number of rows from 0 to ``k`` when ``k > 1``, so there its old
-        and new contributions range over ``k [min(0, w), max(0, w)]``.
+        replaced unit may have any number of rows from 0 to ``k`` when ``k > 1``, or when records are
+        left out by their values (then no number of rows is known), so there its old and new contributions
+        range over ``k [min(0, w), max(0, w)]``.
         """
         if weights is None:
             weights = np.ones(self.shape)
@@ -165,7 +166,7 @@ class SealedCounts:
         rows = self._unit.max_rows
         if self._unit.relation == "add-remove":
             sensitivity = rows * max(abs(low), abs(high))
-        elif rows == 1:
+        elif rows == 1 and self._known_rows is not None:
             sensitivity = high - low
         else:
             sensitivity = rows * (max(0.0, high) - min(0.0, low))

@@ -6,13 +6,16 @@ from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, write_frame
+from understudy.data.prepare import Derived, Preparation
 from understudy.data.sources import read_table
 from understudy.data.table import Table, Words
 
 __all__ = [
     "ArrowTable",
     "Counts",
+    "Derived",
     "LocalTable",
+    "Preparation",
     "Table",
     "Words",
     "check_output_format",

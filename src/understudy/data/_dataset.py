@@ -42,6 +42,11 @@ class DatasetStream:
         dataset = attempt(lambda: _open(paths), lambda error: _explain_parquet(error, label))
         return cls(dataset, wanted, label=label)
 
+    @property
+    def header(self) -> list[str]:
+        """Names of the columns, folder names included."""
+        return list(self._dataset.schema.names)
+
     def stamp(self) -> object:
         """Return sizes and times of change of the files, where they are local."""
         return attempt(lambda: file_stamp(self._paths), self._explain)

@@ -43,6 +43,8 @@ class ArrowTable:
         The public schema. Every record is checked against it here, before any budget can be spent.
     id_column
         The column that says who a row is about, for person-level units.
+    filtered
+        Whether the source leaves records out by their values.
 
     Raises
     ------
@@ -70,8 +72,10 @@ class ArrowTable:
         schema: Schema,
         *,
         id_column: str | None = None,
+        filtered: bool = False,
     ) -> None:
         self._schema = schema
+        self._filtered = filtered
         self._id_column = id_column
         self._stream = as_stream(source, wanted_columns(schema, id_column))
         self._kept: npt.NDArray[np.bool_] | None = None
@@ -85,6 +89,11 @@ class ArrowTable:
     def schema(self) -> Schema:
         """The public schema."""
         return self._schema
+
+    @property
+    def filtered(self) -> bool:
+        """Whether records were left out by their values, so that no relation fixes the number of rows."""
+        return self._filtered
 
     def __repr__(self) -> str:
         return f"ArrowTable({len(self._schema.domain)} columns; records not shown)"
@@ -153,6 +162,7 @@ class ArrowTable:
         self._check_unchanged(len(kept))
         table = object.__new__(ArrowTable)
         table._schema, table._id_column, table._stream = self._schema, None, self._stream
+        table._filtered = self._filtered
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
         table._kept, table._rows = kept, int(kept.sum())
         return table

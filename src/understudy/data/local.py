@@ -65,23 +65,40 @@ class LocalTable:
         self._persons = {
             name: _checked_persons(name, ids, self._rows) for name, ids in (persons or {}).items()
         }
+        self._filtered = False
 
     @classmethod
     def _adopting(
-        cls, schema: Schema, columns: Mapping[str, Codes], persons: Mapping[str, Persons]
+        cls,
+        schema: Schema,
+        columns: Mapping[str, Codes],
+        persons: Mapping[str, Persons],
+        *,
+        filtered: bool = False,
     ) -> LocalTable:
         """Build a table around arrays that were checked, have the right type and belong to nobody else."""
         table = cls.__new__(cls)
         table._schema, table._columns, table._persons = schema, dict(columns), dict(persons)
         table._rows = len(next(iter(columns.values()), ()))
+        table._filtered = filtered
         for array in (*columns.values(), *persons.values()):
             array.flags.writeable = False
         return table
+
+    def _marked(self, *, filtered: bool) -> LocalTable:
+        """Return this table, marked as one from which records were left out by their values."""
+        self._filtered = filtered
+        return self
 
     @property
     def schema(self) -> Schema:
         """The public schema."""
         return self._schema
+
+    @property
+    def filtered(self) -> bool:
+        """Whether records were left out by their values, so that no relation fixes the number of rows."""
+        return self._filtered
 
     def __repr__(self) -> str:
         return f"LocalTable({len(self._schema.domain)} columns; records not shown)"
@@ -129,7 +146,10 @@ class LocalTable:
             )
         kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
         return LocalTable._adopting(
-            self._schema, {name: codes[kept] for name, codes in self._columns.items()}, {}
+            self._schema,
+            {name: codes[kept] for name, codes in self._columns.items()},
+            {},
+            filtered=self._filtered,
         )
 
     def _names(self, columns: Sequence[str]) -> tuple[str, ...]:

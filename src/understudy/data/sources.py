@@ -19,6 +19,7 @@ from understudy.data._persons import Persons, ids_from_pandas, number_persons
 from understudy.data._stream import Stream, attempt, name_problems
 from understudy.data.arrow import ArrowTable, wanted_columns
 from understudy.data.local import LocalTable
+from understudy.data.prepare import Preparation, PreparedStream
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def read_table(
     id_column: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    prepare: Preparation | None = None,
     max_memory_mb: int = 1024,
 ) -> Table:
     """Read a private table from wherever it is and encode it by its schema.
@@ -62,6 +64,9 @@ def read_table(
         CSV only: the character between fields. By default the header tells (comma, semicolon, tab or bar).
     encoding
         CSV only: the text encoding, UTF-8 by default.
+    prepare
+        Columns to derive and cleaning rules, applied record by record. The number of rows of a table that
+        was read with cleaning rules is private under every unit, unless the schema declares it.
     max_memory_mb
         A file whose encoded records take more megabytes than this is left on disk and read again, in
         batches, for each question.
@@ -92,6 +97,8 @@ def read_table(
     """
     wanted = wanted_columns(schema, id_column)
     limit = _limit_bytes(max_memory_mb)
+    if prepare:
+        return _read_prepared(source, schema, id_column, limit, prepare, separator, encoding)
     if isinstance(source, str | PathLike):
         path = Path(fspath(source))
         if is_csv(path):
@@ -105,6 +112,60 @@ def read_table(
         files = [Path(fspath(item)) for item in source]
         return _read_dataset(DatasetStream.from_paths(files, wanted), schema, id_column, limit)
     return _read_object(source, schema, id_column, wanted, limit)
+
+
+def _read_prepared(
+    source: Any,
+    schema: Schema,
+    id_column: str | None,
+    limit: int,
+    prepare: Preparation,
+    separator: str | None,
+    encoding: str | None,
+) -> Table:
+    """Read a source whose records are prepared on the way."""
+    wanted = wanted_columns(schema, id_column)
+    filtered = bool(prepare.rules)
+    paths = [source] if isinstance(source, str | PathLike) else source
+    if isinstance(paths, Sequence) and paths and all(isinstance(item, str | PathLike) for item in paths):
+        files = [Path(fspath(item)) for item in paths]
+        stream: CsvStream | DatasetStream
+        if len(files) == 1 and is_csv(files[0]):
+            options: dict[str, Any] = {"separator": separator, "encoding": encoding or "utf-8"}
+            header = CsvStream(files[0], None, **options).header
+            stream = CsvStream(files[0], prepare.wanted(wanted, header), **options)
+        else:
+            header = DatasetStream.from_paths(files, []).header
+            stream = DatasetStream.from_paths(files, prepare.wanted(wanted, header))
+        prepared = PreparedStream(stream, prepare, header)
+        return _load(prepared, schema, id_column, limit, filtered=filtered) or ArrowTable(
+            prepared, schema, id_column=id_column, filtered=filtered
+        )
+    if separator is not None or encoding is not None:
+        raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+    pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
+    if polars is not None and isinstance(source, polars.LazyFrame):
+        source = source.collect()
+    if polars is not None and isinstance(source, polars.DataFrame):
+        source = source.to_arrow()
+        arrow = sys.modules["pyarrow"]
+
+    def unreadable(error: Exception) -> DataError:
+        return DataError("The records cannot be prepared. Check the types of their columns.")
+
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        _check(
+            [str(name) for name in source.columns], prepare.wanted(wanted, [str(c) for c in source.columns])
+        )
+        frame = attempt(lambda: prepare.frame(source, wanted), unreadable)
+        return _from_pandas(frame, schema, id_column, wanted)._marked(filtered=filtered)
+    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
+        _check(source.schema.names, prepare.wanted(wanted, source.schema.names))
+        batch = attempt(lambda: prepare.batch(source, wanted), unreadable)
+        return _from_arrow(batch, schema, id_column)._marked(filtered=filtered)
+    raise DataError(
+        f"A table cannot be prepared from an object of type {type(source).__qualname__!r}. Pass {_ACCEPTED}."
+    )
 
 
 def _read_object(
@@ -169,7 +230,9 @@ def _read_dataset(stream: DatasetStream, schema: Schema, id_column: str | None, 
     return ArrowTable(stream, schema, id_column=id_column)
 
 
-def _load(stream: Stream, schema: Schema, id_column: str | None, limit: int) -> LocalTable | None:
+def _load(
+    stream: Stream, schema: Schema, id_column: str | None, limit: int, *, filtered: bool = False
+) -> LocalTable | None:
     """Encode a stream into memory, or give up when the codes and ids outgrow ``limit`` bytes."""
     names = schema.domain.names
     parts: list[dict[str, Codes]] = []
@@ -189,7 +252,7 @@ def _load(stream: Stream, schema: Schema, id_column: str | None, limit: int) -> 
     for name, size in zip(names, schema.domain.sizes, strict=True):
         # taking each column out of the parts frees it: only one column is held twice
         columns[name] = np.concatenate([np.zeros(0, code_dtype(size)), *(part.pop(name) for part in parts)])
-    return LocalTable._adopting(schema, columns, persons)
+    return LocalTable._adopting(schema, columns, persons, filtered=filtered)
 
 
 def _limit_bytes(max_memory_mb: int) -> int:

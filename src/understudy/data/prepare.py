@@ -1,0 +1,241 @@
+"""What happens to each record before it is encoded: columns derived from others, and records left out.
+
+Both are functions of one record alone and of public rules, so neighbouring tables stay neighbours: a record that
+is replaced by another is replaced, left out, or put in, and nothing else changes. The *number* of records
+left is therefore no longer fixed by the neighbour relation, even where that of the raw table is: a table read
+with cleaning rules says so (``filtered``), and the curator keeps its number of rows private unless it is
+declared or paid for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data._encode import to_series
+from understudy.data._stream import Stream, attempt
+from understudy.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from understudy.schema import Constraint
+
+__all__ = ["Derived", "Preparation", "PreparedStream"]
+
+Part = Literal["year", "quarter", "month", "weekday"]
+PARTS: tuple[Part, ...] = ("year", "quarter", "month", "weekday")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived:
+    """A column computed from another one, record by record; skipped if the source already has it.
+
+    Parameters
+    ----------
+    name
+        The new column.
+    source
+        The column it is computed from.
+    part
+        For dates: ``"year"``, ``"quarter"`` (1 to 4), ``"month"`` (1 to 12) or ``"weekday"`` (1 for Monday).
+    values
+        Instead of a part: pairs of a spelling in the source and the value that takes its place. Entries with
+        another spelling become missing.
+
+    Examples
+    --------
+    >>> month = Derived(name="month", source="born", part="month")
+    >>> month.of("2019-03-15"), month.of("unknown")
+    (3, None)
+    >>> Derived(name="sex", source="is_female", values=(("True", "F"), ("False", "M"))).of(True)
+    'F'
+    """
+
+    name: str
+    source: str
+    part: Part | None = None
+    values: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.part is None) == (not self.values):
+            raise DataError(
+                f"The derived column {self.name!r} needs either a part of a date or a list of values."
+            )
+        if self.part is not None and self.part not in PARTS:
+            raise DataError(f"The derived column {self.name!r}: part must be one of {', '.join(PARTS)}.")
+
+    def of(self, entry: Any) -> int | str | None:
+        """Return the value for one entry, or None if there is none."""
+        if self.part is not None:
+            return _part_of(entry, self.part)
+        return dict(self.values).get(_spelling(entry))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """Derived columns and cleaning rules, applied while a table is read.
+
+    Parameters
+    ----------
+    derived
+        Columns to compute where the source lacks them.
+    rules
+        A record is kept if it obeys all of them, as raw values (`Constraint.holds_raw`).
+
+    Privacy
+    -------
+    Let ``f`` map a raw record to its prepared form or to nothing. The prepared table is ``f`` of every record, so
+    adding or removing a raw record adds or removes at most one prepared record, and replacing one replaces,
+    adds, removes or changes at most one. Which records were left out, and how many, is private.
+    """
+
+    derived: tuple[Derived, ...] = ()
+    rules: tuple[Constraint, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.derived or self.rules)
+
+    def wanted(self, columns: Sequence[str], header: Sequence[str]) -> list[str]:
+        """Return the columns a source must have so that the given ones, and those of the rules, can be made."""
+        return list(dict.fromkeys(self._origin(name, header) for name in self._with_rules(columns)))
+
+    def frame(self, frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+        """Prepare a frame in memory. In and out: private."""
+        import pandas as pd
+
+        header = [str(name) for name in frame.columns]
+        made: dict[str, Any] = {}
+        for name in self._with_rules(columns):
+            source = frame.iloc[:, header.index(self._origin(name, header))]
+            recipe = self._recipe(name, header)
+            made[name] = source if recipe is None else derive(source, recipe).set_axis(source.index)
+        prepared = pd.DataFrame({name: made[name] for name in columns}, index=frame.index)
+        kept = self._kept(made, len(frame))
+        return prepared if kept is None else prepared[kept].reset_index(drop=True)
+
+    def batch(self, batch: pa.RecordBatch | pa.Table, columns: Sequence[str]) -> pa.RecordBatch | pa.Table:
+        """Prepare a batch that has the columns of `wanted`. In and out: private."""
+        import pyarrow as pa
+
+        header = batch.schema.names
+        arrays: dict[str, Any] = {}
+        for name in self._with_rules(columns):
+            recipe = self._recipe(name, header)
+            array = batch.column(self._origin(name, header))
+            arrays[name] = (
+                array if recipe is None else pa.array(derive(_series(array), recipe), from_pandas=True)
+            )
+        kept = self._kept({name: _series(arrays[name]) for name in self._rule_columns}, batch.num_rows)
+        picked = [arrays[name] for name in columns]
+        built = (
+            pa.table(dict(zip(columns, picked, strict=True)))
+            if isinstance(batch, pa.Table)
+            else pa.record_batch(picked, names=list(columns))
+        )
+        return built if kept is None else built.filter(pa.array(kept))
+
+    # ------------------------------------------------------------------ pieces
+
+    @property
+    def _rule_columns(self) -> list[str]:
+        return list(dict.fromkeys(name for rule in self.rules for name in rule.columns))
+
+    def _with_rules(self, columns: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys([*columns, *self._rule_columns]))
+
+    def _recipe(self, name: str, header: Sequence[str]) -> Derived | None:
+        if name in header:
+            return None
+        return next((item for item in self.derived if item.name == name), None)
+
+    def _origin(self, name: str, header: Sequence[str]) -> str:
+        recipe = self._recipe(name, header)
+        return name if recipe is None else recipe.source
+
+    def _kept(self, columns: Mapping[str, Any], rows: int) -> npt.NDArray[np.bool_] | None:
+        if not self.rules:
+            return None
+        kept = np.ones(rows, dtype=bool)
+        for rule in self.rules:
+            kept &= rule.holds_raw(columns)
+        return kept
+
+
+class PreparedStream:
+    """A stream whose records are prepared on the way."""
+
+    def __init__(self, stream: Stream, preparation: Preparation, header: Sequence[str]) -> None:
+        self.label = stream.label
+        self._stream = stream
+        self._preparation = preparation
+        self._header = tuple(header)
+
+    def stamp(self) -> object:
+        """Return something that changes when the stored records change."""
+        return self._stream.stamp()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Iterate over prepared batches with the given columns."""
+        needed = self._preparation.wanted(columns, self._header)
+        for batch in self._stream.batches(needed):
+            yield attempt(lambda batch=batch: self._preparation.batch(batch, columns), self._explain)  # type: ignore[misc]
+
+    def _explain(self, error: Exception) -> DataError:
+        return DataError(f"The records of {self.label!r} cannot be prepared. Check the types of its columns.")
+
+
+def derive(source: pd.Series[Any], recipe: Derived) -> pd.Series[Any]:
+    """Compute a derived column, each distinct entry once."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(source, use_na_sentinel=True)
+    made = [recipe.of(entry) for entry in distinct]
+    column = np.array([*made, None], dtype=object)[codes]  # entries without a value have the code -1
+    return pd.Series(column, dtype="Int64" if recipe.part is not None else object)
+
+
+def _series(array: Any) -> Any:
+    """Return an Arrow column as a pandas Series."""
+    return to_series(array.combine_chunks() if hasattr(array, "combine_chunks") else array)
+
+
+def _part_of(entry: Any, part: Part) -> int | None:
+    day = _day(entry)
+    if day is None:
+        return None
+    found: dict[Part, Callable[[dt.date], int]] = {
+        "year": lambda date: date.year,
+        "quarter": lambda date: (date.month + 2) // 3,
+        "month": lambda date: date.month,
+        "weekday": lambda date: date.isoweekday(),
+    }
+    return found[part](day)
+
+
+def _day(entry: Any) -> dt.date | None:
+    if isinstance(entry, np.datetime64):
+        entry = entry.astype("datetime64[D]").item()
+    if isinstance(entry, dt.datetime):  # pandas timestamps are datetimes too
+        return entry.date()
+    if isinstance(entry, dt.date):
+        return entry
+    if isinstance(entry, str):
+        try:
+            return dt.datetime.fromisoformat(entry.strip()).date()
+        except ValueError:
+            return None
+    return None
+
+
+def _spelling(entry: Any) -> str:
+    """Return how an entry would be written in a file."""
+    if isinstance(entry, float | np.floating) and float(entry).is_integer():
+        return str(int(entry))
+    return str(entry).strip()
