@@ -3,6 +3,8 @@
 Everything here is post-processing: the engine sees a public domain and noisy measurements only.
 """
 
+from understudy.engine.bayes import BayesianNetwork, Node
+from understudy.engine.coarse import CoarseModel, Extended, Labels, Resolution, View
 from understudy.engine.dense import DenseTable, project_to_simplex
 from understudy.engine.distribution import Distribution, distribution_from_arrays
 from understudy.engine.estimation import estimate
@@ -12,10 +14,17 @@ from understudy.engine.support import Zeros
 from understudy.engine.triangulation import candidate_sizes, model_cells, model_size
 
 __all__ = [
+    "BayesianNetwork",
+    "CoarseModel",
     "DenseTable",
     "Distribution",
+    "Extended",
     "FitInfo",
     "GraphicalModel",
+    "Labels",
+    "Node",
+    "Resolution",
+    "View",
     "Zeros",
     "candidate_sizes",
     "distribution_from_arrays",

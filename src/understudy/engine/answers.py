@@ -59,6 +59,7 @@ class Answers:
         self._held = 1
         self._plans: dict[int, tuple[float, int]] = {}
         self._homes: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
         self._sizes = tree.sizes
         n = len(tree.bags)
         self._below = list(tree.masks)
@@ -90,7 +91,11 @@ class Answers:
         self._held = 1
 
     def _cells(self, mask: int) -> int:
-        return cells_of(self._sizes, from_mask(mask))
+        known = self._counts.get(mask)
+        if known is None:
+            known = cells_of(self._sizes, from_mask(mask))
+            self._counts[mask] = known
+        return known
 
     def _home(self, mask: int) -> int:
         """Return the smallest bag that holds a set of columns, as a bit mask; 0 if there is none."""
@@ -157,9 +162,9 @@ class Answers:
         table = self._tables.get(mask)
         if table is not None:
             return table
-        rest = from_mask(home & ~mask)
-        drop = min(rest, key=lambda column: (self._sizes[column], column))
-        larger = mask | (1 << drop)
+        rest = home & ~mask
+        drop = rest & -rest  # the narrowest column: wider ones are dropped before it, further up
+        larger = mask | drop
         source = self._tables.get(larger)
         if source is None:
             source = self._known.get(larger)
@@ -167,7 +172,7 @@ class Answers:
             source = self._inside(larger, home)
             self._known[larger] = source
             self._held += source.size
-        axis = (larger & ((1 << drop) - 1)).bit_count()
+        axis = (larger & (drop - 1)).bit_count()
         return _drop_axis(source, axis)
 
     def _across(self, mask: int) -> Array:

@@ -118,6 +118,10 @@ class Consistency:
         )  # fmt: skip
         return self._tables[:full] + self._share
 
+    def _weigh(self, values: Array) -> float:
+        """Return the weighted sum. Not a dot product: a threaded BLAS would wake a second core for it."""
+        return float((self._cell_weights * values).sum())
+
     def untangle(
         self,
         values: Array,
@@ -163,10 +167,10 @@ class Consistency:
         for _ in range(iterations):
             off = np.where(np.isinf(floor), nearest, np.minimum(nearest, 0.0))
             slack = np.where(np.isinf(floor), 0.0, np.abs(ahead) * np.maximum(nearest, 0.0))
-            if float(self._cell_weights @ (0.5 * np.square(off) + slack)) <= bar:
+            if self._weigh(0.5 * np.square(off) + slack) <= bar:
                 break
             new = np.maximum(ahead - nearest, floor)
-            if float(self._cell_weights @ ((ahead - new) * (new - multiplier))) > 0:
+            if self._weigh((ahead - new) * (new - multiplier)) > 0:
                 momentum = 1.0  # the momentum points uphill: start it again
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
             ahead = new + ((momentum - 1.0) / following) * (new - multiplier)
@@ -175,7 +179,7 @@ class Consistency:
         multiplier = np.maximum(ahead, floor)
         nearest = self.project(values + multiplier)
         loss = 0.5 * np.square(nearest - values) - multiplier * nearest
-        return nearest - multiplier, nearest, float(self._cell_weights @ loss)
+        return nearest - multiplier, nearest, self._weigh(loss)
 
 
 def _centres(sizes: Sequence[int], part_at: dict[Columns, int]) -> Ints:

@@ -90,7 +90,7 @@ class Descent:
         """Return KL(p || reference) / kappa, with marginals as of their last visit."""
         space = self._workspace
         inner = sum(
-            float(np.vdot(space.theta(node), space.marginal(node))) for node in range(space.n_measured)
+            float((space.theta(node) * space.marginal(node)).sum()) for node in range(space.n_measured)
         )
         return max(0.0, (inner + space.total * float(space.shift[0])) / self._kappa)
 
@@ -108,7 +108,9 @@ class Descent:
                 gap = float(shares.sum()) / self._kappa
                 moved = self._moved()
                 if epochs >= max_epochs or (gap <= bar and moved <= bar):
-                    return Outcome(epochs, float(self._factors @ raw), gap, gap <= bar and moved <= bar)
+                    return Outcome(
+                        epochs, float((self._factors * raw).sum()), gap, gap <= bar and moved <= bar
+                    )
             if gap <= self._moved():
                 self._recentre()
 

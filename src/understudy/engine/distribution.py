@@ -49,4 +49,12 @@ def distribution_from_arrays(
         from understudy.engine.model import GraphicalModel
 
         return GraphicalModel.from_arrays(domain, meta, arrays)
+    if kind == "bayesian-network":
+        from understudy.engine.bayes import BayesianNetwork
+
+        return BayesianNetwork.from_arrays(domain, meta, arrays)
+    if kind == "coarse-views":
+        from understudy.engine.coarse import CoarseModel
+
+        return CoarseModel.from_arrays(domain, meta, arrays)
     raise ModelFileError(f"A model of kind {kind!r} is not known to this version of Understudy.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ def to_mask(columns: Iterable[int]) -> int:
     return mask
 
 
+@lru_cache(maxsize=1 << 17)
 def from_mask(mask: int) -> Columns:
     """Return the sorted numbers of the bits that are set.
 

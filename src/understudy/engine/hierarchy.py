@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from understudy.engine.factors import Columns, cells_of, from_mask, to_mask
 from understudy.engine.junction import JunctionTree
 
@@ -88,26 +90,30 @@ def _group(
     A pass costs the cells it reads. Putting ``k`` branches under a group of ``c`` cells saves
     ``k - 1`` passes over the bag and costs ``k + 1`` passes over the group.
     """
-    size_of: dict[int, int] = {}
-
-    def cells(mask: int) -> int:
-        if mask not in size_of:
-            size_of[mask] = cells_of(tree.sizes, from_mask(mask))
-        return size_of[mask]
-
-    whole = cells(bag)
+    columns = from_mask(bag)
+    if len(columns) > 63:  # only columns of one value make a bag so wide
+        return items
+    whole = cells_of(tree.sizes, columns)
     while len(items) > 1:
-        best_gain, best = 0, 0
-        unions = {left.mask | right.mask for i, left in enumerate(items) for right in items[:i]}
-        for union in unions:
-            count = sum(item.mask & union == item.mask for item in items)
-            gain = (count - 1) * whole - (count + 1) * cells(union)
-            if gain > best_gain or (gain == best_gain and best and union < best):
-                best_gain, best = gain, union
-        if best_gain <= 0:
+        bits = np.array([_compress(item.mask, columns) for item in items], dtype=np.uint64)
+        left, right = np.triu_indices(len(items), k=1)
+        union = bits[left] | bits[right]
+        cells = np.ones(len(union))
+        for place, column in enumerate(columns):
+            cells[(union >> np.uint64(place)) & np.uint64(1) > 0] *= tree.sizes[column]
+        count = (bits & ~union[:, None] == 0).sum(axis=1)
+        gain = (count - 1) * float(whole) - (count + 1) * cells
+        best = int(np.argmax(gain))
+        if gain[best] <= 0:
             break
-        inside = [item for item in items if item.mask & best == item.mask]
-        items = [item for item in items if item.mask & best != item.mask]
-        items.append(Branch(best, node=first + len(groups), below=inside))
-        groups.append(from_mask(best))
+        mask = items[left[best]].mask | items[right[best]].mask
+        inside = [item for item in items if item.mask & mask == item.mask]
+        items = [item for item in items if item.mask & mask != item.mask]
+        items.append(Branch(mask, node=first + len(groups), below=inside))
+        groups.append(from_mask(mask))
     return items
+
+
+def _compress(mask: int, columns: Columns) -> int:
+    """Renumber the bits of a mask by their place in a bag."""
+    return sum(((mask >> column) & 1) << place for place, column in enumerate(columns))

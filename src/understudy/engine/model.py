@@ -238,6 +238,10 @@ class GraphicalModel:
                         raise ModelFileError(
                             f"Part {prefix}-{i} of the model does not have the shape of {clique}."
                         )
+                    if np.isnan(values).any() or np.isposinf(values).any():
+                        raise ModelFileError(
+                            f"Part {prefix}-{i} of the model holds values that are not numbers."
+                        )
                     items.append((clique, values))
                 tables.append(tuple(items))
             total = float(meta["total"])

@@ -52,9 +52,22 @@ class ColumnOrder:
     def _rank(self) -> dict[str, int]:
         return {self.domain.names[index]: rank for rank, index in enumerate(self.ranked)}
 
+    @cached_property
+    def _columns(self) -> dict[tuple[str, ...], Columns]:
+        return {}
+
+    @cached_property
+    def _axes(self) -> dict[Columns, tuple[int, ...]]:
+        return {}
+
     def columns(self, clique: Iterable[str]) -> Columns:
         """Return the sorted ranks of the columns of a clique, refusing unknown and repeated names."""
-        return tuple(sorted(self._rank[name] for name in self.domain.canonical(clique)))
+        key = tuple(clique)
+        known = self._columns.get(key)
+        if known is None:
+            known = tuple(sorted(self._rank[name] for name in self.domain.canonical(key)))
+            self._columns[key] = known
+        return known
 
     def clique(self, columns: Iterable[int]) -> Clique:
         """Return the names of some ranks in the order of the domain."""
@@ -66,7 +79,11 @@ class ColumnOrder:
 
     def outward(self, columns: Columns, values: Array) -> Array:
         """Reorder the axes of an engine table into the order of the domain."""
-        return np.asarray(values.transpose(np.argsort([self.ranked[rank] for rank in columns])), order="C")
+        axes = self._axes.get(columns)
+        if axes is None:
+            axes = tuple(np.argsort([self.ranked[rank] for rank in columns]).tolist())
+            self._axes[columns] = axes
+        return np.asarray(values.transpose(axes), order="C")
 
 
 @lru_cache(maxsize=64)
