@@ -10,8 +10,9 @@ Let ``p`` be the probability that an attempt passes. Then ``A(x) = Q(x) g(p)`` f
 
 **Pure DP, any rule.** If ``Q`` is ``eps``-DP then ``A(x)/A'(x) <= e^eps g(p)/g(p')`` and
 ``A(fail)/A'(fail) = (1-p)/(1-p') h(p)/h(p') <= e^eps h(p)/h(p')``, where ``p' <= P(p) = min(e^eps p, 1 - e^-eps (1-p))``
-and, since ``g`` and ``h`` fall, the worst ``p'`` is ``P(p)``. So ``A`` is ``eps + ln M`` with
-``M = sup over p of max(g(p)/g(P(p)), h(p)/h(P(p)))``. Closed forms:
+and, since ``g`` and ``h`` fall, the worst ``p'`` is ``P(p)``. So ``A`` is at most ``eps + ln M`` with
+``M = sup over p of max(g(p)/g(P(p)), h(p)/h(P(p)))`` (`pure_cost` does not bound ``(1-p)/(1-p')`` by ``e^eps`` where it is
+smaller). Closed forms:
 
 - *Single attempt*: ``g = h = 1``, so ``eps``.
 - *Unlimited*: ``g = 1/p`` and no failure, so ``M = e^eps`` and the cost is ``2 eps``. In fact ``g(p)/g(p') <= p'/p`` for
@@ -23,8 +24,8 @@ and, since ``g`` and ``h`` fall, the worst ``p'`` is ``P(p)``. So ``A`` is ``eps
   in ``p`` and so only helps. ``h`` becomes ``(gamma + p (1-gamma)^T (1-p)^(T-1))/z``. Bounding its denominator
   from below by ``gamma/z'`` gives ``h(p)/h(p') <= (z'/z) (1 + p (1-p)^(T-1) (1-gamma)^T / gamma)``, and
   ``p (1-p)^(T-1) <= 1/(e (T-1))``. With ``T >= 1 + 1/(e gamma)`` and ``T >= ln(2/eps0)/gamma`` the last factor is
-  at most ``1 + eps0/2``: this is Theorem 3, ``2 eps + eps0`` (the printed condition ``1 + 1/(eps gamma)`` has a
-  slip of the pen: it is Euler's number that stands there).
+  at most ``1 + eps0/2``: this is Theorem 3, ``2 eps + eps0`` (whose printed
+  condition ``1 + 1/(eps gamma)`` is to be read with Euler's number).
 - *Truncated negative binomial*: ``f'(x) = C (1 - (1-gamma) x)^(-1-eta)``, and ``g(p)`` is the average of
   ``f'(1 - p u)`` over ``u`` in ``[0, 1]``, ``h(p)`` that of ``f'((1-p) u)``. For either argument ``z`` the number
   ``r = 1 - (1-gamma) z`` is the probability of an event of the attempt and two coins, so ``r'/r <= e^eps``; the
@@ -65,7 +66,7 @@ from understudy.release._attempts import (
     SingleAttempt,
     UnlimitedAttempts,
 )
-from understudy.release._profiles import Profile, profile_of
+from understudy.release._profiles import profile_of
 
 __all__ = [
     "Attempts",
@@ -191,7 +192,7 @@ def _pure_arguments(epsilon: float, attempts: Attempts) -> dict[str, float]:
 
 
 def pure_cost(epsilon: float, attempts: Attempts) -> float:
-    """Return ``epsilon + ln M``, the pure cost of a selection by any rule with finitely many attempts.
+    """Return the pure cost of a selection by any rule with finitely many attempts.
 
     Examples
     --------
@@ -203,9 +204,15 @@ def pure_cost(epsilon: float, attempts: Attempts) -> float:
     profile = profile_of(PureDP(epsilon))
 
     def bound(low: Floats, high: Floats) -> Floats:
-        return np.log(_largest_ratio(attempts, profile, low, high))
+        other = profile.largest(high)
+        passes = attempts.weight_of_pass(low) / attempts.weight_of_pass(other)
+        failures = attempts.weight_of_failure(low) / attempts.weight_of_failure(other)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.where(other < 1, (1 - low) / (1 - other), np.inf)
+        failures = failures * np.minimum(math.exp(epsilon), odds)
+        return np.log(np.maximum(1.0, np.maximum(math.exp(epsilon) * passes, failures)))
 
-    return (epsilon + max(0.0, _supremum(bound, tolerance=1e-6))) * _UP
+    return max(epsilon, _supremum(bound, tolerance=1e-6)) * _UP
 
 
 def attempts_needed(gamma: float, epsilon0: float) -> int:
@@ -281,14 +288,6 @@ def profile_bound(attempt: Budget, *, gamma: float, epsilon: float) -> float:
     e = np.linspace(0.0, max(epsilon, 0.0), 2001)
     ratio = np.exp(e) + (1 - gamma) / gamma * profile.delta(e)
     return min(1.0, float((profile.delta(epsilon - np.log(ratio)) / gamma).min()))
-
-
-def _largest_ratio(attempts: Attempts, profile: Profile, low: Floats, high: Floats) -> Floats:
-    """Return an upper bound on ``M(p)`` over each interval ``[low, high]`` of ``p``."""
-    other = profile.largest(high)
-    passes = attempts.weight_of_pass(low) / attempts.weight_of_pass(other)
-    failures = attempts.weight_of_failure(low) / attempts.weight_of_failure(other)
-    return np.asarray(np.maximum(1.0, np.maximum(passes, failures)))
 
 
 def _supremum(bound: Callable[[Floats, Floats], Floats], *, tolerance: float) -> float:

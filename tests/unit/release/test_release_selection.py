@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, gdp_delta, zcdp_delta
 from understudy.release._profiles import ApproxProfile, GaussianProfile, ZcdpProfile, profile_of
 from understudy.release.selection_accounting import (
     Attempts,
@@ -118,6 +118,11 @@ def test_weights_follow_from_the_distribution_of_the_number_of_attempts(name: st
     if isinstance(rule, NegativeBinomialAttempts):
         assert rule.mean == pytest.approx((pmf * np.arange(1, len(pmf) + 1)).sum())
         assert [rule.probability(k) for k in (1, 2, 7)] == pytest.approx(pmf[[0, 1, 6]].tolist())
+    survived = 1.0
+    for made in range(1, 12):
+        stop = rule.stop_probability(made)
+        assert survived * stop == pytest.approx(pmf[made - 1], abs=1e-12)
+        survived *= 1 - stop
     grid = np.linspace(0.0, 1.0, 200)
     assert (np.diff(rule.weight_of_pass(grid)) <= 1e-12).all()
     assert (np.diff(rule.weight_of_failure(grid)) <= 1e-12).all()
@@ -309,6 +314,16 @@ def test_profiles_bound_what_they_describe() -> None:
         profile_of("epsilon")  # type: ignore[arg-type]
 
 
+def test_profiles_agree_with_the_accounting_of_the_ledger() -> None:
+    for mu, epsilon in itertools.product((0.1, 0.5, 2.0), (0.0, 0.5, 2.0, 6.0)):
+        ours = float(GaussianProfile(mu).delta(np.array([epsilon]))[0])
+        assert ours == pytest.approx(gdp_delta(mu, epsilon), rel=1e-6, abs=1e-15)
+        rho = mu**2 / 2
+        loose = float(ZcdpProfile(rho).delta(np.array([epsilon]))[0])
+        assert gdp_delta(mu, epsilon) <= loose + 1e-300
+        assert loose <= zcdp_delta(rho, epsilon) * 1.02 + 1e-300
+
+
 def test_what_has_no_guarantee_is_refused() -> None:
     with pytest.raises(NoSuchGuarantee):
         selection_guarantee(GDP(1.0), GeometricAttempts(0.1))
@@ -332,3 +347,6 @@ def test_every_rule_describes_itself() -> None:
     assert all(rule.describe() and rule.name for rule in RULES.values())
     assert UnlimitedAttempts().expected(0.25) == 4.0
     assert SingleAttempt().success(0.0) == 0.0
+    assert UnlimitedAttempts().stop_probability(5) == 0.0
+    with pytest.raises(BudgetError):
+        NegativeBinomialAttempts(0.0, 0.1).stop_probability(0)
