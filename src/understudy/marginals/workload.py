@@ -94,16 +94,16 @@ class Workload:
         return downward_closure(self.domain, self.cliques)
 
     def closure_weights(self) -> dict[Clique, float]:
-        """Return the AIM weight of every marginal in the closure: w_r = sum over s of c_s |r ∩ s|."""
-        member = np.array(
-            [[name in clique for name in self.domain.names] for clique in self.cliques], dtype=float
-        )
-        per_clique = np.array(self.weights)
-        weights: dict[Clique, float] = {}
-        for candidate in self.closure():
-            inside = np.array([name in candidate for name in self.domain.names], dtype=float)
-            weights[candidate] = float(per_clique @ (member @ inside))
-        return weights
+        """Return the AIM weight of every marginal in the closure: w_r = sum over s of c_s |r ∩ s|.
+
+        Counting column by column, ``w_r`` is the sum over the columns of ``r`` of the weight of all
+        workload marginals that contain the column.
+        """
+        attraction = dict.fromkeys(self.domain.names, 0.0)
+        for clique, weight in self:
+            for name in clique:
+                attraction[name] += weight
+        return {candidate: sum(attraction[name] for name in candidate) for candidate in self.closure()}
 
 
 def downward_closure(domain: Domain, cliques: Iterable[Clique]) -> tuple[Clique, ...]:

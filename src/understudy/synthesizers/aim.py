@@ -24,6 +24,9 @@ Array = npt.NDArray[np.float64]
 _NEGLIGIBLE = math.log(1e9)
 """Candidates whose best possible score is this many exponential-mechanism scales below another's are left out."""
 
+MAX_CANDIDATE_CELLS = 60_000_000
+"""Cells of all candidate marginals together; their exact counts stay in memory during the fit."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AIM(Synthesizer):
@@ -43,6 +46,8 @@ class AIM(Synthesizer):
         The first rounds are priced as if there were this many rounds per column (16 in the paper).
     measure_share
         Share of each round's cost that is spent on measuring; the rest pays for choosing.
+    max_candidates
+        Most marginals that are looked at in a round; one-way marginals first, then by number of cells.
     certify
         Share of the budget that measures the finished model's error on every workload marginal. A
         hundredth makes :meth:`Model.error_bounds` several times tighter on large tables. Of little use
@@ -74,6 +79,7 @@ class AIM(Synthesizer):
     max_model_mb: float = 80.0
     rounds_per_column: float = 16.0
     measure_share: float = 0.9
+    max_candidates: int = 10_000
     certify: float = 0.0
 
     def __post_init__(self) -> None:
@@ -81,6 +87,8 @@ class AIM(Synthesizer):
             raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
         if not self.rounds_per_column >= 1:
             raise BudgetError(f"rounds_per_column ({self.rounds_per_column}) must be at least 1.")
+        if self.max_candidates < 1:
+            raise BudgetError(f"max_candidates ({self.max_candidates}) must be at least 1.")
         if not 0 < self.measure_share < 1:
             raise BudgetError(f"measure_share ({self.measure_share}) must lie between 0 and 1.")
         if not 0 <= self.certify < 1:
@@ -102,8 +110,10 @@ class AIM(Synthesizer):
         ]
         if left_out:
             notes.append(
-                f"{left_out} marginals have too many cells for a model of {self.max_model_mb:g} MB and are only "
-                "estimated, not measured. Use coarser bins or raise max_model_mb."
+                f"{left_out} larger marginals of the workload's closure are only estimated, never measured: they have "
+                f"too many cells for a model of {self.max_model_mb:g} MB, or there are more than "
+                f"{self.max_candidates} candidates. Use coarser bins, fewer columns or a smaller workload "
+                "(such as target:COLUMN or all-2way), or raise max_model_mb or max_candidates."
             )
         return Plan(
             method=self.name,
@@ -124,7 +134,11 @@ class AIM(Synthesizer):
         return self.workload
 
     def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
-        """Return the marginals of the closure that fit into the model by themselves."""
+        """Return the marginals of the closure that may be chosen.
+
+        Each must fit into the model by itself; all together must fit into memory, small ones first. The
+        rule looks at public sizes only.
+        """
         limit = self.max_model_mb * 2**20 / 8
         too_wide = [name for name in domain.names if domain.size(name) > limit]
         if too_wide:
@@ -134,7 +148,17 @@ class AIM(Synthesizer):
                 cells=max(domain.size(name) for name in too_wide),
                 allowed=int(limit),
             )
-        return [clique for clique in workload.closure() if domain.cells(clique) <= limit]
+        kept: list[Clique] = []
+        room = MAX_CANDIDATE_CELLS
+        closure = workload.closure()
+        for clique in sorted(closure, key=lambda item: (len(item), domain.cells(item))):
+            cells = domain.cells(clique)
+            if cells > limit or cells > room or (len(kept) >= self.max_candidates and len(clique) > 1):
+                continue
+            kept.append(clique)
+            room -= cells
+        order = {clique: index for index, clique in enumerate(closure)}
+        return sorted(kept, key=order.__getitem__)
 
     def _first_price(self, domain: Domain, accounting: Accounting, total: float) -> RoundCost:
         """Price of the first rounds, in the additive unit of the accounting."""
