@@ -7,7 +7,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application."""
-    from understudy.cli import demo, ledger, methods, plan, schema, synth
+    from understudy.cli import bench, demo, ledger, methods, plan, schema, synth
 
     if app.registered_commands:
         return
@@ -17,3 +17,4 @@ def register(app: typer.Typer) -> None:
     app.command("plan")(plan.plan)
     app.command("synth")(synth.synth)
     app.add_typer(ledger.app, name="ledger")
+    app.add_typer(bench.app, name="bench")

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from understudy.curator import Curator, Noise
 from understudy.errors import BudgetError
+from understudy.inference import History
 from understudy.marginals import Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -50,7 +51,7 @@ class GaussianWorkload(Synthesizer):
 
     workload: Workload | None = None
     max_model_mb: float = 80.0
-    max_cells: int = 40_000_000
+    max_cells: int = 4_000_000
 
     def __post_init__(self) -> None:
         if not self.max_model_mb > 0:
@@ -98,4 +99,9 @@ class GaussianWorkload(Synthesizer):
         progress("estimating", 0.5)
         model = estimate_fixed(curator, measurements, max_model_mb=self.max_model_mb)
         progress("done", 1.0)
-        return Fitted(model, measurements, workload=workload_for(self.workload, curator.domain))
+        return Fitted(
+            model,
+            measurements,
+            workload=workload_for(self.workload, curator.domain),
+            history=History.planned(len(measurements)),
+        )

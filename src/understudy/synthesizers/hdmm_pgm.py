@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from understudy.curator import Curator, Noise
 from understudy.errors import BudgetError
+from understudy.inference import History
 from understudy.marginals import Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -64,7 +65,7 @@ class HDMMPGM(Synthesizer):
     workload: Workload | None = None
     norm: str = "l1"
     max_model_mb: float = 80.0
-    max_cells: int = 40_000_000
+    max_cells: int = 4_000_000
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -126,4 +127,9 @@ class HDMMPGM(Synthesizer):
         progress("estimating", 0.5)
         model = estimate_fixed(curator, measurements, max_model_mb=self.max_model_mb)
         progress("done", 1.0)
-        return Fitted(model, measurements, workload=workload_for(self.workload, curator.domain))
+        return Fitted(
+            model,
+            measurements,
+            workload=workload_for(self.workload, curator.domain),
+            history=History.planned(len(measurements)),
+        )

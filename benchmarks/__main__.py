@@ -1,0 +1,54 @@
+"""List every benchmark and run its quick form, each in a process of its own.
+
+``python -m benchmarks`` runs all of them, ``python -m benchmarks aim noise`` some, ``--list`` none.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+QUICK = {"aim": ["--quick"], "ablation": ["--quick"], "large_parquet": ["1000000"]}
+"""Arguments of the quick form; benchmarks that are not named here are quick by themselves."""
+
+
+def benchmarks() -> dict[str, str]:
+    """Every module here that has a main(), with the first line of its documentation."""
+    found = {}
+    for path in sorted(FOLDER.glob("[!_]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            found[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    known = benchmarks()
+    if "--list" in arguments:
+        for name, summary in known.items():
+            print(f"{name:16} {summary}")
+        return 0
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        print(f"No benchmark named {', '.join(unknown)}. Known: {', '.join(known)}.")
+        return 2
+    failed = []
+    for name in arguments or known:
+        print(f"\n== {name}: {known[name]}", flush=True)
+        start = time.perf_counter()
+        command = [sys.executable, "-m", f"benchmarks.{name}", *QUICK.get(name, [])]
+        code = subprocess.run(command, cwd=FOLDER.parent, check=False).returncode
+        print(f"-- {name}: {time.perf_counter() - start:.0f} s, exit code {code}", flush=True)
+        if code:
+            failed.append(name)
+    if failed:
+        print(f"\nNot passed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

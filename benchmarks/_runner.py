@@ -1,0 +1,116 @@
+"""Run the cells of a benchmark, one process each, and remember what is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+KEY = ("table", "workload", "method", "epsilon", "delta", "seed", "options")
+DONE = ("ok", "refused")
+Record = dict[str, Any]
+
+
+def key_of(record: Record) -> str:
+    """What makes a cell the same cell."""
+    return json.dumps([record.get(name) for name in KEY], sort_keys=True)
+
+
+def read_records(path: Path) -> dict[str, Record]:
+    """Read finished cells; a line cut off by an interruption is ignored, a later line wins."""
+    found: dict[str, Record] = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            found[key_of(record)] = record
+    return found
+
+
+def finished(record: Record | None, timeout: float) -> bool:
+    """Whether a cell need not run again: it ended, or it was given at least as much time before."""
+    if record is None:
+        return False
+    return record["status"] in DONE or (record["status"] == "timeout" and record["timeout"] >= timeout)
+
+
+def in_process(command: Sequence[str], *, timeout: float, env: dict[str, str] | None = None) -> Record:
+    """Run a command that prints JSON on its last line; a timeout ends it and everything it started."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | (env or {})
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except BaseException as stop:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(stop, subprocess.TimeoutExpired):
+            return {"status": "timeout", "timeout": timeout}
+        raise
+    lines = out.strip().splitlines()
+    if process.returncode == 0 and lines:
+        result: Record = json.loads(lines[-1])
+    else:
+        tail = err.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+        result = {"status": "failed", "message": tail[0][:300]}
+    return result | {"process_seconds": time.perf_counter() - start}
+
+
+def run_ours(spec: Record, *, timeout: float) -> Record:
+    """Run one cell of one of our mechanisms."""
+    return in_process([sys.executable, "-m", "benchmarks._cell", json.dumps(spec)], timeout=timeout)
+
+
+def run_all(
+    specs: Iterable[Record],
+    path: Path,
+    *,
+    timeout: float,
+    run: Callable[..., Record],
+    say: Callable[[str], None] = print,
+) -> list[Record]:
+    """Run what is not finished, append each result at once, and return all results in order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = read_records(path)
+    results = []
+    cells = list(specs)
+    for number, spec in enumerate(cells, start=1):
+        name = " ".join(str(spec[part]) for part in ("table", "workload", "method", "epsilon", "seed"))
+        record = known.get(key_of(spec))
+        if not finished(record, timeout):
+            outcome = run(spec, timeout=timeout)
+            record = {part: spec.get(part) for part in KEY} | outcome
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(record) + "\n")
+            say(f"[{number}/{len(cells)}] {name}: {describe(record)}")
+        assert record is not None
+        results.append(record)
+    return results
+
+
+def describe(record: Record) -> str:
+    """Say in a few words how a cell went."""
+    if record["status"] == "ok":
+        return (
+            f"error {record['error']:.4f}, {record['cpu_seconds']:.1f} s CPU, "
+            f"{record['seconds']:.1f} s, {record['peak_mb']:.0f} MB"
+        )
+    if record["status"] == "timeout":
+        return f"did not finish in {record['timeout']:g} s"
+    return f"{record['status']}: {record.get('message', '')}"

@@ -1,0 +1,117 @@
+"""The public tables that benchmarks measure on, and their workloads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from understudy.data import LocalTable
+from understudy.errors import DataError, WorkloadError
+from understudy.marginals import Workload, all_kway, skewed, target
+from understudy.schema import Domain, Integer, Schema
+
+PLACES = (Path("../shared/data"), Path(__file__).resolve().parents[2] / "shared" / "data")
+WORKLOADS = ("all-3way", "target", "skewed")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table is, and the column of its target workload (chosen once, at random where none is natural)."""
+
+    table: str
+    domain: str
+    target: str
+    read: Callable[[Path], tuple[pd.DataFrame, dict[str, int]]] | None = None
+
+
+def _acs13(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Codes by position in the list of legal values, which comes with the table."""
+    legal = {}
+    for line in (folder / "acs13_sgf/acs13_attrs.csv").read_text().splitlines():
+        name, *values = [word.strip() for word in line.split(",")]
+        legal[name] = sorted({int(value) for value in values if value})
+    raw = pd.read_csv(folder / "acs13_sgf/acs13_stats.csv.gz", skipinitialspace=True).astype(int)
+    frame = pd.DataFrame({name: np.searchsorted(legal[name], raw[name]) for name in raw.columns})
+    return frame, {name: len(legal[name]) for name in raw.columns}
+
+
+def _natality(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Fixed bins: years of age, births, weeks, sex, quarter kilograms, months."""
+    raw = pd.read_csv(folder / "natality/birth_2019_nber_us_SINGLETON_SAMPLE160K.csv.gz")
+    sizes = {"age": 44, "parity": 15, "week": 30, "female": 2, "weight": 26, "month": 12}
+    codes = {
+        "age": raw.mother_age - 12,
+        "parity": raw.parity - 1,
+        "week": raw.gestation_week - 20,
+        "female": raw.is_female.astype(int),
+        "weight": raw.birth_weight // 250,
+        "month": pd.to_datetime(raw.date_of_birth).dt.month - 1,
+    }
+    return pd.DataFrame({name: codes[name].clip(0, size - 1) for name, size in sizes.items()}), sizes
+
+
+TABLES = {
+    "adult": Source("adult/adult.csv.gz", "adult/adult-domain.json", "income>50K"),
+    "salary": Source("salary/salary_32bin.csv.gz", "salary/salary_32bin-domain.json", "pay-rate"),
+    "msnbc": Source("msnbc/msnbc.csv.gz", "msnbc/msnbc-domain.json", "site_8"),
+    "fire": Source("fire/fire.csv.gz", "fire/fire-aim15-domain.json", "Unit Type"),
+    "nltcs": Source("nltcs/nltcs.csv", "nltcs/nltcs-domain.json", "laundry"),
+    "titanic": Source("titanic/titanic_32bin.csv", "titanic/titanic_32bin-domain.json", "Survived"),
+}
+DEVELOPMENT = {
+    "br2000": Source("privmrf_br2000/br2000.csv.gz", "privmrf_br2000/br2000-domain.json", "0"),
+    "acs": Source("privmrf_acs/acs.csv.gz", "privmrf_acs/acs-domain.json", "0"),
+    "acs13": Source("acs13_sgf/acs13_stats.csv.gz", "acs13_sgf/acs13_attrs.csv", "incc", _acs13),
+    "natality": Source(
+        "natality/birth_2019_nber_us_SINGLETON_SAMPLE160K.csv.gz",
+        "natality/columns.json",
+        "weight",
+        _natality,
+    ),
+}
+"""Tables on which defaults are chosen, so that the ones above stay unseen."""
+ALL = TABLES | DEVELOPMENT
+
+
+def find_data(folder: Path | None) -> Path:
+    """Return the folder of tables, or say where it was looked for."""
+    for place in PLACES if folder is None else (folder,):
+        if place.is_dir():
+            return place.resolve()
+    looked = " or ".join(str(place) for place in (PLACES[:1] if folder is None else (folder,)))
+    raise DataError(f"There are no benchmark tables in {looked}. Say where they are with --data DIR.")
+
+
+def load(name: str, folder: Path) -> LocalTable:
+    """Read one table with its published domain."""
+    source = ALL[name]
+    missing = [part for part in (source.table, source.domain) if not (folder / part).exists()]
+    if missing:
+        raise DataError(f"The table {name} needs {' and '.join(missing)} in {folder}.")
+    if source.read is not None:
+        frame, sizes = source.read(folder)
+    else:
+        sizes = json.loads((folder / source.domain).read_text())
+        frame = pd.read_csv(folder / source.table)[list(sizes)]
+    columns = tuple(Integer(column, minimum=0, maximum=size - 1) for column, size in sizes.items())
+    codes = {
+        column: np.ascontiguousarray(frame[column], dtype=np.min_scalar_type(size - 1))
+        for column, size in sizes.items()
+    }
+    return LocalTable(Schema(columns=columns, name=name), codes)
+
+
+def workload_of(domain: Domain, table: str, name: str) -> Workload:
+    """Return one of the three workloads of paper AIM, section 6.1."""
+    if name == "all-3way":
+        return all_kway(domain, 3)
+    if name == "target":
+        return target(domain, ALL[table].target)
+    if name == "skewed":
+        return skewed(domain)
+    raise WorkloadError(f"No benchmark workload named {name!r}. Known: {', '.join(WORKLOADS)}.")

@@ -1,0 +1,85 @@
+"""``understudy bench``: the benchmarks behind the tables of the documentation."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.errors import DataError, WorkloadError
+
+app = typer.Typer(
+    help="Benchmarks on public tables. They read those tables without noise.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("aim")
+def aim(
+    quick: Annotated[bool, typer.Option("--quick", help="A subset that takes less than 3 minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for results; a second run goes on from there.")] = Path(
+        ".benchmarks/aim"
+    ),
+    data: Annotated[Path | None, typer.Option(help="Folder of tables; default: ../shared/data.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Tables, comma-separated.")] = None,
+    workloads: Annotated[str | None, typer.Option(help="Of all-3way, target, skewed.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Mechanisms, comma-separated.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help="Budgets, comma-separated.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of each cell.")] = 3,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that a cell may take.")] = 900.0,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Also run mbi, installed into a virtual environment of its own.")
+    ] = False,
+) -> None:
+    """Error, time and memory of the marginal-based mechanisms, as in paper AIM section 6.
+
+    Computes the error from the real tables without noise: use it on public tables only.
+    """
+    from understudy.cli._output import tell
+
+    chosen: dict[str, Any] = {
+        name: [word.strip() for word in text.split(",") if word.strip()]
+        for name, text in (("tables", tables), ("workloads", workloads), ("methods", methods))
+        if text is not None
+    }
+    if epsilons is not None:
+        chosen["epsilons"] = _numbers(epsilons)
+    _module("aim").run(
+        out=out, data=data, quick=quick, seeds=seeds, timeout=timeout, peers=peers, say=tell, **chosen
+    )
+
+
+@app.command("list")
+def list_benchmarks() -> None:
+    """List every benchmark; `python -m benchmarks` runs their quick forms."""
+    from understudy.cli._output import print_table
+
+    print_table("Benchmarks", ("benchmark", "what it measures"), _module("__main__").benchmarks().items())
+
+
+def _numbers(text: str) -> list[float]:
+    """Read comma-separated positive numbers."""
+    try:
+        values = [float(word) for word in text.split(",") if word.strip()]
+    except ValueError:
+        values = []
+    if not values or not all(0 < value < float("inf") for value in values):
+        raise WorkloadError(f"--epsilons ({text!r}) must be positive numbers separated by commas.")
+    return values
+
+
+def _module(name: str) -> Any:
+    """Import a benchmark from the source repository, which wheels do not contain."""
+    for root in (Path(__file__).resolve().parents[3], Path.cwd()):
+        if (root / "benchmarks" / "aim.py").exists():
+            if str(root) not in sys.path:
+                sys.path.insert(0, str(root))
+            return importlib.import_module(f"benchmarks.{name}")
+    raise DataError(
+        "The benchmarks come with the source repository, not with the installed package. "
+        "Run this command in a checkout of Understudy."
+    )
