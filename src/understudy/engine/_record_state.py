@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.engine import _record_kernels as kernels
+from understudy.engine._record_goals import Goal
 from understudy.errors import DataError
-from understudy.schema import Clique
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -20,27 +19,11 @@ _UNIT_L1 = 127  # residuals are kept in 1/127 record, so that one record is the 
 _UNIT_L2 = 1024  # at most; halved until the largest residual fits in 32 bits
 _LARGEST = 2**31 - 1
 _LEVELS = 4096  # weights become integers of at most this size
-_DEFAULT_PROPOSALS = 4_000_000
+_DEFAULT_PROPOSALS = 2_000_000
 _SWEEPS = (4, 200)  # at least and at most, by default
 _STALL = 0.005  # stop when a sweep gains less than this share of all that was gained
 _ANNEALED_SWEEPS = 20  # tables small enough for this many sweeps are annealed by default
-_HEAT = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Goal:
-    """One marginal to fit: any array proportional to the wanted counts, and its sum."""
-
-    clique: Clique
-    columns: tuple[int, ...]
-    values: Array
-    total: float
-    weight: float
-
-    def counts(self, n_rows: int, earlier: Array | None) -> npt.NDArray[np.float64]:
-        """Return the wanted counts of ``n_rows`` rows, minus those of earlier chunks."""
-        wanted = self.values.ravel() * np.float64(n_rows / self.total)
-        return wanted if earlier is None else wanted - earlier
+_HEAT = 0.03  # first temperature, as a share of half the largest possible change of cost
 
 
 def lay_out(sizes: Ints, groups: Sequence[tuple[int, ...]], weights: Ints) -> tuple[kernels.Plan, int]:
@@ -189,13 +172,14 @@ class State:
 
     def error(self) -> float:
         """Return the distance from the unrounded targets, counted afresh from the residuals."""
-        if self.n_rows == 0 or not self.goals:
-            return 0.0
-        total = 0.0
+        total, terms = 0.0, 0
         for c, part in enumerate(self._parts(self.books.residual)):
-            gap = kernels.distance(self._wanted(c), self.books.unit, part, self.squared)
-            total += self.goals[c].weight * gap
-        mean = total / len(self.goals)
+            if self.goals[c].asked:
+                gap = kernels.distance(self._wanted(c), self.books.unit, part, self.squared)
+                total, terms = total + self.goals[c].weight * gap, terms + 1
+        if terms == 0 or self.n_rows == 0:
+            return 0.0
+        mean = total / terms
         return float(np.sqrt(mean) if self.squared else mean) / self.n_rows
 
     def records(self) -> Array:

@@ -11,26 +11,25 @@ Everything here is post-processing of a released model: it reads no private data
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine._record_goals import MAX_CELLS, Goal, fitting_cliques, set_goals
 from understudy.errors import DataError, WorkloadError
 from understudy.schema import Clique, Domain
 
 if TYPE_CHECKING:
-    from understudy.engine._record_state import Goal, State
+    from understudy.engine._record_state import State
+
+__all__ = ["MAX_CELLS", "Allowed", "Carry", "FitResult", "fit_chunk", "fit_records", "fitting_cliques"]
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 Allowed = tuple[Sequence[str], npt.NDArray[np.bool_]]
 """A constraint: some columns, and which combinations of their codes a record may hold."""
-
-MAX_CELLS = 48_000_000
-"""Cells of all fitted marginals together. A cell of a 3-way marginal takes 7 bytes (L1) or 16 (L2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,42 +78,6 @@ class Carry:
     counts: tuple[npt.NDArray[Any], ...]
 
 
-def fitting_cliques(
-    domain: Domain, cliques: Sequence[Clique], *, max_cells: int = MAX_CELLS
-) -> tuple[Clique, ...]:
-    """Return the marginals that record fitting will use, given a limit on cells.
-
-    Marginals are kept from the smallest up while they fit. One that does not fit is replaced by its
-    marginals over one column less, unless a kept marginal contains them, and so on. Ask this before
-    computing targets: a marginal with many more cells than there are records says little that its
-    smaller marginals do not.
-
-    Examples
-    --------
-    >>> domain = Domain(("a", "b", "c"), (10, 20, 500))
-    >>> fitting_cliques(domain, [("a", "b", "c")], max_cells=20_000)
-    (('a', 'b'), ('a', 'c'), ('b', 'c'))
-    """
-    asked = [clique for clique in dict.fromkeys(map(domain.canonical, cliques)) if clique]
-    kept: set[Clique] = set()
-    room, waiting = max_cells, asked
-    while waiting:
-        dropped = []
-        for clique in sorted(waiting, key=domain.cells):
-            if domain.cells(clique) <= room:
-                room -= domain.cells(clique)
-                kept.add(clique)
-            else:
-                dropped.append(clique)
-        covered = {
-            part for clique in kept for size in range(len(clique)) for part in combinations(clique, size)
-        }
-        smaller = dict.fromkeys(part for clique in dropped for part in combinations(clique, len(clique) - 1))
-        waiting = [part for part in smaller if part and part not in covered and part not in kept]
-    order = {clique: index for index, clique in enumerate(asked)}
-    return tuple(sorted(kept, key=lambda clique: (order.get(clique, len(order)), *map(domain.index, clique))))
-
-
 def fit_records(
     codes: Codes,
     domain: Domain,
@@ -126,6 +89,7 @@ def fit_records(
     norm: Literal["l1", "l2"] = "l1",
     proposals: int | None = None,
     temperature: float | None = None,
+    keep_columns: bool = True,
     allowed: Sequence[Allowed] = (),
     max_cells: int = MAX_CELLS,
 ) -> FitResult:
@@ -150,13 +114,18 @@ def fit_records(
         ``"l1"`` lowers the sum of absolute differences, the error that workloads are judged by. ``"l2"``
         lowers the sum of squares: gentler on large cells, blind to small ones.
     proposals
-        How many times to examine a record in one column. By default about four million, but at least 4
-        and at most 200 visits per record and column, fewer when progress per proposal falls below one
-        percent of the first sweep's.
+        How many times to examine a record in one column. By default two million, but at least 4 and at
+        most 200 per record and column; plain descent stops earlier when a sweep over the table gains
+        less than half a percent of all that was gained.
     temperature
-        Moves may cost up to an exponential variable whose mean starts at this share of the largest possible
-        change and falls to zero. Zero is plain descent, which never increases the cost. By default 0.05
-        for tables so small that they are swept twenty times or more, otherwise zero.
+        Annealing: a move may cost up to an exponential variable whose mean starts at this share of the
+        largest possible change and falls to zero. Zero is plain descent, which never increases the cost.
+        By default 0.03 for tables so small (100,000 codes) that they are swept twenty times or more,
+        otherwise zero.
+    keep_columns
+        Also fit the marginals of the single columns involved, with average weight. Where many marginals are
+        fitted this changes nothing. Where few are, and most of their cells expect less than half a record, it
+        stops records from crowding into the likeliest cells. These marginals do not count in the errors.
     allowed
         Constraints. Records that break one are moved first; no later move breaks any.
     max_cells
@@ -188,7 +157,7 @@ def fit_records(
     >>> result.start_error, result.end_error
     (0.5, 0.0)
     """
-    goals = _goals(domain, cliques, targets, weights, max_cells)
+    goals = set_goals(domain, cliques, targets, weights, keep_columns, max_cells)
     state = _state(codes, domain, goals, norm, allowed, seed, None)
     return _run(state, codes.dtype, proposals, temperature)
 
@@ -204,7 +173,8 @@ def fit_chunk(
     weights: Sequence[float] | None = None,
     norm: Literal["l1", "l2"] = "l1",
     proposals: int | None = None,
-    temperature: float | None = None,
+    temperature: float | None = 0.0,
+    keep_columns: bool = True,
     allowed: Sequence[Allowed] = (),
     max_cells: int = MAX_CELLS,
 ) -> tuple[FitResult, Carry]:
@@ -214,8 +184,9 @@ def fit_chunk(
     one chunk leaves over the next one makes up for. A cell that expects a third of a record per chunk
     gets one record every third chunk. The errors of the result are those of all rows so far.
 
-    Parameters are those of :func:`fit_records`; ``carry`` is what the previous call returned. Use the same
-    cliques, targets and ``max_cells`` throughout, and another seed for each chunk.
+    Parameters are those of :func:`fit_records`, except that chunks are not annealed by default; ``carry`` is
+    what the previous call returned. Use the same cliques, targets and ``max_cells`` throughout, and another
+    seed for each chunk.
 
     Examples
     --------
@@ -227,64 +198,10 @@ def fit_chunk(
     >>> carry.counts[0].tolist(), result.end_error
     ([1, 1, 1], 0.0)
     """
-    goals = _goals(domain, cliques, targets, weights, max_cells)
+    goals = set_goals(domain, cliques, targets, weights, keep_columns, max_cells)
     state = _state(codes, domain, goals, norm, allowed, seed, carry)
     result = _run(state, codes.dtype, proposals, temperature)
-    return result, Carry(state.n_rows, result.fitted, tuple(state.counts()))
-
-
-def _goals(
-    domain: Domain,
-    cliques: Sequence[Clique],
-    targets: Sequence[npt.ArrayLike],
-    weights: Sequence[float] | None,
-    max_cells: int,
-) -> list[Goal]:
-    """Check the targets, drop those without weight, and replace those that are too large."""
-    from understudy.engine._record_state import Goal
-
-    if len(cliques) != len(targets):
-        raise WorkloadError(f"Need one target per clique; got {len(targets)} for {len(cliques)} cliques.")
-    if weights is not None and len(weights) != len(cliques):
-        raise WorkloadError(f"Need one weight per clique; got {len(weights)} for {len(cliques)} cliques.")
-    if len(set(map(frozenset, cliques))) != len(cliques):
-        raise WorkloadError("Record fitting names each clique once; add the weights of repeated ones.")
-    given: dict[Clique, tuple[npt.NDArray[Any], float]] = {}
-    for index, (clique, target) in enumerate(zip(cliques, targets, strict=True)):
-        key, shape, values = domain.canonical(clique), domain.shape(clique), np.asarray(target)
-        weight = 1.0 if weights is None else float(weights[index])
-        if not (math.isfinite(weight) and weight >= 0):
-            raise WorkloadError(f"The weight of {key} ({weight}) must be finite and not negative.")
-        if values.shape not in (shape, (math.prod(shape),)):
-            raise WorkloadError(f"The target of {tuple(clique)} has shape {values.shape}; expected {shape}.")
-        if key and weight > 0:
-            axes = sorted(range(len(clique)), key=lambda axis: domain.index(clique[axis]))
-            given[key] = (values.reshape(shape).transpose(axes), weight)
-    fitted = fitting_cliques(domain, list(given), max_cells=max_cells)
-    for part, parents in _parents(domain, set(fitted) - given.keys(), given).items():
-        gone = tuple(axis for axis, name in enumerate(parents[0]) if name not in part)
-        values = given[parents[0]][0].sum(axis=gone, dtype=np.float64)
-        given[part] = (values, max(given[parent][1] for parent in parents))
-    goals = []
-    for clique in fitted:
-        values, weight = given[clique]
-        total = float(values.sum(dtype=np.float64))
-        if not (math.isfinite(total) and total > 0):
-            raise WorkloadError(f"The target of {clique} must have a positive, finite total; it has {total}.")
-        goals.append(Goal(clique, tuple(domain.index(name) for name in clique), values, total, weight))
-    return goals
-
-
-def _parents(domain: Domain, parts: set[Clique], cliques: Iterable[Clique]) -> dict[Clique, list[Clique]]:
-    """Return, for each part, the cliques that contain it, the smallest first."""
-    parents: dict[Clique, list[Clique]] = {}
-    if parts:
-        for clique in sorted(cliques, key=domain.cells):
-            for size in range(1, len(clique)):
-                for part in combinations(clique, size):
-                    if part in parts:
-                        parents.setdefault(part, []).append(clique)
-    return parents
+    return result, Carry(state.n_rows, tuple(goal.clique for goal in state.goals), tuple(state.counts()))
 
 
 def _state(
@@ -355,5 +272,5 @@ def _run(state: State, dtype: np.dtype[Any], proposals: int | None, temperature:
         proposals_tried=tried,
         accepted=accepted,
         violations=violations,
-        fitted=tuple(goal.clique for goal in state.goals),
+        fitted=tuple(goal.clique for goal in state.goals if goal.asked),
     )
