@@ -18,8 +18,11 @@ S1, S2, S4, S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 FILL, WEIGHT, NEIGHBOURS, WEIGHTED_FILL = 0, 1, 2, 3
 
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorator of functions that only other kernels call: half the compilation time."""
 
-@njit(cache=True, inline="always")
+
+@inner
 def popcount(word):  # type: ignore[no-untyped-def]
     """Return the number of bits set in a 64-bit word."""
     word = word - ((word >> S1) & M1)
@@ -28,13 +31,13 @@ def popcount(word):  # type: ignore[no-untyped-def]
     return np.int64((word * H01) >> S56)
 
 
-@njit(cache=True, inline="always")
+@inner
 def lowest(word):  # type: ignore[no-untyped-def]
     """Return the position of the lowest bit set in a non-zero 64-bit word."""
     return popcount((word & (~word + ONE)) - ONE)
 
 
-@njit(cache=True)
+@inner
 def _unpack(row, out):  # type: ignore[no-untyped-def]
     """List the bits of a row of words in ``out``; return how many there are."""
     count = 0
@@ -47,7 +50,7 @@ def _unpack(row, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True)
+@inner
 def _score(v, adjacency, sizes, heuristic, neighbours, scores):  # type: ignore[no-untyped-def]
     """Fill in fill-in, clique weight and the heuristic's own score of one vertex."""
     words = adjacency.shape[1]
@@ -84,16 +87,15 @@ def _score(v, adjacency, sizes, heuristic, neighbours, scores):  # type: ignore[
     scores[v, 3] = weight
 
 
-@njit(cache=True)
-def eliminate(adjacency, vertices, sizes, heuristic, ties, limit, order, bags):  # type: ignore[no-untyped-def]
-    """Eliminate the given vertices; return total cells of the maximal bags and how many there are.
+@inner
+def eliminate(adjacency, vertices, n, sizes, heuristic, ties, limit, order, bags):  # type: ignore[no-untyped-def]
+    """Eliminate the first ``n`` vertices; return total cells of the maximal bags and how many there are.
 
     ``adjacency`` is consumed. Simplicial vertices go first: their neighbourhood is a bag of every
     triangulation. Ties are broken by a second score, then by ``ties``. Stops with ``inf`` as soon as
     the running total passes ``limit``. Writes the elimination order and one row of words per bag.
     """
     d, words = adjacency.shape
-    n = vertices.shape[0]
     neighbours = np.empty(d, np.int64)
     around = np.empty(d, np.int64)
     scratch = np.empty(d, np.int64)
@@ -172,7 +174,7 @@ def eliminate(adjacency, vertices, sizes, heuristic, ties, limit, order, bags): 
     return total, n_bags
 
 
-@njit(cache=True)
+@inner
 def connect(adjacency, members, count):  # type: ignore[no-untyped-def]
     """Join all pairs of the first ``count`` members; return whether any edge is new."""
     fresh = False
@@ -194,7 +196,8 @@ def components(adjacency, label):  # type: ignore[no-untyped-def]
     d = adjacency.shape[0]
     stack = np.empty(d, np.int64)
     neighbours = np.empty(d, np.int64)
-    label[:] = -1
+    for v in range(d):
+        label[v] = -1
     count = 0
     for start in range(d):
         if label[start] >= 0:
@@ -215,17 +218,22 @@ def components(adjacency, label):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def best_elimination(adjacency, vertices, sizes, rules, ties, limit, order, bags):  # type: ignore[no-untyped-def]
-    """Try every rule on one connected set of vertices; keep the smallest. Same results as `eliminate`."""
-    n = vertices.shape[0]
+def best_elimination(adjacency, vertices, n, sizes, rules, ties, limit, order, bags):  # type: ignore[no-untyped-def]
+    """Try every rule on the first ``n`` vertices, a connected set; keep the smallest tree found."""
+    d, words = adjacency.shape
+    graph = np.empty((d, words), np.uint64)
     trial_order = np.empty(n, np.int64)
-    trial_bags = np.empty((n, adjacency.shape[1]), np.uint64)
+    trial_bags = np.empty((n, words), np.uint64)
     best = np.inf
     best_bags = 0
     for r in range(rules.shape[0]):
+        for v in range(d):
+            for w in range(words):
+                graph[v, w] = adjacency[v, w]
         cells, n_bags = eliminate(
-            adjacency.copy(),
+            graph,
             vertices,
+            n,
             sizes,
             rules[r, 0],
             ties[rules[r, 1]],
@@ -236,8 +244,11 @@ def best_elimination(adjacency, vertices, sizes, rules, ties, limit, order, bags
         if cells < best:
             best = cells
             best_bags = n_bags
-            order[:n] = trial_order
-            bags[:n_bags] = trial_bags[:n_bags]
+            for k in range(n):
+                order[k] = trial_order[k]
+            for k in range(n_bags):
+                for w in range(words):
+                    bags[k, w] = trial_bags[k, w]
     return best, best_bags
 
 
@@ -251,31 +262,35 @@ def candidate_cells(adjacency, sizes, rules, ties, label, base, candidates, coun
     d, words = adjacency.shape
     n_candidates = candidates.shape[0]
     result = np.empty(n_candidates)
-    graph = np.empty_like(adjacency)
+    graph = np.empty((d, words), np.uint64)
     order = np.empty(d, np.int64)
     bags = np.empty((d, words), np.uint64)
     vertices = np.empty(d, np.int64)
-    base_total = base.sum()
+    touched = np.empty(base.shape[0], np.bool_)
+    base_total = 0.0
+    for k in range(base.shape[0]):
+        base_total += base[k]
     for c in range(n_candidates):
         count = counts[c]
-        graph[:] = adjacency
+        for v in range(d):
+            for w in range(words):
+                graph[v, w] = adjacency[v, w]
         if not connect(graph, candidates[c], count):
             result[c] = base_total
             continue
-        rest = base_total
-        n = 0
         for k in range(base.shape[0]):
-            touched = False
-            for j in range(count):
-                if label[candidates[c, j]] == k:
-                    touched = True
-            if touched:
-                rest -= base[k]
-                for v in range(d):
-                    if label[v] == k:
-                        vertices[n] = v
-                        n += 1
-        vertices_c = np.sort(vertices[:n])
-        cells, _ = best_elimination(graph, vertices_c, sizes, rules, ties, limit - rest, order, bags)
+            touched[k] = False
+        for j in range(count):
+            touched[label[candidates[c, j]]] = True
+        rest = 0.0
+        for k in range(base.shape[0]):
+            if not touched[k]:
+                rest += base[k]
+        n = 0
+        for v in range(d):
+            if touched[label[v]]:
+                vertices[n] = v
+                n += 1
+        cells, _ = best_elimination(graph, vertices, n, sizes, rules, ties, limit - rest, order, bags)
         result[c] = rest + cells
     return result

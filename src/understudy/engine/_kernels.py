@@ -26,10 +26,15 @@ PASS, SEPARATE, COPY, STEP, RATIO, ADD, PEAK = 0, 1, 2, 3, 4, 5, 6
 EXP, MESSAGE, EVALUATE, LOAD, STORE, COMBINE = 7, 8, 9, 10, 11, 12
 GAUSSIAN, LAPLACE = 0, 1
 FLOOR = 1e-14
-TILE = 64
+
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorator of functions that only other kernels call: half the compilation time."""
+
+inner_sum = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract"})
+"""The same for sums, whose order the compiler may change to use vector instructions."""
 
 
-@njit(cache=True)
+@inner
 def _multiply(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -51,7 +56,7 @@ def _multiply(cells, start, vectors, base, mode, run, index, table, block):  # t
             k += run
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@inner_sum
 def _accumulate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -73,7 +78,7 @@ def _accumulate(cells, start, vectors, base, mode, run, index, table, block):  #
             k += run
 
 
-@njit(cache=True)
+@inner
 def _add(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -94,7 +99,7 @@ def _add(cells, start, vectors, base, mode, run, index, table, block):  # type: 
             k += run
 
 
-@njit(cache=True)
+@inner
 def _maximise(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     for j in range(block):
         if mode == CELLS:
@@ -106,7 +111,7 @@ def _maximise(cells, start, vectors, base, mode, run, index, table, block):  # t
         vectors[target] = max(vectors[target], cells[start + j])
 
 
-@njit(cache=True)
+@inner
 def _exponentiate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     for j in range(block):
         if mode == CELLS:
@@ -142,7 +147,7 @@ def omega(z, guess):  # type: ignore[no-untyped-def]
     return x
 
 
-@njit(cache=True)
+@inner
 def gaussian_step(cells, start, size, vectors, theta, y, z, rate, total):  # type: ignore[no-untyped-def]
     """Replace a marginal by the minimiser of its block problem; update its log potential.
 
@@ -184,7 +189,7 @@ def gaussian_step(cells, start, size, vectors, theta, y, z, rate, total):  # typ
     return shift
 
 
-@njit(cache=True)
+@inner
 def laplace_step(cells, start, size, vectors, theta, y, z, rate, total):  # type: ignore[no-untyped-def]
     """The block step for Laplace noise: m = y clipped to [c q exp(-rate), c q exp(rate)].
 
@@ -236,7 +241,7 @@ def laplace_step(cells, start, size, vectors, theta, y, z, rate, total):  # type
     return shift
 
 
-@njit(cache=True)
+@inner
 def gaussian_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[no-untyped-def]
     """Return the sum of squares of a marginal and its share of the duality gap.
 
@@ -261,7 +266,7 @@ def gaussian_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[
     return loss, gap
 
 
-@njit(cache=True)
+@inner
 def laplace_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[no-untyped-def]
     """Return the sum of absolute differences of a marginal and its share of the duality gap."""
     loss = 0.0
@@ -276,7 +281,7 @@ def laplace_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[n
     return loss, gap
 
 
-@njit(cache=True)
+@inner
 def _move(code, start, vectors, cells, vec_a, vec_b, size):  # type: ignore[no-untyped-def]
     """The operations on small tables only."""
     if code == SEPARATE:
@@ -309,14 +314,15 @@ def _move(code, start, vectors, cells, vec_a, vec_b, size):  # type: ignore[no-u
             vectors[vec_b + j] = 1.0 / amount if amount > 0.0 else 0.0
 
 
-@njit(cache=True)
+@inner
 def _logs(code, start, maps, index, cells, vectors, number, vec_a, vec_b, size):  # type: ignore[no-untyped-def]
     """The operations on tables of logarithms."""
     if code == PEAK:
-        vectors[vec_a : vec_a + size] = -np.inf
-    if code == EXP:
-        vectors[vec_b : vec_b + size] = 0.0
         for j in range(size):
+            vectors[vec_a + j] = -np.inf
+    if code == EXP:
+        for j in range(size):
+            vectors[vec_b + j] = 0.0
             if vectors[vec_a + j] == -np.inf:
                 vectors[vec_a + j] = 0.0
     block, mode, run, table = maps[number, 0], maps[number, 2], maps[number, 3], maps[number, 5]
@@ -333,11 +339,12 @@ def _logs(code, start, maps, index, cells, vectors, number, vec_a, vec_b, size):
             _accumulate(cells, at, vectors, base, mode, run, index, table, block)
 
 
-@njit(cache=True)
+@inner
 def _pass(start, maps, index, cells, vectors, map_a, vec_a, map_b, vec_b, size):  # type: ignore[no-untyped-def]
     """Multiply a table by a smaller one and sum it to another, block by block."""
     if map_b >= 0:
-        vectors[vec_b : vec_b + size] = 0.0
+        for j in range(size):
+            vectors[vec_b + j] = 0.0
     lead = map_a if map_a >= 0 else map_b
     block = maps[lead, 0]
     for o in range(maps[lead, 1]):
@@ -393,54 +400,50 @@ def execute(  # type: ignore[no-untyped-def]
             _move(code, start, vectors, cells, vec_a, vec_b, size)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def sum_middle(values, out):  # type: ignore[no-untyped-def]
-    """Sum a three-way table over its middle axis."""
-    outer, size, inner = values.shape
-    if inner == 1:
-        for i in range(outer):
-            total = 0.0
-            for k in range(size):
-                total += values[i, k, 0]
-            out[i, 0] = total
-        return
+@inner
+def _centre(parts, start, outer, size, inner):  # type: ignore[no-untyped-def]
+    """Subtract the mean along one axis of a table."""
     for i in range(outer):
         for j in range(inner):
-            out[i, j] = values[i, 0, j]
-        for k in range(1, size):
-            for j in range(inner):
-                out[i, j] += values[i, k, j]
+            mean = 0.0
+            at = start + i * size * inner + j
+            for k in range(size):
+                mean += parts[at + k * inner]
+            mean /= size
+            for k in range(size):
+                parts[at + k * inner] -= mean
 
 
-@njit(cache=True, fastmath={"contract", "reassoc"})
-def contract(left, right, out):  # type: ignore[no-untyped-def]
-    """Batched matrix product, out[t] = left[t] @ right[t], on one core.
-
-    Four terms at a time keep each row of the result in registers longer; unlike a threaded BLAS it
-    takes no second core and gives the same result on every run.
-    """
-    batch, rows, inner = left.shape
-    columns = right.shape[2]
-    out[:] = 0.0
-    for t in range(batch):
-        for first in range(0, inner, TILE):
-            last = min(first + TILE, inner)
-            for i in range(rows):
-                k = first
-                while k + 4 <= last:
-                    a, b = left[t, i, k], left[t, i, k + 1]
-                    c, d = left[t, i, k + 2], left[t, i, k + 3]
-                    if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
-                        for j in range(columns):
-                            out[t, i, j] += (
-                                a * right[t, k, j]
-                                + b * right[t, k + 1, j]
-                                + c * right[t, k + 2, j]
-                                + d * right[t, k + 3, j]
-                            )
-                    k += 4
-                while k < last:
-                    a = left[t, i, k]
-                    for j in range(columns):
-                        out[t, i, j] += a * right[t, k, j]
-                    k += 1
+@njit(cache=True)
+def project(tables, parts, sums, uses, scales, part_scale, centres, maps, index):  # type: ignore[no-untyped-def]
+    """Replace the full tables by their agreeing parts, the total left out."""
+    for s in range(sums.shape[0]):
+        number, source, target, size = sums[s, 0], sums[s, 1], sums[s, 2], sums[s, 3]
+        for j in range(size):
+            tables[target + j] = 0.0
+        for o in range(maps[number, 1]):
+            _accumulate(
+                tables, source + o * maps[number, 0], tables, target + index[maps[number, 4] + o],
+                maps[number, 2], maps[number, 3], index, maps[number, 5], maps[number, 0],
+            )  # fmt: skip
+    for j in range(parts.shape[0]):
+        parts[j] = 0.0
+    for u in range(uses.shape[0]):
+        table, part, weight = uses[u, 0], uses[u, 1], scales[u, 0]
+        for j in range(uses[u, 2]):
+            parts[part + j] += weight * tables[table + j]
+    for j in range(parts.shape[0]):
+        parts[j] *= part_scale[j]
+    for c in range(centres.shape[0]):
+        _centre(parts, centres[c, 0], centres[c, 1], centres[c, 2], centres[c, 3])
+    for u in range(uses.shape[0]):
+        table, part, share = uses[u, 0], uses[u, 1], scales[u, 1]
+        for j in range(uses[u, 2]):
+            tables[table + j] = share * parts[part + j]
+    for s in range(sums.shape[0] - 1, -1, -1):
+        number, target, source = sums[s, 0], sums[s, 1], sums[s, 2]
+        for o in range(maps[number, 1]):
+            _add(
+                tables, target + o * maps[number, 0], tables, source + index[maps[number, 4] + o],
+                maps[number, 2], maps[number, 3], index, maps[number, 5], maps[number, 0],
+            )  # fmt: skip

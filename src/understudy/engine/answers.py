@@ -212,10 +212,10 @@ def _arrange(values: Array, mask: int, groups: tuple[int, int, int]) -> Array:
 
 def _product(left: Array, right: Array) -> Array:
     """Return the batched matrix product of two three-way tables."""
-    from understudy.engine import _kernels
+    from understudy.engine import _tables
 
     out = np.empty((left.shape[0], left.shape[1], right.shape[2]))
-    _kernels.contract(np.ascontiguousarray(left), np.ascontiguousarray(right), out)
+    _tables.contract(np.ascontiguousarray(left), np.ascontiguousarray(right), out)
     return out
 
 
@@ -224,9 +224,9 @@ def _drop_axis(values: Array, axis: int) -> Array:
     shape = values.shape
     if values.size < 20_000:
         return np.asarray(values.sum(axis=axis))
-    from understudy.engine import _kernels
+    from understudy.engine import _tables
 
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     out = np.empty((outer, inner))
-    _kernels.sum_middle(np.ascontiguousarray(values).reshape(outer, shape[axis], inner), out)
+    _tables.sum_middle(np.ascontiguousarray(values).reshape(outer, shape[axis], inner), out)
     return out.reshape(shape[:axis] + shape[axis + 1 :])

@@ -108,11 +108,11 @@ class Consistency:
 
     def project(self, values: Array) -> Array:
         """Return the nearest agreeing tuple of the given total (flat, one table after the other)."""
-        from understudy.engine import _consistency
+        from understudy.engine import _kernels
 
         full = self.starts[-1]
         self._tables[:full] = values
-        _consistency.project(
+        _kernels.project(
             self._tables, self._parts, self._sums, self._uses, self._scales, self._part_scale,
             self._centres, self._maps, self._index,
         )  # fmt: skip

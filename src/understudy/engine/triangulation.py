@@ -101,7 +101,7 @@ def triangulate(sizes: Sequence[int], cliques: Iterable[Columns]) -> Triangulati
         found = np.zeros((len(vertices), adjacency.shape[1]), dtype=np.uint64)
         sequence = np.zeros(len(vertices), dtype=np.int64)
         _, n_bags = kernel.best_elimination(
-            adjacency, vertices, floats, _RULES, ties, math.inf, sequence, found
+            adjacency, vertices, len(vertices), floats, _RULES, ties, math.inf, sequence, found
         )
         bags.extend(_unpack_row(row) for row in found[:n_bags])
         order.extend(int(v) for v in sequence)
@@ -175,7 +175,7 @@ def candidate_sizes(
     for component in range(n_components):
         vertices = np.flatnonzero(label == component)
         base[component], _ = kernel.best_elimination(
-            adjacency, vertices, floats, _RULES, ties, math.inf, order, bags
+            adjacency, vertices, len(vertices), floats, _RULES, ties, math.inf, order, bags
         )
     columns = [ranks.columns(clique) for clique in candidates]
     counts = np.array([len(clique) for clique in columns], dtype=np.int64)
