@@ -60,6 +60,10 @@ class Curator:
     rows
         A public number of rows to work with where the exact one is private: measured and paid for before,
         or guessed. Models are scaled to it, but no sensitivity relies on it.
+    exact_rows
+        Whether ``rows`` is the exact number of rows, declared public: then sensitivities may rely on it.
+    scope
+        Public name of the work, written into the ledger with each charge.
     randomness
         Source of privacy noise. Production code leaves the default (the operating system's
         cryptographic generator, which takes no seed); tests may pass a seeded one.
@@ -78,6 +82,8 @@ class Curator:
         unit: Unit,
         ledger: Ledger,
         rows: int | None = None,
+        exact_rows: bool = False,
+        scope: str = "",
         randomness: Randomness | None = None,
     ) -> None:
         table.schema.require_public()
@@ -94,9 +100,10 @@ class Curator:
         self._parent: Curator | None = None
         self._table = table
         self._rows = rows
+        self._rows_are_exact = exact_rows
         self._ledger = ledger
         self._unit = unit
-        self._scope = ""
+        self._scope = scope
         self._accounting: Accounting = ledger.accounting
         self._allowed: Fraction | None = None
         self._used = Fraction(0)
@@ -138,7 +145,7 @@ class Curator:
     def _exact_known_rows(self) -> int | None:
         """The number of rows that sensitivities may rely on; an estimate of it is no such number."""
         if self._rows is not None:
-            return None
+            return self._rows if self._rows_are_exact else None
         if self.schema.row_count is not None:
             return self.schema.row_count
         fixed = self._unit.relation == "replace-one" and self._unit.max_rows == 1
@@ -200,7 +207,7 @@ class Curator:
         child = object.__new__(Curator)
         child._parent = self
         child._table = self._table
-        child._rows = self._rows
+        child._rows, child._rows_are_exact = self._rows, self._rows_are_exact
         child._ledger = self._ledger
         child._unit = self._unit
         child._randomness = self._randomness
