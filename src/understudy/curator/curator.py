@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
+from understudy.curator._grouped import count_grouped
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
-from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
+from understudy.errors import BudgetError, BudgetExceeded, DataError, NoSuchGuarantee
 from understudy.marginals import Measurement, NoiseKind
 from understudy.privacy import (
     PURE,
@@ -97,6 +99,12 @@ class Curator:
         self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
         if unit.id_column is not None:
             table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
+        declared = table.schema.row_count
+        if declared is not None and declared != table.exact_row_count():
+            raise DataError(
+                f"The schema declares row_count {declared} public, but that is not how many rows the table has (after "
+                "cleaning and truncation). Correct the declaration, or leave it out to keep the number private."
+            )
         self._parent: Curator | None = None
         self._table = table
         self._rows = rows
@@ -298,6 +306,19 @@ class Curator:
             for clique, counts in zip(canonical, exact, strict=True)
         ]
 
+    def counts_grouped(self, wanted: Sequence[Mapping[str, npt.ArrayLike]]) -> list[SealedCounts]:
+        """Seal marginals over public groups of codes, without building the finer marginals.
+
+        ``wanted[i]`` gives, for each column of a clique, the group of each of its codes. The result is that of
+        ``counts(clique).grouped(groups)``, at the cost of the coarse table. Every row lies in exactly one
+        cell of the coarser public partition, so the sensitivities are those of any histogram.
+        """
+        unit, known = self._unit, self._exact_known_rows
+        return [
+            SealedCounts(exact, clique=shape.names, domain=shape, unit=unit, known_rows=known)
+            for shape, exact in count_grouped(self._table, wanted)
+        ]
+
     def statistic(self, function: Callable[[Table], float], *, sensitivity: float) -> SealedScalar:
         """Seal one number that trusted code computes from the records. See :meth:`statistics`."""
         return self.statistics(lambda table: [function(table)], sensitivities=[sensitivity])[0]
@@ -376,8 +397,9 @@ class Curator:
         -------
         In: private. Out: releasable. The number is rounded to a public grid of step ``g``, a power
         of two near ``2**-20`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round
-        to integers at distance at most ``s/g + 1``; that many steps is the sensitivity charged, and
-        integer noise of the wanted scale divided by ``g`` is added on the grid.
+        to integers at distance at most ``s/g + 1``. One step more is charged to cover the floating-point
+        error of the two numbers themselves, which is far below half a step for every statistic offered
+        here. Integer noise of the wanted scale divided by ``g`` is added on the grid.
         """
         return self.measure_scalars([sealed], noise=[noise], purpose=purpose)[0]
 
@@ -394,7 +416,7 @@ class Curator:
         grid = [2.0 ** (math.ceil(math.log2(item.sensitivity)) - _GRID_BITS) for item in sealed]
         on_grid = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
         events = tuple(
-            _scalar_event(math.ceil(item.sensitivity / step) + 1, kind)
+            _scalar_event(math.ceil(item.sensitivity / step) + 2, kind)
             for item, kind, step in zip(sealed, on_grid, grid, strict=True)
         )
         self._charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
@@ -458,8 +480,8 @@ class Curator:
         """
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a test must be positive and finite.")
-        # rounding to the grid adds at most two steps of 2**-19 of the sensitivity; the scale covers them
-        scale = sealed.sensitivity * (1 + 2.0 ** (2 - _GRID_BITS)) / epsilon
+        # the grid adds at most three steps of 2**-19 of the sensitivity; the scale covers them
+        scale = sealed.sensitivity * (1 + 2.0 ** (3 - _GRID_BITS)) / epsilon
         return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
 
     def __repr__(self) -> str:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SlackTest", "seal_slack", "seal_value"]
 
-_GRID = 2.0**-18
-"""The curator rounds to a grid of at most 2**-19 of the sensitivity and widens its scale by 2**-18."""
+_GRID = 2.0**-17
+"""The curator rounds to a grid of at most 2**-19 of the sensitivity and widens its scale by 2**-17."""
 
 
 @dataclass(frozen=True)
