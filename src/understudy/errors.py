@@ -16,6 +16,7 @@
     ├── WorkloadError (ValueError)          cliques or workloads that do not fit the schema
     ├── DomainTooLarge (ValueError)         a model that would not fit in memory
     ├── ModelFileError (ValueError)         a model file that cannot be read or written
+    ├── BundleError (ValueError)            a published bundle that does not hold what it says
     ├── UnknownMethod (LookupError)         no synthesizer of that name
     ├── MissingExtra (ImportError)          an optional dependency that is not installed
     └── OutputError (OSError)               a file that cannot be written
@@ -31,6 +32,7 @@ from collections.abc import Iterable
 __all__ = [
     "BudgetError",
     "BudgetExceeded",
+    "BundleError",
     "ConstraintError",
     "DataError",
     "DomainNotPublic",
@@ -133,6 +135,10 @@ class DomainTooLarge(UnderstudyError, ValueError):
 
 class ModelFileError(UnderstudyError, ValueError):
     """A model file that cannot be read or written."""
+
+
+class BundleError(UnderstudyError, ValueError):
+    """A published bundle that was changed or does not hold what it says."""
 
 
 class UnknownMethod(UnderstudyError, LookupError):

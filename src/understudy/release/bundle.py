@@ -1,0 +1,178 @@
+"""The bundle: everything that is published, written so that half a bundle never looks whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from understudy.data import write_frame
+from understudy.errors import OutputError
+from understudy.privacy import Entry
+from understudy.release.documents import acceptance_table, readme
+from understudy.release.metadata import croissant, data_package
+from understudy.release.result import ReleaseResult
+from understudy.report import Panel, marginal_chart
+
+__all__ = ["FORMAT", "MANIFEST", "certificate", "manifest_text", "write_bundle"]
+
+FORMAT = "understudy-bundle-1"
+MANIFEST = "MANIFEST.json"
+FILES = {
+    "README.md": "this page",
+    "data.csv": "the synthetic table",
+    "data.parquet": "the same as Parquet",
+    "schema.yaml": "columns, possible values, bins and rules",
+    "acceptance.csv": "acceptance criteria with thresholds and results",
+    "configuration.json": "the configuration that was chosen",
+    "spec.json": "the specification, decided before any record was read",
+    "certificate.json": "the guarantee: unit, every charge, how they add up",
+    "marginals.svg": "one-way tables of the synthetic data",
+    "datapackage.json": "Frictionless Data Package",
+    "croissant.json": "Croissant metadata",
+    MANIFEST: "hashes of all files",
+}
+
+
+def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
+    """Write the bundle of a release to a new folder and return it.
+
+    Everything goes to a temporary folder beside it, is synced to the disk, and takes its name in one step: a
+    folder of that name is complete or absent.
+
+    Privacy
+    -------
+    In: a `ReleaseResult`, all of which may be published. Out: published.
+    """
+    target = Path(folder)
+    if target.exists():
+        raise OutputError(
+            f"The bundle folder {str(target)!r} exists already; choose another, a bundle is never replaced."
+        )
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
+    try:
+        temporary.mkdir(parents=True)
+        try:
+            _fill(result, temporary)
+            for path in temporary.iterdir():
+                _sync(path)
+            _sync(temporary)
+            temporary.rename(target)
+            _sync(target.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"The bundle {str(target)!r} cannot be written: {error.strerror or error}."
+        ) from None
+    return target
+
+
+def _fill(result: ReleaseResult, folder: Path) -> None:
+    """Write every file of the bundle, the manifest last."""
+    names = [f"data.{kind}" for kind in dict.fromkeys(("csv", *result.spec.formats))]
+    data = {}
+    for name in names:
+        write_frame(result.synthetic, folder / name)
+        content = (folder / name).read_bytes()
+        data[name] = (hashlib.sha256(content).hexdigest(), len(content))
+    result.schema.write(folder / "schema.yaml")
+    listed = {name: words for name, words in FILES.items() if not name.startswith("data.") or name in data}
+    texts: dict[str, str] = {
+        "README.md": readme(result, files=listed),
+        "acceptance.csv": acceptance_table(result.criteria),
+        "configuration.json": _json(result.configuration.to_dict()),
+        "spec.json": _json(result.spec.to_dict()),
+        "certificate.json": _json(certificate(result, data)),
+        "marginals.svg": _picture(result),
+        "datapackage.json": _json(data_package(result, data)),
+        "croissant.json": _json(croissant(result, data)),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    (folder / MANIFEST).write_text(manifest_text(hashes), encoding="utf-8")
+
+
+def manifest_text(hashes: Mapping[str, str]) -> str:
+    """Return the one way to write a manifest: sorted, and closed by a digest of itself."""
+    body = {"format": FORMAT, "files": dict(sorted(hashes.items()))}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode("utf-8")).hexdigest()
+    return _json({**body, "digest": digest})
+
+
+def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+    """Return the guarantee with everything needed to recompute it."""
+    return {
+        "release": result.release_id,
+        "name": result.spec.name,
+        "spec_fingerprint": result.spec.fingerprint(),
+        "schema_fingerprint": result.schema.fingerprint(),
+        "rows": len(result.synthetic),
+        "data": {name: digest for name, (digest, _) in data.items()},
+        "guarantee": result.guarantee.to_dict(),
+        "ledger": {
+            "id": result.ledger_id,
+            "table": result.ledger_table,
+            "head": result.ledger_head,
+            "entries": [_entry(entry) for entry in result.ledger_entries],
+        },
+        "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
+        "criteria": [item.to_dict() for item in result.criteria],
+        "method": {"name": result.provenance.method, "options": dict(result.provenance.options)},
+        "public_facts": dict(result.public_facts),
+        "software": result.software,
+        "started": result.started,
+        "finished": result.finished,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """One line of the ledger as plain values; an accounting without a finite cost is left out."""
+    return {
+        "sequence": entry.sequence,
+        "kind": entry.kind,
+        "purpose": entry.purpose,
+        "scope": entry.scope,
+        "event": None if entry.event is None else entry.event.to_dict(),
+        "costs": {name: cost for name, cost in entry.costs.items() if cost < float("inf")},
+        "delta": entry.delta,
+        "hash": entry.hash,
+    }
+
+
+def _picture(result: ReleaseResult) -> str:
+    """Draw the one-way tables of the synthetic data, which are public."""
+    codes = result.schema.encode_frame(result.synthetic)
+    panels = []
+    for column in result.schema.columns:
+        counts = [0] * column.size
+        for code in codes[column.name].tolist():
+            counts[code] += 1
+        panels.append(
+            Panel(column.name, column.labels, [[count / max(1, len(result.synthetic)) for count in counts]])
+        )
+    return marginal_chart(
+        f"{result.spec.title or result.spec.name}: one-way tables", ("synthetic table",), panels
+    )
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=2, sort_keys=False, default=str, allow_nan=False) + "\n"
+
+
+def _sync(path: Path) -> None:
+    """Ask the system to put a file or folder on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,114 @@
+"""Machine-readable descriptions of a bundle: Frictionless Data Package and Croissant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.release.result import ReleaseResult
+from understudy.schema import Column
+
+__all__ = ["croissant", "data_package"]
+
+_TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "date": "date"}
+_CROISSANT_TYPES = {"integer": "sc:Integer", "real": "sc:Float", "boolean": "sc:Boolean", "date": "sc:Date"}
+_MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+
+
+def _is_text(column: Column, result: ReleaseResult) -> bool:
+    """Say whether a column was decoded to labels rather than to numbers or dates."""
+    return (
+        str(result.synthetic[column.name].dtype) in {"object", "str", "string", "category"}
+        and column.kind != "date"
+    )
+
+
+def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
+    """Return a Data Package descriptor; ``data`` maps file names to hash and size."""
+    fields = []
+    for column in result.schema.columns:
+        kind = "string" if _is_text(column, result) else _TABLE_TYPES.get(column.kind, "string")
+        field: dict[str, Any] = {"name": column.name, "type": kind, "description": column.description or ""}
+        if kind == "string":
+            field["constraints"] = {"enum": [str(label) for label in column.labels if label]}
+        fields.append(field)
+    return {
+        "profile": "tabular-data-package",
+        "name": result.spec.name.lower().replace(" ", "-").replace("_", "-"),
+        "title": result.spec.title or result.spec.name,
+        "description": result.spec.description,
+        "created": result.finished,
+        "resources": [
+            {
+                "name": f"data-{name.rsplit('.', 1)[-1]}",
+                "path": name,
+                "format": name.rsplit(".", 1)[-1],
+                "mediatype": _MEDIA[name.rsplit(".", 1)[-1]],
+                "hash": f"sha256:{digest}",
+                "bytes": size,
+                "schema": {"fields": fields, "missingValues": [""]},
+            }
+            for name, (digest, size) in data.items()
+        ],
+    }
+
+
+def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
+    """Return a Croissant (MLCommons) description of the table."""
+    first = next(iter(data))
+    return {
+        "@context": {
+            "@language": "en",
+            "@vocab": "https://schema.org/",
+            "sc": "https://schema.org/",
+            "cr": "http://mlcommons.org/croissant/",
+            "rai": "http://mlcommons.org/croissant/RAI/",
+            "dct": "http://purl.org/dc/terms/",
+            "conformsTo": "dct:conformsTo",
+            "column": "cr:column",
+            "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+            "extract": "cr:extract",
+            "field": "cr:field",
+            "fileObject": "cr:fileObject",
+            "recordSet": "cr:recordSet",
+            "source": "cr:source",
+        },
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": result.spec.name,
+        "description": result.spec.description or result.spec.title or result.spec.name,
+        "datePublished": result.finished[:10],
+        "version": "1.0.0",
+        "rai:personalSensitiveInformation": f"Synthetic rows; {result.guarantee.describe()}",
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "encodingFormat": _MEDIA[name.rsplit(".", 1)[-1]],
+                "sha256": digest,
+                "contentSize": f"{size} B",
+            }
+            for name, (digest, size) in data.items()
+        ],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": "rows",
+                "name": "rows",
+                "field": [
+                    {
+                        "@type": "cr:Field",
+                        "@id": f"rows/{column.name}",
+                        "name": column.name,
+                        "description": column.description or column.name,
+                        "dataType": "sc:Text"
+                        if _is_text(column, result)
+                        else _CROISSANT_TYPES.get(column.kind, "sc:Text"),
+                        "source": {"fileObject": {"@id": first}, "extract": {"column": column.name}},
+                    }
+                    for column in result.schema.columns
+                ],
+            }
+        ],
+    }

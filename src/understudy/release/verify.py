@@ -1,0 +1,100 @@
+"""Re-checking a bundle: hashes, guarantee, schema conformance. Needs nothing but the bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from understudy.data import read_frame
+from understudy.errors import BundleError, Problems, UnderstudyError
+from understudy.privacy import Filter, Spending, Unit, budget_from_dict, event_from_dict
+from understudy.release.bundle import MANIFEST, manifest_text
+from understudy.schema import Schema
+
+__all__ = ["verify_bundle"]
+
+
+def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Check a bundle and return its certificate; raise with everything wrong at once.
+
+    Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
+    keep the budget of the certificate; that the data has the number of rows the certificate says, fits the
+    schema and obeys its rules; that every criterion passed.
+
+    Raises
+    ------
+    BundleError
+        With one line per problem.
+    """
+    path = Path(folder)
+    problems = Problems(f"The bundle {str(path)!r} does not hold")
+    if not path.is_dir():
+        raise BundleError(f"There is no bundle folder {str(path)!r}.")
+    _check_files(path, problems)
+    problems.raise_if_any(BundleError)  # what was touched is not worth interpreting
+    try:
+        document: dict[str, Any] = json.loads((path / "certificate.json").read_text(encoding="utf-8"))
+        schema = Schema.read(path / "schema.yaml")
+        _check_guarantee(document, problems)
+        _check_data(path, document, schema, problems)
+    except (KeyError, TypeError, ValueError, OSError, UnderstudyError) as error:
+        problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
+    problems.raise_if_any(BundleError)
+    return document
+
+
+def _check_files(path: Path, problems: Problems) -> None:
+    """Compare the folder with its manifest."""
+    try:
+        text = (path / MANIFEST).read_text(encoding="utf-8")
+        listed = json.loads(text)["files"]
+        canonical = manifest_text({str(name): str(digest) for name, digest in listed.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        problems.add(f"{MANIFEST} is absent or not a manifest")
+        return
+    if canonical != text:
+        problems.add(f"{MANIFEST} was changed")
+    found = {item.name for item in path.iterdir()} - {MANIFEST}
+    for name in sorted(found - set(listed)):
+        problems.add(f"{name} is not part of the bundle")
+    for name, digest in listed.items():
+        file = path / name
+        if Path(name).name != name or not file.is_file() or file.is_symlink():
+            problems.add(f"{name} is missing")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            problems.add(f"{name} was changed")
+
+
+def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
+    """Price every charge anew and add them up."""
+    promised = document["guarantee"]
+    budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
+    entries = [entry for entry in document["ledger"]["entries"] if entry["event"] is not None]
+    events = [event_from_dict(entry["event"]) for entry in entries]
+    reserve = sum((Fraction(float(entry["delta"])) for entry in entries), Fraction(0))
+    rule = Filter(budget, unit, accounting=promised["accounting"], approximate_delta=float(reserve))
+    spending = Spending()
+    for event in events:
+        spending = rule.plus(spending, event)
+    if not events:
+        problems.add("the certificate lists no charges")
+    if not rule.holds(spending):
+        problems.add("the charges add up to more than the guarantee promises")
+
+
+def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:
+    """Read the data back and compare it with certificate and schema."""
+    if schema.fingerprint() != document["schema_fingerprint"]:
+        problems.add("schema.yaml is not the schema of the certificate")
+    frame = read_frame(path / "data.csv")
+    codes = schema.encode_frame(frame)
+    if len(frame) != document["rows"]:
+        problems.add("data.csv does not have as many rows as the certificate says")
+    if not schema.holds_codes(codes).all():
+        problems.add("data.csv breaks a rule of the schema")
+    if not all(item["passed"] for item in document["criteria"]):
+        problems.add("a criterion is marked as not passed")
