@@ -77,7 +77,7 @@ class CriterionResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return _plain(asdict(self))
+        return dict(_plain(asdict(self)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class AcceptanceResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return _plain(asdict(self))
+        return dict(_plain(asdict(self)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class Configuration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return _plain(asdict(self)) | {"name": self.name}
+        return dict(_plain(asdict(self)), name=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,350 @@
+"""One attempt: make a candidate and judge it (paper Births, Algorithm 1 without its loop).
+
+An attempt looks at the private table twice: to fit the model, and to evaluate the acceptance criteria. Both looks
+go through a curator, which charges first. Criteria about the candidate alone come before the second look: a
+candidate that fails one of them is rejected without it. That an attempt then spends less than it may is
+covered by adaptive composition, because the decision depends on what was paid for already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from understudy.curator import Curator
+from understudy.privacy import Laplace, PureDP
+from understudy.release.candidate import Candidate
+from understudy.release.criteria import (
+    ConditionalMeans,
+    ConditionalMedians,
+    Criterion,
+    LinearFit,
+    PredictionError,
+    Regression,
+    RegressionCoefficients,
+    RegressionMoments,
+    RelativeMarginalError,
+    laplace_deviation,
+)
+from understudy.release.result import AcceptanceResult, CriterionResult
+from understudy.release.slack import SlackTest
+from understudy.release.transform import neighbours
+from understudy.release.types import RecordTypes
+
+if TYPE_CHECKING:
+    from understudy.data import Table
+    from understudy.release.spec import Spec
+
+__all__ = ["Judgement", "baseline_key", "fit_baseline", "judge"]
+
+_WIDER = 1 + 2.0**-17
+"""The curator rounds to a grid and charges for it; scales are widened by this much to stay within the share."""
+_ROUNDED = 1 + 2.0**-20
+
+Baselines = Mapping[tuple[str, ...], LinearFit]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Whether a candidate is accepted, and what may be said about each criterion."""
+
+    passed: bool
+    acceptance: AcceptanceResult
+    criteria: tuple[CriterionResult, ...]
+
+
+def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselines) -> Judgement:
+    """Evaluate the acceptance criteria of a candidate.
+
+    Privacy
+    -------
+    Pass-only: the smallest slack of all criteria is one sealed statistic (`SlackTest` proves its sensitivity),
+    tested once with Laplace noise; the bit is released. Published: each error is a sealed statistic with the
+    sensitivity its criterion proves, measured with its own epsilon; comparing the noisy errors with the
+    thresholds is post-processing.
+    """
+    criteria = spec.criteria_for(candidate.schema)
+    if spec.form == "published":
+        criteria = tuple(
+            _with_baseline(item, plain, candidate, baselines) for item, plain in _pairs(spec, criteria)
+        )
+    public = {c.name: c.value(candidate.types, candidate.types) for c in criteria if not c.reads_real}
+    ready = all(c.met(public[c.name]) for c in criteria if not c.reads_real)
+    if spec.form == "published":
+        return _published(spec, candidate, curator, criteria, public, ready)
+    return _pass_only(spec, candidate, curator, criteria, public, ready)
+
+
+def _pairs(spec: Spec, criteria: Sequence[Criterion]) -> list[tuple[Criterion, Mapping[str, Any]]]:
+    return list(zip(criteria, spec.criteria, strict=True))
+
+
+# ---------------------------------------------------------------------- pass-only
+
+
+def _pass_only(
+    spec: Spec,
+    candidate: Candidate,
+    curator: Curator,
+    criteria: Sequence[Criterion],
+    public: Mapping[str, float],
+    ready: bool,
+) -> Judgement:
+    real = tuple(c for c in criteria if c.reads_real)
+    epsilon = spec.shares.acceptance
+    test = SlackTest(real) if real else None
+    sensitivity = scale = threshold = None
+    passed = ready
+    if test is not None:
+        sensitivity = test.sensitivity(spec.unit)
+        scale = test.noise_scale(epsilon, unit=spec.unit)
+        threshold = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=spec.unit)
+    if test is not None and ready:
+        purse = curator.within(PureDP(epsilon), scope="acceptance")
+        sealed = purse.statistic(
+            _on_types(lambda r: test.slack(r, candidate.types)), sensitivity=test.sensitivity(spec.unit)
+        )
+        passed = purse.test(
+            sealed, above=threshold or 0.0, epsilon=epsilon, purpose="test all acceptance criteria at once"
+        )
+    results = [
+        _result(spec, index, criterion, candidate, public)
+        if not criterion.reads_real
+        else _result(
+            spec,
+            index,
+            criterion,
+            candidate,
+            public,
+            mechanism="slack test",
+            sensitivity=sensitivity,
+            deviation=None if scale is None else laplace_deviation(scale),
+            passed=passed,
+        )
+        for index, criterion in enumerate(criteria)
+    ]
+    acceptance = AcceptanceResult(
+        form="pass-only",
+        epsilon=epsilon if real else 0.0,
+        passed=passed,
+        slack_threshold=threshold,
+        noise_scale=scale,
+        sensitivity=sensitivity,
+        false_accept=spec.false_accept if real else None,
+    )
+    return Judgement(passed=passed, acceptance=acceptance, criteria=tuple(results))
+
+
+# ---------------------------------------------------------------------- published
+
+
+def _published(
+    spec: Spec,
+    candidate: Candidate,
+    curator: Curator,
+    criteria: Sequence[Criterion],
+    public: Mapping[str, float],
+    ready: bool,
+) -> Judgement:
+    known = dict(public)
+    for criterion in criteria:
+        if isinstance(criterion, RegressionCoefficients):  # a function of the baseline and the candidate
+            known[criterion.name] = criterion.released_value(candidate.types, candidate.types)
+    ready = ready and all(
+        criterion.met(known[criterion.name]) for criterion in criteria if criterion.name in known
+    )
+    results = []
+    purse = (
+        curator.within(PureDP(spec.shares.acceptance), scope="acceptance")
+        if spec.shares.acceptance
+        else curator
+    )
+    for index, criterion in enumerate(criteria):
+        epsilon = spec.epsilons()[index]
+        if criterion.name in known or epsilon is None or not ready:
+            passed = criterion.name in known and criterion.met(known[criterion.name])
+            results.append(_result(spec, index, criterion, candidate, known, passed=passed, epsilon=epsilon))
+        elif isinstance(criterion, ConditionalMedians):
+            results.append(_by_exponential(spec, index, criterion, candidate, purse, epsilon))
+        else:
+            results.append(_by_laplace(spec, index, criterion, candidate, purse, epsilon))
+    passed = all(result.passed for result in results)
+    acceptance = AcceptanceResult(form="published", epsilon=spec.shares.acceptance, passed=passed)
+    return Judgement(passed=passed, acceptance=acceptance, criteria=tuple(results))
+
+
+def _by_laplace(
+    spec: Spec, index: int, criterion: Criterion, candidate: Candidate, purse: Curator, epsilon: float
+) -> CriterionResult:
+    types = candidate.types
+    sensitivity = _ROUNDED * max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
+    scale = sensitivity * _WIDER / epsilon
+    sealed = purse.statistic(
+        _on_types(lambda real: criterion.released_value(real, types)), sensitivity=sensitivity
+    )
+    value = purse.measure_scalar(
+        sealed, noise=Laplace(scale), purpose=f"release the error of {criterion.name}"
+    )
+    return _result(
+        spec,
+        index,
+        criterion,
+        candidate,
+        {criterion.name: value},
+        mechanism="laplace",
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        deviation=laplace_deviation(scale),
+        passed=criterion.met(value),
+    )
+
+
+def _by_exponential(
+    spec: Spec,
+    index: int,
+    criterion: ConditionalMedians,
+    candidate: Candidate,
+    purse: Curator,
+    epsilon: float,
+) -> CriterionResult:
+    types = candidate.types
+    errors = criterion.scores(types, types)[0]  # the possible errors depend on the candidate alone
+    sensitivity = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
+    value = float(errors[0])
+    if len(errors) > 1:
+        scores = purse.statistics(
+            lambda table: [
+                float(score) for score in criterion.scores(RecordTypes.from_table(table), types)[1]
+            ],
+            sensitivities=[sensitivity] * len(errors),
+        )
+        value = float(
+            errors[purse.choose(scores, epsilon=epsilon, purpose=f"release the error of {criterion.name}")]
+        )
+    return _result(
+        spec,
+        index,
+        criterion,
+        candidate,
+        {criterion.name: value},
+        mechanism="exponential",
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        passed=criterion.met(value),
+    )
+
+
+# ---------------------------------------------------------------------- private regressions
+
+
+def baseline_key(plain: Mapping[str, Any], transformations: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a private regression depends on: its columns, and how they are transformed."""
+    columns = (plain["target"], *plain["features"])
+    return tuple(f"{column}={transformations.get(column, '')}" for column in columns)
+
+
+def fit_baseline(
+    spec: Spec, regression: Regression, curator: Curator, *, rows: int, epsilon: float
+) -> LinearFit:
+    """Fit a private regression from noisy moments, for ``epsilon`` in all.
+
+    Privacy
+    -------
+    Each moment is a sum over records between public bounds (`RegressionMoments` proves the sensitivities), gets
+    Laplace noise with an equal share of epsilon, and is charged before it is drawn. A moment that nobody can
+    change is the public number of rows times the value every record has.
+    """
+    moments = RegressionMoments(regression)
+    sensitivities = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
+    moving = np.flatnonzero(sensitivities > 0)
+    exact = sensitivities[moving] * _ROUNDED
+    scales = exact * len(moving) * _WIDER / epsilon
+    purse = curator.within(PureDP(epsilon), scope="regression")
+    sealed = purse.statistics(
+        lambda table: [
+            float(x) for x in moments.exact(RecordTypes.from_table(table, regression.columns))[moving]
+        ],
+        sensitivities=exact.tolist(),
+    )
+    values = rows * moments.exact(_one_record(regression, curator))
+    values[moving] = purse.measure_scalars(
+        sealed, noise=[Laplace(float(scale)) for scale in scales], purpose="fit a private regression"
+    )
+    return moments.fit(values, n=rows)
+
+
+def _one_record(regression: Regression, curator: Curator) -> RecordTypes:
+    """Return a table of one record that has a value in every column of a regression."""
+    domain = curator.domain.project(regression.columns)
+    values = {item.column: item.values for item in (*regression.features, regression.target)}
+    code = [next(i for i, value in enumerate(values[name]) if math.isfinite(value)) for name in domain.names]
+    return RecordTypes.from_rows(domain, [code])
+
+
+def _with_baseline(
+    criterion: Criterion, plain: Mapping[str, Any], candidate: Candidate, baselines: Baselines
+) -> Criterion:
+    if isinstance(criterion, RegressionCoefficients | PredictionError):
+        key = baseline_key(plain, candidate.configuration.transformations)
+        return replace(criterion, baseline=baselines[key])
+    return criterion
+
+
+# ---------------------------------------------------------------------- results
+
+
+def _on_types(function: Callable[[RecordTypes], float]) -> Callable[[Table], float]:
+    """Turn a function of record types into one of a table; the types do not outlive the call."""
+    return lambda table: function(RecordTypes.from_table(table))
+
+
+def _result(
+    spec: Spec,
+    index: int,
+    criterion: Criterion,
+    candidate: Candidate,
+    values: Mapping[str, float],
+    *,
+    mechanism: str = "none",
+    epsilon: float | None = None,
+    sensitivity: float | None = None,
+    deviation: float | None = None,
+    passed: bool | None = None,
+) -> CriterionResult:
+    plain, words = spec.criteria[index], spec.words_for(candidate.schema)[index]
+    value = values.get(criterion.name)
+    if not criterion.reads_real:
+        passed = value is not None and criterion.met(value)
+    if spec.form == "published" and isinstance(criterion, RegressionCoefficients):
+        mechanism = "functional"
+    return CriterionResult(
+        name=criterion.name,
+        kind=plain["kind"],
+        type=words.type,
+        metric=words.metric,
+        threshold=criterion.threshold,
+        unit=words.unit,
+        form="public" if not criterion.reads_real else spec.form,
+        value=float(value) if value is not None and math.isfinite(value) else None,
+        epsilon=epsilon,
+        mechanism=mechanism,
+        bounds=bounds_of(criterion),
+        sensitivity=sensitivity,
+        noise_deviation=deviation,
+        passed=bool(passed),
+    )
+
+
+def bounds_of(criterion: Criterion) -> tuple[float, float] | None:
+    """Return the range that errors, or the values behind them, lie in."""
+    if isinstance(criterion, RelativeMarginalError):
+        return 1.0, criterion.clip
+    if isinstance(criterion, ConditionalMeans | ConditionalMedians | PredictionError):
+        return criterion.bounds
+    if not criterion.reads_real or isinstance(criterion, RegressionCoefficients):
+        return None
+    return 0.0, 1.0

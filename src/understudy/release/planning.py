@@ -1,0 +1,468 @@
+"""What a release would do, from public facts alone: noise against thresholds, budget, attempts, memory and time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from understudy.errors import SchemaError, UnderstudyError
+from understudy.release._spec_budget import short
+from understudy.release.criteria import (
+    ConditionalMeans,
+    ConditionalMedians,
+    Criterion,
+    PredictionError,
+    RegressionCoefficients,
+    RegressionMoments,
+    RelativeMarginalError,
+    clipped_ratio_sensitivity,
+    laplace_deviation,
+)
+from understudy.release.criteria.base import conservative_threshold
+from understudy.release.result import Configuration
+from understudy.release.slack import SlackTest
+from understudy.release.transform import neighbours
+from understudy.release.types import RecordTypes
+from understudy.schema import Domain, Schema
+
+if TYPE_CHECKING:
+    from understudy.release.spec import Spec
+    from understudy.synthesizers import Plan
+
+__all__ = ["CriterionPlan", "ModelPlan", "ReleasePlan", "plan_release", "usable_configurations"]
+
+SMALLEST_COUNT = 50
+"""Rows that the rarest value or group is assumed to have; the assumption of paper Births, section 4.5.2."""
+_RARELY = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriterionPlan:
+    """One criterion before any data: its noise against its threshold.
+
+    Attributes
+    ----------
+    noise_deviation
+        Standard deviation of the noise: in the unit of the error (published), or in records (pass-only).
+    room
+        Pass-only: how many records a perfect candidate is away from violating the criterion, where that follows
+        from public facts. None where it depends on the table.
+    accepted_below, rejected_above
+        Exact errors below the one are accepted, above the other rejected, with probability 95 % or more, as far as
+        this criterion decides. None where they depend on the table.
+    false_reject, false_accept
+        Probability that a candidate half-way below the threshold is rejected, and that one half-way above it (one
+        and a half times the threshold) is accepted, by this criterion alone.
+    needs
+        In words, what the table must have so that a perfect candidate is accepted with probability 95 %.
+    noise_dominated
+        Whether noise alone decides about good candidates.
+    """
+
+    name: str
+    kind: str
+    type: str
+    metric: str
+    threshold: float
+    unit: str
+    form: str
+    epsilon: float | None = None
+    sensitivity: float | None = None
+    noise_deviation: float | None = None
+    room: float | None = None
+    accepted_below: float | None = None
+    rejected_above: float | None = None
+    false_reject: float | None = None
+    false_accept: float | None = None
+    recommended_threshold: float | None = None
+    needs: str = ""
+    noise_dominated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """One method with its options on one transformation: what it will measure, and with which noise."""
+
+    name: str
+    marginals: int
+    cells: int
+    smallest_deviation: float | None
+    largest_deviation: float | None
+    expected_error: float | None
+    model_megabytes: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePlan:
+    """Everything a custodian should know before spending the budget."""
+
+    name: str
+    guarantee: str
+    budget: str
+    accounting: str
+    selection: str
+    argument: str
+    rows: int | None
+    row_count: str
+    acceptance: str
+    slack_threshold: float | None
+    configurations: int
+    left_out: tuple[tuple[str, str], ...]
+    criteria: tuple[CriterionPlan, ...]
+    models: tuple[ModelPlan, ...]
+    attempts: tuple[tuple[float, float, float], ...]
+    memory_megabytes: float | None
+    seconds_per_attempt: float | None
+    warnings: tuple[str, ...] = field(default_factory=tuple)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = asdict(self)
+        plain["left_out"] = [{"configuration": name, "reason": reason} for name, reason in self.left_out]
+        plain["attempts"] = [
+            {"acceptance": p, "expected_attempts": e, "success": s} for p, e, s in self.attempts
+        ]
+        return plain
+
+
+def usable_configurations(spec: Spec) -> tuple[Configuration, ...]:
+    """Return the configurations whose method accepts the transformed schema and the model's budget.
+
+    Raises
+    ------
+    SchemaError
+        If none is left.
+    """
+    usable, refused = _tried(spec)
+    if not usable:
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
+        raise SchemaError(f"No configuration can be used: {reasons}")
+    return tuple(usable)
+
+
+def _tried(spec: Spec) -> tuple[list[Configuration], list[tuple[str, str]]]:
+    usable: list[Configuration] = []
+    refused: list[tuple[str, str]] = []
+    known: dict[str, str | None] = {}
+    schemas = spec.schemas()
+    for configuration in spec.configurations:
+        schema = schemas[tuple(configuration.transformations.values())]
+        key = _model_key(configuration)
+        if key not in known:
+            try:
+                _plan(spec, configuration, schema)
+                known[key] = None
+            except UnderstudyError as error:
+                known[key] = str(error)
+        reason = known[key]
+        if reason is None:
+            usable.append(configuration)
+        else:
+            refused.append((configuration.name, reason))
+    return usable, refused
+
+
+def _model_key(configuration: Configuration) -> str:
+    return f"{sorted(configuration.transformations.items())} {configuration.method} {configuration.options}"
+
+
+def _plan(spec: Spec, configuration: Configuration, schema: Schema) -> Plan:
+    synthesizer = spec.synthesizer_for(configuration, schema)
+    synthesizer.require(spec.shares.model)
+    return synthesizer.plan(schema, unit=spec.unit, budget=spec.shares.model)
+
+
+# ---------------------------------------------------------------------- the whole
+
+
+def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = SMALLEST_COUNT) -> ReleasePlan:
+    """Plan a release from public facts alone. No data is opened.
+
+    Parameters
+    ----------
+    spec
+        The specification.
+    rows
+        A public guess of the number of rows; by default what the specification says.
+    smallest_count
+        Rows that the rarest value or group is assumed to have.
+    """
+    usable, refused = _tried(spec)
+    n = rows or spec.row_count.value or spec.expected_rows
+    if n is None and spec.source.simulated is not None:
+        n = spec.source.simulated.rows
+    schema = spec.schema_for(usable[0] if usable else spec.configurations[0])
+    criteria = _criteria(spec, schema, n, smallest_count)
+    models = _models(spec, usable, n)
+    shares, selection = spec.shares, spec.shares.selection
+    warnings = _warnings(spec, criteria, usable, n)
+    test = _slack_test(spec, schema)
+    threshold = None
+    if test is not None:
+        threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
+    return ReleasePlan(
+        name=spec.name,
+        guarantee=f"{shares.total.describe()} for {spec.unit.describe()}",
+        budget=f"{short(shares.total)} = {shares.words()}",
+        accounting=shares.rule.main.name,
+        selection=shares.attempts.describe(),
+        argument="the parts of one attempt add up" if selection is None else selection.argument,
+        rows=n,
+        row_count=spec.row_count.words(),
+        acceptance=_acceptance_words(spec, threshold),
+        slack_threshold=threshold,
+        configurations=len(usable),
+        left_out=(*spec.left_out, *refused),
+        criteria=criteria,
+        models=models,
+        attempts=tuple(
+            (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
+        ),
+        memory_megabytes=_memory(spec, models, n),
+        seconds_per_attempt=_seconds(models, n),
+        warnings=warnings,
+    )
+
+
+def _acceptance_words(spec: Spec, threshold: float | None) -> str:
+    if spec.form == "published":
+        return f"A noisy error is released for each criterion, for epsilon={spec.shares.acceptance:g} per attempt."
+    if threshold is None:
+        return "All criteria are about the candidate alone and cost nothing."
+    return (
+        f"One test of all criteria for epsilon={spec.shares.acceptance:g}: accept if the real table is, after noise, more "
+        f"than {threshold:.1f} records away from violating any of them. A candidate that violates one is accepted "
+        f"with probability {spec.false_accept:g} at most."
+    )
+
+
+# ---------------------------------------------------------------------- criteria
+
+
+def _slack_test(spec: Spec, schema: Schema) -> SlackTest | None:
+    real = tuple(criterion for criterion in spec.criteria_for(schema) if criterion.reads_real)
+    return SlackTest(real) if spec.form == "pass-only" and real else None
+
+
+def _criteria(spec: Spec, schema: Schema, n: int | None, smallest: int) -> tuple[CriterionPlan, ...]:
+    test = _slack_test(spec, schema)
+    found = []
+    for criterion, plain, words in zip(
+        spec.criteria_for(schema), spec.criteria, spec.words_for(schema), strict=True
+    ):
+        facts: dict[str, Any] = {
+            "name": criterion.name,
+            "kind": plain["kind"],
+            "type": words.type,
+            "metric": words.metric,
+            "threshold": criterion.threshold,
+            "unit": words.unit,
+        }
+        if not criterion.reads_real:
+            found.append(CriterionPlan(form="public", **facts))
+        elif test is not None:
+            found.append(CriterionPlan(form="pass-only", **facts, **_by_slack(spec, test, criterion, n)))
+        else:
+            values = _by_noise(spec, criterion, plain, n, smallest)
+            found.append(CriterionPlan(form="published", epsilon=plain.get("epsilon"), **facts, **values))
+    return tuple(found)
+
+
+def _by_slack(spec: Spec, test: SlackTest, criterion: Criterion, n: int | None) -> dict[str, Any]:
+    """Plan a criterion of the one test: how much room does a perfect candidate have, in records?"""
+    epsilon, unit = spec.shares.acceptance, spec.unit
+    scale = test.noise_scale(epsilon, unit=unit)
+    passing = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=unit)
+    safe = passing - scale * math.log(2 * _RARELY)  # slack at which 95 % of the candidates are accepted
+    facts: dict[str, Any] = {
+        "sensitivity": test.sensitivity(unit),
+        "noise_deviation": laplace_deviation(scale),
+        "false_accept": spec.false_accept,
+    }
+    threshold = criterion.threshold
+    if isinstance(criterion, RelativeMarginalError):
+        facts["needs"] = f"{math.ceil(safe / (1 - 1 / threshold)):,} rows in the rarest value"
+    elif isinstance(criterion, ConditionalMeans):
+        low, high = criterion.bounds
+        facts["needs"] = (
+            f"{math.ceil(safe * (high - low + threshold) / threshold):,} rows in the smallest group"
+        )
+    elif isinstance(criterion, ConditionalMedians):
+        facts["needs"] = f"{math.ceil(2 * safe):,} rows in the smallest group"
+    elif isinstance(criterion, RegressionCoefficients | PredictionError):
+        facts["needs"] = "depends on the table; rehearse"
+    elif n is not None:
+        room = n * threshold
+        facts["room"] = room
+        facts["needs"] = f"{math.ceil(safe / threshold):,} rows"
+        facts["noise_dominated"] = room < safe
+        facts["accepted_below"] = max(0.0, threshold - safe / n)
+        facts["rejected_above"] = threshold
+        facts["false_reject"] = 1 - test.acceptance(room / 2, threshold=passing, epsilon=epsilon, unit=unit)
+    return facts
+
+
+def _by_noise(
+    spec: Spec, criterion: Criterion, plain: Mapping[str, Any], n: int | None, smallest: int
+) -> dict[str, Any]:
+    """Plan a published error: its noise against its threshold."""
+    epsilon = plain.get("epsilon")
+    if epsilon is None:
+        return {}
+    if isinstance(criterion, RegressionCoefficients):
+        return _by_moments(spec, criterion, float(epsilon), n)
+    sensitivity = _planned_sensitivity(spec, criterion, n, smallest)
+    if sensitivity is None:
+        return {}
+    scale = sensitivity / epsilon
+    base = 1.0 if isinstance(criterion, RelativeMarginalError) else 0.0
+    half = (criterion.threshold - base) / 2
+    wrong = 0.5 * math.exp(-half / scale) if scale > 0 else 0.0
+    spread = -scale * math.log(2 * _RARELY)
+    if isinstance(criterion, ConditionalMedians):  # no noise in the unit of the error: scores move by records
+        return {"sensitivity": sensitivity, "needs": "error chosen by the exponential mechanism; rehearse"}
+    return {
+        "sensitivity": sensitivity,
+        "noise_deviation": laplace_deviation(scale),
+        "accepted_below": max(base, criterion.threshold - spread),
+        "rejected_above": criterion.threshold + spread,
+        "false_reject": wrong,
+        "false_accept": wrong,
+        "recommended_threshold": conservative_threshold(criterion.threshold, scale, _RARELY),
+        "noise_dominated": criterion.threshold - spread <= base,
+    }
+
+
+def _planned_sensitivity(spec: Spec, criterion: Criterion, n: int | None, smallest: int) -> float | None:
+    if isinstance(criterion, RelativeMarginalError):
+        return clipped_ratio_sensitivity([smallest], clip=criterion.clip, rows_per_unit=spec.unit.max_rows)
+    if isinstance(criterion, ConditionalMeans):
+        low, high = criterion.bounds
+        return min(high - low, spec.unit.max_rows * (high - low) / max(1, smallest))
+    if n is None:
+        return None
+    if isinstance(criterion, PredictionError):
+        low, high = criterion.bounds
+        return 2 * spec.unit.max_rows * (high - low) / n  # paper Proposition 9; the exact one is smaller
+    return max(criterion.sensitivity(unit, n) for unit in neighbours(spec))
+
+
+def _by_moments(
+    spec: Spec, criterion: RegressionCoefficients, epsilon: float, n: int | None
+) -> dict[str, Any]:
+    """Plan a private regression: the error its noise alone causes on evenly spread records of that number."""
+    if n is None:
+        return {}
+    public = _even_records(criterion, n)
+    if public is None:
+        return {"needs": "too many combinations to plan; rehearse"}
+    low, middle, high = RegressionMoments(criterion.regression).noise_quantiles(
+        public, epsilon=epsilon, unit=spec.unit, draws=100
+    )
+    return {
+        "noise_deviation": float(middle),
+        "needs": f"noise alone: L1 error {low:.3g} / {middle:.3g} / {high:.3g} (10, 50, 90 %) on evenly spread records",
+        "noise_dominated": bool(high > criterion.threshold / 2),
+    }
+
+
+def _even_records(criterion: RegressionCoefficients, n: int) -> RecordTypes | None:
+    """Return a table with every combination of the regression's values equally often."""
+    parts = (*criterion.regression.features, criterion.regression.target)
+    sizes = tuple(len(part.values) for part in parts)
+    cells = math.prod(sizes)
+    if cells > 200_000:
+        return None
+    codes = np.stack([axis.ravel() for axis in np.indices(sizes)], axis=1)
+    return RecordTypes(
+        Domain(tuple(part.column for part in parts), sizes),
+        codes,
+        np.full(cells, max(1, round(n / cells)), dtype=np.int64),
+    )
+
+
+# ---------------------------------------------------------------------- models and machine
+
+
+def _models(spec: Spec, usable: list[Configuration], n: int | None) -> tuple[ModelPlan, ...]:
+    found: dict[str, ModelPlan] = {}
+    for configuration in usable:
+        key = _model_key(configuration)
+        if key in found:
+            continue
+        planned = _plan(spec, configuration, spec.schema_for(configuration))
+        deviations = [item.noise.variance**0.5 for item in planned.measurements]
+        error = None
+        if n and planned.measurements:
+            error = sum(item.expected_l1 for item in planned.measurements) / len(planned.measurements) / n
+        found[key] = ModelPlan(
+            name=configuration.name.rsplit(";", 1)[0],
+            marginals=len(planned.measurements),
+            cells=sum(item.cells for item in planned.measurements),
+            smallest_deviation=min(deviations, default=None),
+            largest_deviation=max(deviations, default=None),
+            expected_error=error,
+            model_megabytes=planned.model_cells * 8 / 1e6,
+            notes=planned.notes,
+        )
+    return tuple(found.values())
+
+
+def _memory(spec: Spec, models: tuple[ModelPlan, ...], n: int | None) -> float | None:
+    """Guess the memory of a release: the program, the table per transformation, its record types, the model."""
+    if n is None:
+        return None
+    columns = len(spec.schema.names)
+    tables = len(spec.schemas()) * n * columns * 2
+    types = 2 * n * (columns + 1) * 8
+    largest = max((model.model_megabytes for model in models), default=0.0)
+    return round(350 + (tables + 2 * types) / 1e6 + 6 * largest)
+
+
+def _seconds(models: tuple[ModelPlan, ...], n: int | None) -> float | None:
+    """Guess the time of an attempt from what they took on one core of an ordinary machine."""
+    if n is None:
+        return None
+    largest = max((model.model_megabytes for model in models), default=0.0)
+    return round(0.3 + 6e-6 * n + 0.15 * largest, 1)
+
+
+def _warnings(
+    spec: Spec, criteria: tuple[CriterionPlan, ...], usable: list[Configuration], n: int | None
+) -> tuple[str, ...]:
+    found = []
+    if not usable:
+        found.append("No configuration can be used; see the reasons.")
+    if n is None:
+        found.append(
+            "The number of rows is not public, so noise cannot be compared with all thresholds: give --rows."
+        )
+    found += [
+        f"{item.name}: noise dominates. A perfect candidate may well be rejected, a bad one accepted. Spend more "
+        "epsilon on it, loosen the threshold, or leave it out."
+        for item in criteria
+        if item.noise_dominated
+    ]
+    if not spec.shares.single and spec.shares.attempts.name == "unlimited":
+        found.append(
+            "Attempts go on until one is accepted; if none can be, the release never ends. Rehearse first."
+        )
+    if spec.row_count.kind == "declared":
+        found.append("The number of rows after cleaning is declared public: make sure that its owner agrees.")
+    if spec.row_count.kind == "chosen":
+        found.append(
+            "The candidate's number of rows is a guess; criteria count how far it is off as an error."
+        )
+    means = [c for c in spec.criteria if c["kind"] in ("conditional-means", "faithfulness")]
+    if (
+        means
+        and not any(c["kind"] == "max-marginal-error" for c in spec.criteria)
+        and spec.form == "published"
+    ):
+        found.append("Resized means rely on a maximal marginal error criterion beside them; there is none.")
+    return tuple(found)

@@ -1,0 +1,514 @@
+"""Running a release: private selection around attempts, recorded so that it can be resumed.
+
+A *single* attempt charges the ledger step by step and costs what its steps cost. A *loop* of attempts is paid for
+as a whole, once and before the first attempt, with what `selection_accounting` says it costs; its attempts run
+on ledgers in memory that are limited to one attempt's budget and forgotten. The configuration of each attempt and the
+coins of the loop come from the operating system's generator. How many attempts were made is told to nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import (
+    BudgetError,
+    BudgetExceeded,
+    ConstraintError,
+    DataError,
+    LedgerMismatch,
+    OutputError,
+    UnderstudyError,
+)
+from understudy.privacy import PURE, Ledger, PureDP, Randomness, SystemRandomness
+from understudy.privacy import Laplace as LaplaceNoise
+from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
+from understudy.release._records import (
+    fit_from_plain,
+    judgement_from_plain,
+    judgement_to_plain,
+    provenance_from_plain,
+    provenance_to_plain,
+)
+from understudy.release.candidate import Candidate, draw_candidate, fit_model
+from understudy.release.criteria import LinearFit, RegressionCoefficients
+from understudy.release.flow import Judgement, baseline_key, fit_baseline, judge
+from understudy.release.planning import usable_configurations
+from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
+from understudy.release.selection_accounting import GeometricAttempts
+from understudy.release.spec import Spec
+from understudy.release.state import State
+from understudy.release.transform import Transformed
+from understudy.synthesizers import Model, no_progress
+
+__all__ = ["Release", "open_ledger", "run_release"]
+
+Progress = Callable[[str, float], None]
+
+_FAILED = (UnderstudyError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
+"""What makes an attempt of a loop fail. It counts as a rejected candidate: to tell it would be an output."""
+
+
+def open_ledger(spec: Spec, path: Path, *, table: str | None = None) -> Ledger:
+    """Open the ledger of a table, or make it with the total of the specification as its budget.
+
+    An existing ledger keeps its own total, which may be larger; it must belong to the same table and unit.
+    """
+    label = table or spec.source.table or spec.name
+    if not path.exists():
+        return Ledger.create(
+            path,
+            budget=spec.total,
+            unit=spec.unit,
+            table=label,
+            approximate_delta=spec.shares.reserve,
+        )
+    book = Ledger.open(path)
+    wrong = []
+    if book.table != label:
+        wrong.append(f"it belongs to the table {book.table!r}, not {label!r}")
+    if book.unit != spec.unit:
+        wrong.append(f"it protects {book.unit.describe()!r}, not {spec.unit.describe()!r}")
+    if wrong:
+        book.close()
+        raise LedgerMismatch(
+            f"The ledger {str(path)!r} cannot pay for this release: {' and '.join(wrong)}. Use the ledger of this "
+            "table, name the table as the ledger does (source.table), or start another ledger."
+        )
+    return book
+
+
+def run_release(
+    spec: Spec,
+    *,
+    ledger: Path,
+    source: Any = None,
+    restart: bool = False,
+    progress: Progress = no_progress,
+    randomness: Randomness | None = None,
+) -> ReleaseResult | ReleaseFailure:
+    """Run a release, or go on with one that was interrupted; see `Release`."""
+    with Release.open(spec, ledger=ledger, source=source, restart=restart, randomness=randomness) as release:
+        return release.run(progress=progress)
+
+
+class Release:
+    """One release at work.
+
+    Use `Release.open`, which locks the state, then `run`, publish what it returns, then `mark_published`.
+
+    Privacy
+    -------
+    Everything that leaves is a function of what the ledger was charged for (single attempt) or of the outcome
+    of a selection that was charged as a whole (loop). The proofs are where the parts are: fits in the
+    synthesizers, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.flow`, the
+    selection in :mod:`understudy.release.selection_accounting`, interruptions in :mod:`understudy.release.state`.
+    The parts outside the selection (number of rows, private regressions) are released whatever the selection
+    ends in and compose with it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> spec = Spec.parse('''
+    ... name: tiny
+    ... source: {simulate: {table: toy, rows: 2000}}
+    ... schema: {columns: [{name: smokes, kind: boolean}, {name: exercises, kind: boolean}]}
+    ... unit: replace-one
+    ... synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+    ... acceptance:
+    ...   form: pass-only
+    ...   epsilon: 0.5
+    ...   criteria: [{name: cells, kind: max-marginal-error, threshold: 0.1}]
+    ... selection: {rule: single}
+    ... budget: {total: {epsilon: 1.5}, model: {epsilon: 1}}
+    ... seed: 1
+    ... ''')
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"smokes": [True, False] * 1000, "exercises": [True, True, False, False] * 500})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = run_release(spec, ledger=Path(folder) / "toy.ledger", source=table)
+    >>> result
+    ReleaseResult('tiny', 2,000 rows, epsilon=1.5 (pure differential privacy))
+    """
+
+    def __init__(
+        self, spec: Spec, ledger: Ledger, state: State, *, source: Any, randomness: Randomness | None
+    ) -> None:
+        self.spec = spec
+        self.ledger = ledger
+        self.state = state
+        self._source = source
+        self._random: Randomness = SystemRandomness() if randomness is None else randomness
+        self._given = randomness
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(
+        cls,
+        spec: Spec,
+        *,
+        ledger: Path,
+        source: Any = None,
+        restart: bool = False,
+        randomness: Randomness | None = None,
+    ) -> Iterator[Release]:
+        """Open ledger and state of a release.
+
+        Parameters
+        ----------
+        spec
+            The specification.
+        ledger
+            Ledger file of the table; made with the specification's total if absent.
+        source
+            The private table, if it is not the file the specification names.
+        restart
+            Forget an earlier run of the same release. What it spent stays spent.
+        randomness
+            For tests only.
+        """
+        ledger = Path(ledger).absolute()
+        folder = State.folder_for(ledger, spec.name)
+        book = open_ledger(spec, ledger)
+        with (
+            book,
+            State.opened(
+                folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
+            ) as state,
+        ):
+            yield cls(spec, book, state, source=source, randomness=randomness)
+
+    # ------------------------------------------------------------------ the whole
+
+    @property
+    def scope(self) -> str:
+        """What the charges of this release carry in the ledger."""
+        return f"release {self.spec.name} {self.state.release_id}"
+
+    @property
+    def published(self) -> Path | None:
+        """Where the release was published, if it was."""
+        folder = self.state.get("published")
+        return None if folder is None else Path(folder)
+
+    def mark_published(self, folder: Path) -> None:
+        """Record that the outcome was published; it is not published again."""
+        self.state.record(published=str(Path(folder).absolute()))
+
+    def run(self, *, progress: Progress = no_progress) -> ReleaseResult | ReleaseFailure:
+        """Run the release to its outcome, going on where an earlier run stopped.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger has not enough left for the whole release; nothing was read or spent.
+        BudgetError
+            If an earlier run was interrupted between a charge and its result.
+        DataError
+            If the table cannot be read or does not fit; nothing was spent on it.
+        """
+        configurations = usable_configurations(self.spec)
+        if self.state.get("outcome") is None:
+            self._start(configurations)
+            progress("reading", 0.0)
+            data = Transformed(self.spec, self._source)
+            if self.spec.shares.single:
+                self._single(data, configurations, progress)
+            else:
+                self._loop(data, configurations, progress)
+        return self._outcome(configurations)
+
+    def _start(self, configurations: tuple[Configuration, ...]) -> None:
+        """Before the first charge: is there room for all of it? Fix the public seed."""
+        if not self._charges():
+            spending = self.ledger.spending
+            for event in self.spec.shares.events:
+                spending = self.ledger.rule.plus(spending, event)
+            if not self.ledger.rule.holds(spending):
+                raise BudgetExceeded(
+                    f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
+                    f"{self.ledger.accounting.describe(self.ledger.remaining)} left of "
+                    f"{self.ledger.budget.describe()}. Ask for less, or agree on a larger total with the owner.",
+                    requested=self.spec.shares.used * self.ledger.total,
+                    remaining=self.ledger.remaining,
+                    accounting=self.ledger.accounting.name,
+                )
+        if self.state.get("seed") is None:
+            seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
+            self.state.record(seed=seed, started=_today())
+
+    # ------------------------------------------------------------------ once, outside the selection
+
+    def _rows(self, data: Transformed, configuration: Configuration) -> int:
+        """Return the number of rows to release; measure it if it is to be paid for."""
+        kind = self.spec.row_count.kind
+        if kind == "measured" and self.state.get("rows") is None:
+            self._not_lost("rows", "the number of rows")
+            curator = data.curator(
+                configuration, self.ledger, scope=f"{self.scope}/rows", randomness=self._given
+            )
+            epsilon = self.spec.shares.rows
+            noise = LaplaceNoise(PURE.laplace_scale(epsilon, float(self.spec.unit.max_rows)))
+            purse = curator.within(PureDP(epsilon), scope="count")
+            noisy = purse.measure(purse.counts(()), noise=noise, purpose="measure the number of rows")
+            self.state.record(rows=max(1, round(float(noisy.values))))
+        if kind == "measured":
+            data.rows = int(self.state.get("rows"))
+        curator = data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
+        rows = curator.known_rows
+        if rows is None or rows < 1:
+            raise DataError("The table has no rows to release.")
+        return rows
+
+    def _baselines(
+        self, data: Transformed, configurations: tuple[Configuration, ...], rows: int
+    ) -> dict[tuple[str, ...], LinearFit]:
+        """Fit the private regressions of the published form, one per distinct transformation of their columns."""
+        if self.spec.form != "published":
+            return {}
+        recorded: dict[str, Any] = dict(self.state.get("baselines", {}))
+        found: dict[tuple[str, ...], LinearFit] = {}
+        for configuration in configurations:
+            criteria = self.spec.criteria_for(self.spec.schema_for(configuration))
+            for criterion, plain in zip(criteria, self.spec.criteria, strict=True):
+                if not isinstance(criterion, RegressionCoefficients):
+                    continue
+                key = baseline_key(plain, configuration.transformations)
+                label = "; ".join(key)
+                if label not in recorded:
+                    place = f"baseline {len(recorded)}"
+                    self._not_lost(place, "a private regression")
+                    curator = data.curator(
+                        configuration, self.ledger, scope=f"{self.scope}/{place}", randomness=self._given
+                    )
+                    epsilon = float(plain["epsilon"])
+                    fit = fit_baseline(self.spec, criterion.regression, curator, rows=rows, epsilon=epsilon)
+                    recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
+                    self.state.record(baselines=recorded)
+                found[key] = fit_from_plain(recorded[label])
+        return found
+
+    # ------------------------------------------------------------------ a single attempt
+
+    def _single(
+        self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress
+    ) -> None:
+        state = self.state
+        if state.get("configuration") is None:
+            state.record(configuration=uniform_index(len(configurations), self._random))
+        configuration = configurations[int(state.get("configuration"))]
+        rows = self._rows(data, configuration)
+        baselines = self._baselines(data, (configuration,), rows)
+        if not state.get("fitted"):
+            self._not_lost("model", "the model")
+            curator = data.curator(
+                configuration, self.ledger, scope=f"{self.scope}/model", randomness=self._given
+            )
+            fit_model(self.spec, configuration, curator, progress=progress).save(state.model_path)
+            state.protect_model()
+            state.record(fitted=True)
+        model = Model.load(state.model_path)
+        progress("sampling", 1.0)
+        try:
+            candidate = self._candidate(configuration, model, rows)
+        except ConstraintError as error:
+            state.record(outcome={"passed": False, "reason": str(error), "day": _today()})
+            return
+        progress("acceptance", 1.0)
+        self._not_lost("judgement", "the acceptance criteria")
+        curator = data.curator(
+            configuration, self.ledger, scope=f"{self.scope}/judgement", randomness=self._given
+        )
+        self._decide(candidate, judge(self.spec, candidate, curator, baselines))
+        state.forget_model()
+
+    def _candidate(self, configuration: Configuration, model: Model, rows: int) -> Candidate:
+        """Return the candidate that was recorded, or draw and record it: no look at the table is involved."""
+        state = self.state
+        if state.get("sampled") is None:
+            candidate = draw_candidate(
+                self.spec, configuration, model, rows=rows, seed=int(state.get("seed"))
+            )
+            state.store_candidate(candidate.types)
+            state.record(sampled=dict(candidate.seconds))
+            return candidate
+        schema = replace(model.schema, row_count=rows)
+        return Candidate(
+            configuration=configuration,
+            schema=schema,
+            types=state.load_candidate(schema.domain),
+            provenance=model.provenance,
+            seconds=state.get("sampled"),
+        )
+
+    # ------------------------------------------------------------------ a loop of attempts
+
+    def _loop(self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress) -> None:
+        state, rule = self.state, self.spec.attempts
+        for configuration in configurations:  # every transformation is read before anything is spent
+            data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
+        rows = self._rows(data, configurations[0])
+        baselines = self._baselines(data, configurations, rows)
+        if not self._charges("selection"):
+            self.ledger.charge(
+                self.spec.shares.selection_event,
+                purpose=f"private selection: {rule.describe()}",
+                scope=f"{self.scope}/selection",
+            )
+        if state.get("selecting") is None:  # no attempt was made before this is recorded
+            state.record(selecting={"left": draw_attempts(rule, self._random)})
+        progress("searching", 0.0)
+        while True:
+            configuration = configurations[uniform_index(len(configurations), self._random)]
+            found = self._attempt(data, configuration, rows, baselines)
+            if found is not None:
+                self._decide(*found)
+                return
+            left = state.get("selecting")["left"]
+            left = None if left is None else left - 1
+            stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)
+            if stop or left == 0:
+                state.record(outcome={"passed": False, "day": _today()})
+                return
+            state.record(selecting={"left": left})
+
+    def _attempt(
+        self,
+        data: Transformed,
+        configuration: Configuration,
+        rows: int,
+        baselines: dict[tuple[str, ...], LinearFit],
+    ) -> tuple[Candidate, Judgement] | None:
+        """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
+        shares = self.spec.shares
+        with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
+            curator = data.curator(configuration, book, randomness=self._given)
+            try:
+                model = fit_model(self.spec, configuration, curator, progress=no_progress)
+                seed = int(self.state.get("seed"))
+                candidate = draw_candidate(self.spec, configuration, model, rows=rows, seed=seed)
+                judgement = judge(self.spec, candidate, curator, baselines)
+            except _FAILED:
+                return None
+        return (candidate, judgement) if judgement.passed else None
+
+    # ------------------------------------------------------------------ outcomes
+
+    def _decide(self, candidate: Candidate, judgement: Judgement) -> None:
+        """Record the decision. An accepted candidate is on the disk before anything says so."""
+        if judgement.passed:
+            self.state.store_candidate(candidate.types)
+        outcome: dict[str, Any] = {
+            "passed": judgement.passed,
+            "day": _today(),
+            "judgement": judgement_to_plain(judgement),
+            "rows": candidate.types.rows,
+            "transformations": dict(candidate.configuration.transformations),
+            "configuration": candidate.configuration.name,
+            "provenance": provenance_to_plain(candidate.provenance),
+            "seconds": dict(candidate.seconds),
+        }
+        self.state.record(outcome=outcome)
+
+    def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
+        """Build the outcome from what was recorded."""
+        state, spec = self.state, self.spec
+        outcome = state.get("outcome")
+        judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+        common: dict[str, Any] = {
+            "spec": spec,
+            "guarantee": guarantee_of(spec, self.ledger),
+            "release_id": state.release_id,
+            "ledger_entries": tuple(e for e in self.ledger.entries() if e.scope.startswith(self.scope)),
+            "ledger_id": self.ledger.ledger_id,
+            "ledger_head": self.ledger.head_hash,
+            "ledger_table": self.ledger.table,
+            "public_facts": spec.public_facts(),
+            "software": f"understudy {version('understudy')}",
+            "started": state.get("started"),
+            "finished": outcome["day"],
+            "criteria": () if judged is None else judged.criteria,
+            "acceptance": None if judged is None else judged.acceptance,
+        }
+        if not outcome["passed"]:
+            reason = outcome.get("reason") or (
+                "The candidate did not pass the acceptance test."
+                if spec.shares.single
+                else "No candidate was accepted before the selection ended."
+            )
+            return ReleaseFailure(reason=reason, **common)
+        configuration = next(item for item in configurations if item.name == outcome["configuration"])
+        schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
+        provenance = provenance_from_plain(outcome["provenance"], ledger_id=self.ledger.ledger_id)
+        candidate = Candidate(
+            configuration=configuration,
+            schema=schema,
+            types=state.load_candidate(schema.domain),
+            provenance=provenance,
+        )
+        return ReleaseResult(
+            schema=schema,
+            synthetic=candidate.frame(int(state.get("seed"))),
+            configuration=configuration,
+            provenance=provenance,
+            timings=outcome["seconds"],
+            **common,
+        )
+
+    # ------------------------------------------------------------------ the ledger's memory
+
+    def _charges(self, place: str = "") -> bool:
+        """Say whether the ledger was charged for a part of this release."""
+        start = f"{self.scope}/{place}" if place else self.scope
+        return any(
+            entry.event is not None and (entry.scope + "/").startswith(start + ("/" if place else ""))
+            for entry in self.ledger.entries()
+        )
+
+    def _not_lost(self, place: str, what: str) -> None:
+        """Refuse to draw again what was charged for and not recorded."""
+        if self._charges(place):
+            raise BudgetError(
+                f"An earlier run was interrupted after the ledger was charged for {what} and before the result was "
+                "recorded. That part of the budget is spent and its result is lost; drawing it again was not paid "
+                "for. Start anew (--restart) if the ledger has room for a whole release."
+            )
+
+
+def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
+    """Return the promise of a release and how it is made up."""
+    shares = spec.shares
+    selection = shares.selection
+    accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
+    argument = "the parts of one attempt add up" if selection is None else selection.argument
+    return ReleaseGuarantee(
+        budget=shares.total,
+        unit=spec.unit,
+        accounting=accounting,
+        attempt=shares.attempt,
+        model=shares.model,
+        acceptance_epsilon=shares.acceptance,
+        selection=shares.attempts.describe(),
+        argument=argument,
+        considered={} if selection is None else dict(selection.considered),
+    )
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder that exists, before anything is spent."""
+    if folder.exists():
+        raise OutputError(
+            f"The folder {str(folder)!r} exists already. Choose another for the release (--out)."
+        )
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()

@@ -1,0 +1,306 @@
+"""What a release has done so far, kept so that a crash loses nothing that was paid for and buys nothing twice.
+
+The state is a folder beside the ledger that only its owner can read. Each file in it is written to a new name,
+brought to the disk and renamed, so that a reader finds the old content or the new one and never a part.
+
+**What may be lost.** A charge is on the disk before its noise is drawn, and a result is recorded here after. If the
+process dies in between, the result is gone and the charge stands: drawing again would be a second look that
+nobody paid for. The ledger tells the two cases apart. No charge: nothing was drawn, go on. A charge and no
+record: that part of the budget is lost, and the release cannot go on within its total.
+
+**Loops of attempts** are paid for as a whole before the first one, so an interrupted attempt costs nothing more: it
+is forgotten and another is made in its place. That changes no probability as long as interruptions do not
+depend on the records: the attempts are independent and identically distributed, and leaving one out unseen
+leaves the distribution of the others, and that of the largest number of attempts, as they were. (A person
+who interrupts because a run takes long does use the number of attempts; that is what the stopping
+probability is for.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import LedgerError, LedgerMismatch, OutputError
+from understudy.release.types import RecordTypes
+from understudy.schema import Domain
+
+__all__ = ["State", "complete_folder"]
+
+FORMAT, VERSION = "understudy-release-state", 1
+_FILE, _LOCK, _MODEL, _CANDIDATE = "state.json", "lock", "model.understudy", "candidate.npz"
+
+
+class State:
+    """The recorded progress of one release.
+
+    Parameters
+    ----------
+    folder
+        Where it is kept; made with access for its owner alone.
+    content
+        Everything recorded so far.
+
+    Privacy
+    -------
+    Before acceptance the state of a single attempt holds its model and candidate: differentially private, but
+    not meant for publication. The state of a loop never holds anything of a rejected attempt. It does say how
+    many attempts were made where the rule limits them, which must not be published.
+    """
+
+    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+        self.folder = folder
+        self.content = content
+
+    # ------------------------------------------------------------------ opening
+
+    @staticmethod
+    def folder_for(ledger: Path, name: str) -> Path:
+        """Return where the state of a release is kept.
+
+        Examples
+        --------
+        >>> State.folder_for(Path("births.ledger"), "births 2014").name
+        'births.ledger.births-2014.state'
+        """
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "release"
+        return ledger.with_name(f"{ledger.name}.{slug}.state")
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls, folder: Path, *, fingerprint: str, ledger_id: str, restart: bool = False
+    ) -> Iterator[State]:
+        """Open the state of a release, or begin one; refuse one of another specification or ledger.
+
+        A lock keeps a second process out until the first has ended, however it ends.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the folder belongs to another ledger, or to a specification that was changed since.
+        LedgerError
+            If another process is at work on the release, or the state cannot be read.
+        OutputError
+            If the folder cannot be written.
+        """
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chmod(folder, 0o700)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise OutputError(
+                f"The state of the release cannot be kept in {str(folder)!r}: {error.strerror or error}."
+            ) from None
+        try:
+            _lock(lock, folder)
+            if restart:
+                for name in (_FILE, _MODEL, _CANDIDATE):
+                    (folder / name).unlink(missing_ok=True)
+            content = cls._read(folder)
+            if content is None:
+                content = {
+                    "format": FORMAT,
+                    "version": VERSION,
+                    "fingerprint": fingerprint,
+                    "ledger_id": ledger_id,
+                    "release_id": secrets.token_hex(8),
+                }
+            if content.get("ledger_id") != ledger_id:
+                raise LedgerMismatch(
+                    f"The state in {str(folder)!r} belongs to another ledger. Use that ledger, or move the state away."
+                )
+            if content.get("fingerprint") != fingerprint:
+                raise LedgerMismatch(
+                    f"The specification was changed since the release in {str(folder)!r} began. Put it back, give the "
+                    "changed one another name, or start anew (which is charged anew)."
+                )
+            state = cls(folder, content)
+            state.write()
+            yield state
+        finally:
+            os.close(lock)  # releases the lock
+
+    @staticmethod
+    def _read(folder: Path) -> dict[str, Any] | None:
+        try:
+            text = (folder / _FILE).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LedgerError(
+                f"The state in {str(folder)!r} cannot be read: {error.strerror or error}."
+            ) from None
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError:
+            content = None
+        if (
+            not isinstance(content, dict)
+            or content.get("format") != FORMAT
+            or content.get("version") != VERSION
+        ):
+            raise LedgerError(f"The file {str(folder / _FILE)!r} is not the state of a release.")
+        return content
+
+    # ------------------------------------------------------------------ recording
+
+    @property
+    def release_id(self) -> str:
+        """Random public name of the release."""
+        return str(self.content["release_id"])
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return something recorded."""
+        return self.content.get(key, default)
+
+    def record(self, **facts: Any) -> None:
+        """Record facts; they are on the disk when this returns."""
+        self.content.update(facts)
+        self.write()
+
+    def write(self) -> None:
+        """Write the state to the disk."""
+        text = json.dumps(self.content, indent=1, allow_nan=False)
+        _write(self.folder / _FILE, lambda stream: stream.write(text.encode("utf-8")))
+
+    # ------------------------------------------------------------------ large things
+
+    @property
+    def model_path(self) -> Path:
+        """Where the model of a single attempt is kept."""
+        return self.folder / _MODEL
+
+    def protect_model(self) -> None:
+        """Keep others from reading the model."""
+        os.chmod(self.model_path, 0o600)
+
+    def store_candidate(self, types: RecordTypes) -> None:
+        """Keep the records of a candidate."""
+
+        def write(stream: Any) -> None:
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, codes=types.codes, counts=types.counts)
+            stream.write(buffer.getbuffer())
+
+        _write(self.folder / _CANDIDATE, write)
+
+    def load_candidate(self, domain: Domain) -> RecordTypes:
+        """Return the records of the candidate that was kept."""
+        try:
+            with np.load(self.folder / _CANDIDATE, allow_pickle=False) as arrays:
+                return RecordTypes(domain, arrays["codes"], arrays["counts"])
+        except (OSError, ValueError, KeyError):
+            raise LedgerError(
+                f"The candidate in {str(self.folder)!r} cannot be read. Restore the file, or start anew."
+            ) from None
+
+    def forget_model(self) -> None:
+        """Remove the model of a single attempt, which nobody needs after the decision."""
+        self.model_path.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------------- files
+
+
+@contextlib.contextmanager
+def complete_folder(target: Path) -> Iterator[Path]:
+    """Fill a new folder that appears under its name only when it is complete and on the disk.
+
+    Yields a temporary folder beside the target. If anything fails it is removed and the target is as it was: absent.
+
+    Raises
+    ------
+    OutputError
+        If the target exists, or something cannot be written (a full disk, say).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     with complete_folder(Path(here) / "bundle") as folder:
+    ...         _ = (folder / "a.txt").write_text("a")
+    ...     sorted(path.name for path in (Path(here) / "bundle").iterdir())
+    ['a.txt']
+    """
+    if os.path.lexists(target):
+        raise OutputError(f"The folder {str(target)!r} exists already; nothing was written. Choose another.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for path in sorted(temporary.rglob("*")):
+            _sync(path)
+        _sync(temporary)
+        if os.path.lexists(target):  # somebody else was quicker
+            raise OutputError(
+                f"The folder {str(target)!r} exists already; nothing was written. Choose another."
+            )
+        os.rename(temporary, target)
+        _sync(target.parent)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(
+            f"The folder {str(target)!r} cannot be written: {error.strerror or error}."
+        ) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(path: Path, write: Callable[[Any], Any]) -> None:
+    """Write a file for its owner alone, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise OutputError(
+            f"The state of the release cannot be written to {str(path.parent)!r}: {error.strerror or error}. "
+            "What was recorded before is kept; run the release again when there is room."
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF):  # some file systems cannot sync a folder
+            raise
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise LedgerError(
+            f"Another process is at work on the release in {str(folder)!r}. Wait for it to end."
+        ) from None
+
+
+def plain_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping that was recorded, or an empty one."""
+    return value if isinstance(value, Mapping) else {}

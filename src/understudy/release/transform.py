@@ -1,0 +1,115 @@
+"""The private table in each of its transformations, read once each and handed to curators only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from understudy.curator import Curator
+from understudy.data import read_table
+from understudy.errors import DataError
+from understudy.privacy import Ledger, Randomness, Unit
+
+if TYPE_CHECKING:
+    from understudy.data import Table
+    from understudy.release.result import Configuration
+    from understudy.release.spec import Spec
+
+__all__ = ["Transformed", "neighbours"]
+
+
+class Transformed:
+    """Reads, cleans and encodes the private table for a configuration, and keeps it under lock.
+
+    Each distinct transformation is read once and kept; the source must not change in between.
+
+    Parameters
+    ----------
+    spec
+        The specification.
+    source
+        What to read; by default what the specification names.
+    rows, exact_rows
+        The public number of rows once it is known, and whether it is the exact one.
+
+    Privacy
+    -------
+    Holds the private table. Nothing leaves but curators, which charge before they answer; errors say which
+    column does not fit and never a value. A declared number of rows is compared with the table: that the
+    comparison succeeds or fails tells nothing beyond the number, which is declared public.
+    """
+
+    def __init__(self, spec: Spec, source: Any = None) -> None:
+        self._spec = spec
+        self._source = spec.source.path if source is None else source
+        self._from_file = source is None
+        self._tables: dict[tuple[str, ...], Table] = {}
+        self.rows: int | None = spec.row_count.value
+        self.exact_rows = spec.row_count.kind in ("given", "declared")
+        if self._source is None:
+            raise DataError("The specification names no file to read; name one, or pass the table.")
+
+    def __repr__(self) -> str:
+        return f"Transformed({self._spec.name!r}; records not shown)"
+
+    def curator(
+        self,
+        configuration: Configuration,
+        ledger: Ledger,
+        *,
+        scope: str = "",
+        randomness: Randomness | None = None,
+    ) -> Curator:
+        """Return a curator of the table as a configuration transforms it."""
+        return Curator(
+            self._table(configuration),
+            unit=self._spec.unit,
+            ledger=ledger,
+            rows=self.rows,
+            exact_rows=self.exact_rows and self.rows is not None,
+            scope=scope,
+            randomness=randomness,
+        )
+
+    def _table(self, configuration: Configuration) -> Table:
+        key = tuple(configuration.transformations.values())
+        if key not in self._tables:
+            self._tables[key] = self._read(configuration)
+        return self._tables[key]
+
+    def _read(self, configuration: Configuration) -> Table:
+        spec = self._spec
+        words: dict[str, Any] = {}
+        if self._from_file:
+            words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
+        table = read_table(
+            self._source,
+            spec.schema_for(configuration),
+            id_column=spec.unit.id_column,
+            prepare=spec.preparation,
+            **words,
+        )
+        if self.exact_rows:
+            exact = table.exact_row_count()
+            if self.rows is None:
+                self.rows = exact
+            if self.rows != exact:
+                raise DataError(
+                    "The table does not have the number of rows that public.row_count declares (after cleaning). "
+                    "Declare the right number if it is public, or measure it: {epsilon: ...}."
+                )
+        return table
+
+
+def neighbours(spec: Spec) -> tuple[Unit, ...]:
+    """Return the units whose sensitivities together cover every step between neighbouring tables.
+
+    Under replace-one a cleaned table may gain or lose the replaced record, because the old or the new one
+    may be left out by a cleaning rule. Unless the number of rows is declared public (neighbours then have
+    equally many), a step is a replacement, an addition or a removal, and the largest of the sensitivities for
+    the three is the sensitivity. Units of several rows are steps of all three kinds already.
+    """
+    unit = spec.unit
+    declared = spec.row_count.kind in ("given", "declared", "invariant")
+    if spec.cleaning and unit.relation == "replace-one" and unit.max_rows == 1 and not declared:
+        return (unit, Unit("add-remove", 1, unit.id_column))
+    return (unit,)
