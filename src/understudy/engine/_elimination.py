@@ -6,6 +6,8 @@ A graph over ``d`` columns is a matrix of 64-bit words, one row per column, with
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -18,7 +20,8 @@ S1, S2, S4, S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 FILL, WEIGHT, NEIGHBOURS, WEIGHTED_FILL = 0, 1, 2, 3
 
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = njit(**_BARE)
 """Decorator of functions that only other kernels call: half the compilation time."""
 
 

@@ -17,6 +17,7 @@ table, and inside a block one of three patterns applies:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -27,10 +28,11 @@ EXP, MESSAGE, EVALUATE, LOAD, STORE, COMBINE = 7, 8, 9, 10, 11, 12
 GAUSSIAN, LAPLACE = 0, 1
 FLOOR = 1e-14
 
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = njit(**_BARE)
 """Decorator of functions that only other kernels call: half the compilation time."""
 
-inner_sum = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract"})
+inner_sum = njit(**_BARE, fastmath={"reassoc", "contract"})
 """The same for sums, whose order the compiler may change to use vector instructions."""
 
 
@@ -101,26 +103,42 @@ def _add(cells, start, vectors, base, mode, run, index, table, block):  # type: 
 
 @inner
 def _maximise(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
-    for j in range(block):
-        if mode == CELLS:
+    if mode == CELLS:
+        for j in range(block):
             target = base + index[table + j]
-        elif mode == KEPT:
-            target = base + index[table + j // run] + j % run
+            vectors[target] = max(vectors[target], cells[start + j])
+        return
+    k = start
+    for r in range(block // run):
+        target = base + index[table + r]
+        if mode == KEPT:
+            for j in range(run):
+                vectors[target + j] = max(vectors[target + j], cells[k + j])
         else:
-            target = base + index[table + j // run]
-        vectors[target] = max(vectors[target], cells[start + j])
+            peak = vectors[target]
+            for j in range(run):
+                peak = max(peak, cells[k + j])
+            vectors[target] = peak
+        k += run
 
 
 @inner
 def _exponentiate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
-    for j in range(block):
-        if mode == CELLS:
-            source = base + index[table + j]
-        elif mode == KEPT:
-            source = base + index[table + j // run] + j % run
+    if mode == CELLS:
+        for j in range(block):
+            cells[start + j] = math.exp(cells[start + j] - vectors[base + index[table + j]])
+        return
+    k = start
+    for r in range(block // run):
+        source = base + index[table + r]
+        if mode == KEPT:
+            for j in range(run):
+                cells[k + j] = math.exp(cells[k + j] - vectors[source + j])
         else:
-            source = base + index[table + j // run]
-        cells[start + j] = math.exp(cells[start + j] - vectors[source])
+            peak = vectors[source]
+            for j in range(run):
+                cells[k + j] = math.exp(cells[k + j] - peak)
+        k += run
 
 
 @njit(cache=True)
