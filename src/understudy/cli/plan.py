@@ -1,8 +1,9 @@
-"""``understudy plan``: what a fit would do, before any record is read or any budget spent."""
+"""``understudy plan``: what a release or a single fit would do, before any record is read or any budget spent."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,23 +13,33 @@ from understudy.cli._options import (
     IdColumn,
     Json,
     MaxRows,
-    MethodName,
     Mu,
     OptionWords,
     Rho,
-    SchemaPath,
-    UnitName,
     WorkloadText,
     parse_budget,
     parse_method,
     parse_unit,
 )
 
+if TYPE_CHECKING:
+    from understudy.release.planning import CriterionPlan, ReleasePlan
+
 
 def plan(
-    schema: SchemaPath,
-    method: MethodName,
-    unit: UnitName,
+    spec: Annotated[
+        Path | None, typer.Argument(help="Specification of a release; or describe one fit by options.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one."),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -42,7 +53,14 @@ def plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show noise and expected error per measurement from public facts alone."""
+    """Show noise, budget and expected errors of a release or of one fit, from public facts alone."""
+    if spec is not None:
+        if schema is not None or method is not None:
+            raise typer.BadParameter("Give a specification, or --schema and --method, not both.")
+        _plan_release(spec, rows=rows, json=json)
+        return
+    if schema is None or method is None or unit is None:
+        raise typer.BadParameter("Give a specification, or --schema, --method and --unit.")
     from understudy.cli._output import print_json, print_table, tell
     from understudy.schema import Schema
 
@@ -95,3 +113,88 @@ def plan(
     tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
     for note in planned.notes:
         tell(f"Note: {note}")
+
+
+def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
+    from understudy.cli._output import print_json
+    from understudy.release.planning import plan_release
+    from understudy.release.spec import Spec
+
+    planned = plan_release(Spec.read(path), rows=rows)
+    if json:
+        print_json(planned.to_dict())
+        return
+    _tell_release(planned)
+
+
+def _tell_release(planned: ReleasePlan) -> None:
+    from understudy.cli._output import print_table, tell
+
+    tell(f"Release {planned.name!r}: {planned.guarantee} ({planned.accounting} accounting)")
+    tell(f"Budget: {planned.budget}")
+    tell(f"Selection: {planned.selection} ({planned.argument})")
+    tell(planned.row_count + (f" Planned for {planned.rows:,} rows." if planned.rows else ""))
+    tell(planned.acceptance)
+    print_table(
+        "Acceptance criteria",
+        (
+            "criterion",
+            "metric",
+            "threshold",
+            "noise sd",
+            "false accept",
+            "false reject",
+            "needs, or accepts below",
+        ),
+        [_criterion_row(item) for item in planned.criteria],
+    )
+    print_table(
+        "Models",
+        ("configuration", "marginals", "cells", "sd per cell (rows)", "expected L1 noise", "model MB"),
+        [
+            (
+                item.name,
+                item.marginals,
+                f"{item.cells:,}",
+                ""
+                if item.smallest_deviation is None
+                else f"{item.smallest_deviation:.3g} to {item.largest_deviation:.3g}",
+                "" if item.expected_error is None else f"{item.expected_error:.2%} of the rows",
+                f"{item.model_megabytes:.3g}",
+            )
+            for item in planned.models
+        ],
+    )
+    tell(f"{planned.configurations} configurations, {len(planned.left_out)} left out.")
+    for name, reason in planned.left_out[:10]:
+        tell(f"Left out: {name}: {reason}")
+    for probability, expected, success in planned.attempts:
+        tell(
+            f"If an attempt is accepted with probability {probability:g}: {expected:.3g} attempts to expect, "
+            f"success with probability {success:.3g}."
+        )
+    if planned.memory_megabytes is not None:
+        tell(
+            f"About {planned.memory_megabytes:,.0f} MB of memory and {planned.seconds_per_attempt:g} s per attempt."
+        )
+    for note in dict.fromkeys(note for model in planned.models for note in model.notes):
+        tell(f"Note: {note}")
+    for warning in planned.warnings:
+        tell(f"Warning: {warning}")
+
+
+def _criterion_row(item: CriterionPlan) -> tuple[str, ...]:
+    def shown(value: float | None) -> str:
+        return "" if value is None else f"{value:.3g}"
+
+    below = "" if item.accepted_below is None else f"errors below {item.accepted_below:.3g}"
+    unit = "" if item.noise_deviation is None else " records" if item.form == "pass-only" else ""
+    return (
+        item.name,
+        item.metric,
+        f"{item.threshold:g} {item.unit}".strip(),
+        f"{shown(item.noise_deviation)}{unit}" if item.form != "public" else "public",
+        shown(item.false_accept),
+        shown(item.false_reject),
+        "; ".join(part for part in (item.needs, below) if part),
+    )

@@ -1,0 +1,202 @@
+"""``understudy release``: from a private table to a published one, by a specification."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+
+import typer
+
+from understudy.cli._options import Json
+
+if TYPE_CHECKING:
+    from understudy.release.result import ReleaseFailure, ReleaseResult
+    from understudy.release.spec import Spec
+
+SpecPath = Annotated[Path, typer.Argument(help="Specification of the release (YAML or JSON).")]
+SourcePath = Annotated[
+    Path | None,
+    typer.Option("--source", help="Private table to use instead of the one the specification names."),
+]
+RowCount = Annotated[
+    int | None,
+    typer.Option("--row-count", help="Declare this number of rows (after cleaning) public."),
+]
+
+EXIT_NOT_ACCEPTED = 3
+
+
+def release(
+    spec: SpecPath,
+    source: SourcePath = None,
+    row_count: RowCount = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger of the table; made with the specification's total if absent."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to publish to; must not exist yet.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending the budget.")] = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Forget an interrupted or finished run. What it spent stays spent."),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Json = False,
+) -> None:
+    """Make, test and publish a private stand-in as a specification says.
+
+    Everything that can be checked without the records is checked first. An interrupted release goes on
+    where it stopped when the same command is given again, and never looks twice for one payment. How many
+    attempts a selection made is not shown: it was not paid for.
+    """
+    from understudy.cli._output import print_json, progress_bar, say, tell
+    from understudy.release.run import Release, require_free
+
+    described = read_spec(spec, source=source, row_count=row_count)
+    ledger_path = ledger or described.ledger or Path(f"{_stem(described.source.table)}.ledger")
+    folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
+    private = load_source(described)
+    with Release.open(described, ledger=ledger_path, source=private, restart=restart) as running:
+        if running.published is not None:
+            tell(f"This release is complete and was published to {running.published}. Nothing was done.")
+            tell("Use --restart to make another one; it is charged anew.")
+            return
+        require_free(folder)
+        if not json:
+            say(_announcement(described, ledger_path))
+        if not yes and described.source.simulated is None and sys.stdin.isatty():
+            typer.confirm("Go on?", abort=True, err=True)
+        with progress_bar("release", quiet=quiet or json) as progress:
+            outcome = running.run(progress=progress)
+        if _accepted(outcome):
+            write_release(outcome, folder)
+            running.mark_published(folder)
+        standing = running.ledger.guarantee().describe()
+    result = summary(outcome, folder) | {"ledger": str(ledger_path)}
+    if json:
+        print_json(result)
+    else:
+        _report(outcome, folder)
+        tell(f"Ledger {ledger_path}:\n{standing}")
+    if not result["accepted"]:
+        raise typer.Exit(EXIT_NOT_ACCEPTED)
+
+
+def read_spec(spec: Path, *, source: Path | None = None, row_count: int | None = None) -> Spec:
+    """Read a specification and apply what the command line changes in it."""
+    from understudy.release.spec import Spec
+
+    described = Spec.read(spec)
+    if source is not None:
+        described = described.with_source(source)
+    if row_count is not None:
+        described = described.with_row_count(row_count)
+    return described
+
+
+def load_source(spec: Spec) -> Any:
+    """Return a simulated table if the specification asks for one; None if it names a file."""
+    if spec.source.simulated is None:
+        return None
+    from understudy import datasets
+
+    wanted = spec.source.simulated
+    return datasets.load(wanted.table, wanted.rows, wanted.seed)[0]
+
+
+def write_release(result: ReleaseResult, folder: Path) -> None:
+    """Write the released table and what is known about it, all or nothing."""
+    from json import dumps
+
+    from understudy.data import write_frame
+    from understudy.release.state import complete_folder
+
+    documents = {
+        "acceptance.json": {
+            "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
+            "criteria": [criterion.to_dict() for criterion in result.criteria],
+        },
+        "configuration.json": result.configuration.to_dict(),
+        "guarantee.json": result.guarantee.to_dict() | {"ledger_head": result.ledger_head},
+        "spec.json": result.spec.to_dict(),
+    }
+    with complete_folder(folder) as place:
+        for ending in result.spec.formats:
+            write_frame(result.synthetic, place / f"synthetic.{ending}")
+        for name, content in documents.items():
+            text = dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            (place / name).write_text(text, encoding="utf-8")
+        result.schema.write(place / "schema.yaml")
+
+
+def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, Any]:
+    """Return the outcome as plain values."""
+    common: dict[str, Any] = {
+        "accepted": _accepted(outcome),
+        "guarantee": outcome.guarantee.to_dict(),
+        "criteria": [criterion.to_dict() for criterion in outcome.criteria],
+        "ledger_head": outcome.ledger_head,
+    }
+    if _accepted(outcome):
+        return common | {
+            "out": str(folder),
+            "rows": len(outcome.synthetic),
+            "configuration": outcome.configuration.to_dict(),
+        }
+    return common | {"reason": outcome.reason}  # type: ignore[union-attr]
+
+
+def _accepted(outcome: ReleaseResult | ReleaseFailure) -> TypeGuard[ReleaseResult]:
+    from understudy.release.result import ReleaseResult
+
+    return isinstance(outcome, ReleaseResult)
+
+
+def _announcement(spec: Spec, ledger: Path) -> str:
+    return (
+        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.total.describe()} for "
+        f"{spec.unit.describe()}.\n"
+        f"Budget: {spec.shares.words()}.\n"
+        f"{spec.row_count.words()}\n"
+        f"Everything is charged to {ledger} before it is drawn, and stays spent whether or not a candidate is accepted."
+    )
+
+
+def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
+    from understudy.cli._output import print_table, tell
+
+    if outcome.criteria:
+        print_table(
+            "Acceptance criteria",
+            ("criterion", "metric", "threshold", "result", "epsilon", "mechanism", "noise sd", "passed"),
+            [
+                (
+                    item.type,
+                    item.metric,
+                    f"{item.threshold:g}",
+                    "withheld" if item.value is None else f"{item.value:.4g}",
+                    "" if item.epsilon is None else f"{item.epsilon:g}",
+                    item.mechanism,
+                    "" if item.noise_deviation is None else f"{item.noise_deviation:.3g}",
+                    "yes" if item.passed else "no",
+                )
+                for item in outcome.criteria
+            ],
+        )
+    if _accepted(outcome):
+        tell(f"Accepted. Wrote {len(outcome.synthetic):,} synthetic rows and their documents to {folder}.")
+        tell(f"Configuration: {outcome.configuration.name}")
+    else:
+        tell(f"Not accepted: {outcome.reason} Nothing was published; the budget is spent.")  # type: ignore[union-attr]
+    tell(f"Guarantee: {outcome.guarantee.describe()}")
+
+
+def _stem(table: str) -> str:
+    name = table.split(".")[0].replace("/", "-").strip()
+    return (
+        "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip("-")
+        or "table"
+    )
