@@ -1,6 +1,46 @@
 """The only code that sees both exact values and the noise."""
 
+from understudy.curator._deniability_bounds import RecordGuarantee, SeedTest, affordable_records
+from understudy.curator._deniability_network import (
+    Conditional,
+    NetworkSeedModel,
+    SeedModel,
+    omega_range,
+    scan_plausible,
+)
 from understudy.curator.curator import Curator, Noise, noise_for
+from understudy.curator.deniability import (
+    LazyCounts,
+    Part,
+    counts_event,
+    entropy_event,
+    moments_event,
+    open_parts,
+    records_event,
+    rows_event,
+)
 from understudy.curator.sealed import SealedCounts, SealedScalar
 
-__all__ = ["Curator", "Noise", "SealedCounts", "SealedScalar", "noise_for"]
+__all__ = [
+    "Conditional",
+    "Curator",
+    "LazyCounts",
+    "NetworkSeedModel",
+    "Noise",
+    "Part",
+    "RecordGuarantee",
+    "SealedCounts",
+    "SealedScalar",
+    "SeedModel",
+    "SeedTest",
+    "affordable_records",
+    "counts_event",
+    "entropy_event",
+    "moments_event",
+    "noise_for",
+    "omega_range",
+    "open_parts",
+    "records_event",
+    "rows_event",
+    "scan_plausible",
+]

@@ -34,15 +34,24 @@ import numpy.typing as npt
 from understudy.curator._deniability_bounds import SeedTest, require_single_rows
 from understudy.curator._deniability_network import Ints, NetworkSeedModel, SeedModel
 from understudy.curator._grouped import count_grouped
-from understudy.curator.curator import Curator, Noise, _kind, _scalar_event
+from understudy.curator.curator import Curator, Noise, _scalar_event
 from understudy.curator.information import entropy_sensitivity
 from understudy.curator.sealed import _entropy
 from understudy.data import LocalTable, Table
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.marginals import Measurement
-from understudy.privacy import ApproxEvent, Composed, Event, Laplace, Parallel, Randomness, Unit
+from understudy.privacy import (
+    ApproxEvent,
+    Composed,
+    Event,
+    GaussianEvent,
+    Laplace,
+    Parallel,
+    Randomness,
+    Unit,
+)
 
 Groups = Mapping[str, npt.ArrayLike]
+Floats = npt.NDArray[np.float64]
 
 _STEPS = 1 << 20
 """A sealed number is rounded to this share of its sensitivity before whole-number noise is added."""
@@ -59,13 +68,23 @@ def _on_grid(noise: Noise) -> Noise:
     return type(noise)(noise.scale * _STEPS)
 
 
+def rows_event(unit: Unit, noise: Noise) -> Event:
+    """Say what the number of rows costs with this noise."""
+    return _scalar_event(unit.max_rows, noise)
+
+
 def counts_event(unit: Unit, noise: Noise) -> Event:
     """Say what the marginal of several columns costs with this noise."""
     if isinstance(noise, Laplace):
         return _scalar_event(unit.histogram_l1, noise)
-    from understudy.privacy import GaussianEvent
-
     return GaussianEvent(unit.histogram_l2, noise.scale)
+
+
+def moments_event(unit: Unit, noise: Noise) -> Event:
+    """Say what the moments of a column cost; ``noise`` has the scale in rows."""
+    if isinstance(noise, Laplace):
+        return _scalar_event(3 * unit.histogram_l1 * _STEPS, _on_grid(noise))
+    return GaussianEvent(math.sqrt(3) * (1 + 2.0**-50) * unit.histogram_l2 * _STEPS, noise.scale * _STEPS)
 
 
 def records_event(test: SeedTest, *, unit: Unit, records: int, delta: float) -> ApproxEvent:
@@ -119,7 +138,7 @@ class Part:
         -------
         One unit changes it by at most its number of rows.
         """
-        self._use(_scalar_event(self._unit.max_rows, noise))
+        self._use(rows_event(self._unit, noise))
         return self._table.exact_row_count() + int(noise.draw((), self._randomness))
 
     def entropies(self, wanted: Sequence[Groups], *, noise: Noise, at_least: int) -> list[float]:
@@ -167,7 +186,7 @@ class Part:
             results.append((round(_entropy(np.append(exact, missing)) / step) + int(drawn)) * step)
         return results
 
-    def measure(self, wanted: Sequence[Groups], *, noise: Noise) -> list[npt.NDArray[np.float64]]:
+    def measure(self, wanted: Sequence[Groups], *, noise: Noise) -> list[Floats]:
         """Measure marginals over public groups of codes; axes in the order of the domain.
 
         Privacy
@@ -181,6 +200,42 @@ class Part:
             (exact + noise.draw(exact.shape, self._randomness)).astype(np.float64)
             for _, exact in count_grouped(self._table, wanted)
         ]
+
+    def moments(self, groups: Groups, target: str, positions: npt.ArrayLike, *, noise: Noise) -> Floats:
+        """Measure, per combination of groups, the number of rows and the sums of a position and its square.
+
+        Parameters
+        ----------
+        groups
+            Parents with the group of each code.
+        target, positions
+            A column and a public number in [0, 1] for each of its codes.
+        noise
+            Scale in rows.
+
+        Returns
+        -------
+        array of shape (groups of the parents..., 3)
+
+        Privacy
+        -------
+        In: private. Out: releasable. On a grid of ``2**-20`` a row adds ``(1, u, u²)``, each at most one, to one
+        combination: at most 3 in L1 and the square root of 3 in L2. A unit of several rows, or a replacement,
+        multiplies this as it does for a histogram. :func:`moments_event` charges that.
+        """
+        self._use(moments_event(self._unit, noise))
+        where = np.round(np.asarray(positions, dtype=np.float64) * _STEPS).astype(np.int64)
+        if where.min() < 0 or where.max() > _STEPS:
+            raise BudgetError("Positions must lie between 0 and 1.")
+        squares = (where * where) >> 20
+        domain = self._table.schema.domain
+        parents = [name for name in domain.canonical(groups) if name != target]
+        fine = {name: np.asarray(groups[name]) for name in parents} | {target: np.arange(domain.size(target))}
+        ((coarse, exact),) = count_grouped(self._table, [fine])
+        table = np.moveaxis(exact.reshape(coarse.shape()), coarse.index(target), -1)
+        sums = np.stack([table.sum(axis=-1) * _STEPS, table @ where, table @ squares], axis=-1)
+        drawn = _on_grid(noise).draw(sums.shape, self._randomness)
+        return np.asarray((sums + drawn) / _STEPS, dtype=np.float64)
 
     def lazy_counts(self, columns: Groups, target: str, *, noise: Noise) -> LazyCounts:
         """Pay for one marginal and look only at the rows of it that are asked for; see :class:`LazyCounts`."""
@@ -376,7 +431,7 @@ class LazyCounts:
     def __reduce__(self) -> str:
         raise TypeError("Lazily drawn counts hold a secret key and records; they stay in their process.")
 
-    def row(self, groups: Sequence[int]) -> npt.NDArray[np.float64]:
+    def row(self, groups: Sequence[int]) -> Floats:
         """Return the noisy counts of the target for one combination of the parents' groups."""
         if len(groups) != len(self.shape) or any(
             not 0 <= g < size for g, size in zip(groups, self.shape, strict=False)
@@ -404,10 +459,3 @@ class _Keyed:
     def words(self, n: int) -> npt.NDArray[np.uint64]:
         """Return the next 64-bit words."""
         return np.frombuffer(self.bytes(8 * n), dtype="<u8").astype(np.uint64)
-
-
-def measurement(
-    part: Part, clique: tuple[str, ...], values: npt.NDArray[np.float64], noise: Noise
-) -> Measurement:
-    """Describe a measured marginal at full resolution, for the model file."""
-    return Measurement(clique, values, _kind(noise), noise.scale)

@@ -57,4 +57,8 @@ def distribution_from_arrays(
         from understudy.engine.coarse import CoarseModel
 
         return CoarseModel.from_arrays(domain, meta, arrays)
+    if kind == "released-records":
+        from understudy.engine.released import ReleasedRecords
+
+        return ReleasedRecords.from_arrays(domain, meta, arrays)
     raise ModelFileError(f"A model of kind {kind!r} is not known to this version of Understudy.")

@@ -71,6 +71,21 @@ _METHODS = (
         "workloads with few cells in all",
         takes_workload=True,
     ),
+    Method(
+        "privbayes",
+        "understudy.synthesizers.privbayes",
+        "PrivBayes",
+        "any encoded table",
+        takes_workload=True,
+    ),
+    Method("deniability", "understudy.synthesizers.deniability", "Deniability", "any encoded table"),
+    Method(
+        "privbayes-pgm",
+        "understudy.synthesizers.privbayes_pgm",
+        "PrivBayesPGM",
+        "any encoded table",
+        takes_workload=True,
+    ),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
 )
 
