@@ -42,7 +42,7 @@ Ends = tuple[float, float, float]
 """Low end, high end and estimate of a number."""
 
 _SINGLE, _DECAY = 0.8, 0.25
-_SCAN = 33
+_SCAN = 9
 """Where a confidence set for a mean is looked for before its ends are refined."""
 
 

@@ -19,7 +19,8 @@ Array = npt.NDArray[np.float64]
 _PERIOD = 80.0
 """Period, in standard deviations, of the wrapped density that the Fourier series sums."""
 
-_TERMS = 200_000
+_TERMS = 1 << 17
+_NEGLIGIBLE = -25.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +103,16 @@ class WeightedNoise:
         """Invert the characteristic function: ``P(|X| <= h) = 2/π ∫ sin(th)/t φ(t) dt`` as a Fourier series."""
         sd = math.sqrt(self.variance)
         step = 2 * math.pi / (_PERIOD * sd)
-        grid = step * np.arange(1, _TERMS + 1)
-        exponent = -grid * grid * (self.gaussian + self.rounding / 12) / 2
-        for size, count in self.laplace:
-            exponent -= count * np.log1p((size * grid) ** 2)
-        keep = int(np.searchsorted(-exponent, 40.0)) + 1
-        grid, weight = grid[:keep], np.exp(exponent[:keep]) / np.arange(1, min(keep, _TERMS) + 1)
+        terms = 512
+        while True:  # the characteristic function falls; go on until it is negligible
+            grid = step * np.arange(1, terms + 1)
+            exponent = -grid * grid * (self.gaussian + self.rounding / 12) / 2
+            for size, count in self.laplace:
+                exponent -= count * np.log1p((size * grid) ** 2)
+            if exponent[-1] < _NEGLIGIBLE or terms >= _TERMS:
+                break
+            terms *= 4
+        weight = np.exp(exponent) / np.arange(1, terms + 1)
 
         def outside(h: float) -> float:
             inside = step * h / math.pi + 2 / math.pi * float(np.dot(np.sin(grid * h), weight))
