@@ -17,9 +17,13 @@ with warnings.catch_warnings():
     try:
         import jax
     except ImportError:
-        pytest.skip("mbi is not installed (pip install mbi, in an environment of its own)", allow_module_level=True)
+        pytest.skip(
+            "mbi is not installed (pip install mbi, in an environment of its own)", allow_module_level=True
+        )
     jax.config.update("jax_enable_x64", True)
-    mbi = pytest.importorskip("mbi", reason="mbi is not installed (pip install mbi, in an environment of its own)")
+    mbi = pytest.importorskip(
+        "mbi", reason="mbi is not installed (pip install mbi, in an environment of its own)"
+    )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -67,7 +71,10 @@ def test_marginals_of_the_same_potentials_agree(shape, seed):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_our_trees_are_never_larger(shape):
-    ours, other = model_size(DOMAIN, SHAPES[shape]), mbi.junction_tree.hypothetical_model_size(theirs(), SHAPES[shape])
+    ours, other = (
+        model_size(DOMAIN, SHAPES[shape]),
+        mbi.junction_tree.hypothetical_model_size(theirs(), SHAPES[shape]),
+    )
     assert ours <= other * (1 + 1e-12)
 
 

@@ -2,6 +2,12 @@
 
 A graph over ``d`` columns is a matrix of 64-bit words, one row per column, with bit ``j`` of row
 ``i`` set when columns ``i`` and ``j`` are joined. Any number of columns works.
+
+A vertex is *simplicial* when its neighbours are all joined. Removing simplicial vertices, one after
+the other as they appear, adds no edge, their neighbourhoods are bags of every triangulation, and the
+graph that is left in the end does not depend on the order. So they go first; the greedy rules only
+see what is left. For a candidate clique even that part is mostly known beforehand: a vertex that was
+removed stays removable unless it is a member, or a later neighbour of a vertex that is kept.
 """
 
 from __future__ import annotations
@@ -91,30 +97,113 @@ def _score(v, adjacency, sizes, heuristic, neighbours, scores):  # type: ignore[
 
 
 @inner
-def eliminate(adjacency, vertices, n, sizes, heuristic, ties, limit, order, bags):  # type: ignore[no-untyped-def]
-    """Eliminate the first ``n`` vertices; return total cells of the maximal bags and how many there are.
+def _is_simplicial(v, graph):  # type: ignore[no-untyped-def]
+    """Tell whether all neighbours of a vertex are joined."""
+    words = graph.shape[1]
+    for w in range(words):
+        word = graph[v, w]
+        while word != 0:
+            a = 64 * w + lowest(word)
+            for x in range(words):
+                other = graph[v, x] & ~graph[a, x]
+                if x == w:
+                    other &= ~(word & (~word + ONE))
+                if other != 0:
+                    return False
+            word &= word - ONE
+    return True
 
-    ``adjacency`` is consumed. Simplicial vertices go first: their neighbourhood is a bag of every
-    triangulation. Ties are broken by a second score, then by ``ties``. Stops with ``inf`` as soon as
-    the running total passes ``limit``. Writes the elimination order and one row of words per bag.
+
+@inner
+def _take(v, graph, sizes, step, log_bag, log_count, log_open, neighbours):  # type: ignore[no-untyped-def]
+    """Remove a vertex whose neighbours are joined; return the cells of its bag, 0 if it is not maximal.
+
+    The bag is inside an earlier one exactly when an earlier bag, without its own vertex, has this
+    vertex as its first member to go and as many members.
     """
-    d, words = adjacency.shape
+    words = graph.shape[1]
+    place, bit = v // 64, ONE << np.uint64(v % 64)
+    count = _unpack(graph[v], neighbours)
+    maximal = True
+    for k in range(step):
+        if log_open[k] and (log_bag[k, place] & bit) != 0:
+            log_open[k] = False
+            if log_count[k] == count + 1:
+                maximal = False
+    log_open[step] = count > 0
+    log_count[step] = count
+    for w in range(words):
+        log_bag[step, w] = graph[v, w]
+    weight = sizes[v]
+    for k in range(count):
+        weight *= sizes[neighbours[k]]
+        graph[neighbours[k], place] &= ~bit
+    return weight if maximal else 0.0
+
+
+@inner
+def _reduce(graph, alive, vertices, n, sizes, step, log_vertex, log_bag, log_count, log_open, log_cells):  # type: ignore[no-untyped-def]
+    """Remove simplicial vertices until there are none; return the number of vertices removed so far."""
+    d = graph.shape[0]
+    neighbours = np.empty(d, np.int64)
+    stack = np.empty(d, np.int64)
+    waiting = np.zeros(d, np.bool_)
+    depth = 0
+    for k in range(n - 1, -1, -1):
+        stack[depth] = vertices[k]
+        waiting[vertices[k]] = True
+        depth += 1
+    while depth:
+        depth -= 1
+        v = stack[depth]
+        waiting[v] = False
+        if not alive[v] or not _is_simplicial(v, graph):
+            continue
+        count = _unpack(graph[v], neighbours)
+        log_vertex[step] = v
+        log_cells[step] = _take(v, graph, sizes, step, log_bag, log_count, log_open, neighbours)
+        alive[v] = False
+        step += 1
+        for k in range(count):
+            a = neighbours[k]
+            if not waiting[a]:
+                waiting[a] = True
+                stack[depth] = a
+                depth += 1
+    return step
+
+
+@inner
+def _greedy(  # type: ignore[no-untyped-def]
+    graph,
+    alive,
+    vertices,
+    n,
+    sizes,
+    heuristic,
+    ties,
+    limit,
+    step,
+    log_vertex,
+    log_bag,
+    log_count,
+    log_open,
+    log_cells,
+):
+    """Eliminate all living vertices by one rule; return the cells of their bags, or inf beyond the limit."""
+    d, words = graph.shape
     neighbours = np.empty(d, np.int64)
     around = np.empty(d, np.int64)
     scratch = np.empty(d, np.int64)
-    scores = np.zeros((d, 4))
-    alive = np.zeros(d, np.bool_)
-    is_open = np.zeros(n, np.bool_)
-    closed_bag = np.zeros((n, words), np.uint64)
-    closed_count = np.zeros(n, np.int64)
-    dirty = np.zeros(words, np.uint64)
-    for k in range(n):
-        v = vertices[k]
-        alive[v] = True
-        _score(v, adjacency, sizes, heuristic, scratch, scores)
+    scores = np.empty((d, 4))
+    dirty = np.empty(words, np.uint64)
     total = 0.0
-    n_bags = 0
-    for step in range(n):
+    left = 0
+    for k in range(n):
+        if alive[vertices[k]]:
+            left += 1
+            _score(vertices[k], graph, sizes, heuristic, scratch, scores)
+    while left:
         best = -1
         for k in range(n):
             v = vertices[k]
@@ -134,51 +223,35 @@ def eliminate(adjacency, vertices, n, sizes, heuristic, ties, limit, order, bags
             elif ties[v] < ties[best]:
                 best = v
         v = best
-        order[step] = v
-        word_v, bit_v = v // 64, ONE << np.uint64(v % 64)
-        count = _unpack(adjacency[v], neighbours)
-        # The bag of v is inside an earlier one exactly when an earlier bag, without its own vertex,
-        # has v as its first vertex to go and as many members.
-        maximal = True
-        for k in range(step):
-            if is_open[k] and (closed_bag[k, word_v] & bit_v) != 0:
-                is_open[k] = False
-                if closed_count[k] == count + 1:
-                    maximal = False
-        if maximal:
-            total += scores[v, 3]
-            if total > limit:
-                return np.inf, 0
-            for w in range(words):
-                bags[n_bags, w] = adjacency[v, w]
-            bags[n_bags, word_v] |= bit_v
-            n_bags += 1
-        is_open[step] = count > 0
-        closed_count[step] = count
-        for w in range(words):
-            closed_bag[step, w] = adjacency[v, w]
-        alive[v] = False
         simplicial = scores[v, 0] == 0.0
+        count = _unpack(graph[v], neighbours)
         for w in range(words):
-            dirty[w] = adjacency[v, w]
-        for k in range(count):
-            a = neighbours[k]
-            if not simplicial:
+            dirty[w] = graph[v, w]
+        if not simplicial:
+            for k in range(count):
+                a = neighbours[k]
                 for w in range(words):
-                    adjacency[a, w] |= adjacency[v, w]
-                adjacency[a, a // 64] &= ~(ONE << np.uint64(a % 64))
+                    graph[a, w] |= graph[v, w]
+                graph[a, a // 64] &= ~(ONE << np.uint64(a % 64))
                 for w in range(words):
-                    dirty[w] |= adjacency[a, w]
-            adjacency[a, word_v] &= ~bit_v
-        dirty[word_v] &= ~bit_v
+                    dirty[w] |= graph[a, w]
+        log_vertex[step] = v
+        log_cells[step] = _take(v, graph, sizes, step, log_bag, log_count, log_open, scratch)
+        total += log_cells[step]
+        if total > limit:
+            return np.inf
+        step += 1
+        alive[v] = False
+        left -= 1
+        dirty[v // 64] &= ~(ONE << np.uint64(v % 64))
         touched = _unpack(dirty, around)
         for k in range(touched):
-            _score(around[k], adjacency, sizes, heuristic, scratch, scores)
-    return total, n_bags
+            _score(around[k], graph, sizes, heuristic, scratch, scores)
+    return total
 
 
 @inner
-def connect(adjacency, members, count):  # type: ignore[no-untyped-def]
+def _connect(graph, members, count):  # type: ignore[no-untyped-def]
     """Join all pairs of the first ``count`` members; return whether any edge is new."""
     fresh = False
     for i in range(count):
@@ -187,10 +260,85 @@ def connect(adjacency, members, count):  # type: ignore[no-untyped-def]
             b = members[j]
             if a != b:
                 bit = ONE << np.uint64(b % 64)
-                if (adjacency[a, b // 64] & bit) == 0:
-                    adjacency[a, b // 64] |= bit
+                if (graph[a, b // 64] & bit) == 0:
+                    graph[a, b // 64] |= bit
                     fresh = True
     return fresh
+
+
+@inner
+def _solve(  # type: ignore[no-untyped-def]
+    graph,
+    alive,
+    vertices,
+    n,
+    sizes,
+    rules,
+    ties,
+    limit,
+    step,
+    log_vertex,
+    log_bag,
+    log_count,
+    log_open,
+    log_cells,
+):
+    """Reduce a graph, then try every rule on what is left; the logs hold the best elimination.
+
+    Returns the cells of the bags of these vertices and the number of vertices in the logs.
+    """
+    d, words = graph.shape
+    first = step
+    step = _reduce(
+        graph, alive, vertices, n, sizes, step, log_vertex, log_bag, log_count, log_open, log_cells
+    )
+    fixed = 0.0
+    for k in range(first, step):
+        fixed += log_cells[k]
+    left = np.empty(n, np.int64)
+    n_left = 0
+    for k in range(n):
+        if alive[vertices[k]]:
+            left[n_left] = vertices[k]
+            n_left += 1
+    if n_left == 0 or fixed > limit:
+        return (fixed if fixed <= limit else np.inf), step
+    end = step + n_left
+    trial_graph = np.empty((d, words), np.uint64)
+    trial_alive = np.empty(d, np.bool_)
+    trial_vertex = np.empty(end, np.int64)
+    trial_bag = np.empty((end, words), np.uint64)
+    trial_count = np.empty(end, np.int64)
+    trial_open = np.empty(end, np.bool_)
+    trial_cells = np.empty(end)
+    best_bag = np.empty((end, words), np.uint64)
+    best = np.inf
+    for r in range(rules.shape[0]):
+        for k in range(n_left):
+            v = left[k]
+            trial_alive[v] = True
+            for w in range(words):
+                trial_graph[v, w] = graph[v, w]
+        for k in range(step):
+            trial_open[k] = log_open[k]
+            trial_count[k] = log_count[k]
+            for w in range(words):
+                trial_bag[k, w] = log_bag[k, w]
+        cells = _greedy(
+            trial_graph, trial_alive, left, n_left, sizes, rules[r, 0], ties[rules[r, 1]],
+            min(limit - fixed, best), step, trial_vertex, trial_bag, trial_count, trial_open, trial_cells,
+        )  # fmt: skip
+        if cells < best:
+            best = cells
+            for k in range(step, end):
+                log_vertex[k] = trial_vertex[k]
+                log_cells[k] = trial_cells[k]
+                for w in range(words):
+                    best_bag[k, w] = trial_bag[k, w]
+    for k in range(step, end):
+        for w in range(words):
+            log_bag[k, w] = best_bag[k, w]
+    return fixed + best, end
 
 
 @njit(cache=True)
@@ -221,79 +369,157 @@ def components(adjacency, label):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def best_elimination(adjacency, vertices, n, sizes, rules, ties, limit, order, bags):  # type: ignore[no-untyped-def]
-    """Try every rule on the first ``n`` vertices, a connected set; keep the smallest tree found."""
+def eliminate(adjacency, vertices, sizes, rules, ties, log_vertex, log_bag, log_cells):  # type: ignore[no-untyped-def]
+    """Eliminate a connected set of vertices; return the cells of the maximal bags.
+
+    Step ``k`` of the best elimination removes ``log_vertex[k]`` with the neighbours in ``log_bag[k]``;
+    ``log_cells[k]`` is the size of that bag, or 0 if it lies inside another.
+    """
     d, words = adjacency.shape
+    n = vertices.shape[0]
     graph = np.empty((d, words), np.uint64)
-    trial_order = np.empty(n, np.int64)
-    trial_bags = np.empty((n, words), np.uint64)
-    best = np.inf
-    best_bags = 0
-    for r in range(rules.shape[0]):
-        for v in range(d):
-            for w in range(words):
-                graph[v, w] = adjacency[v, w]
-        cells, n_bags = eliminate(
-            graph,
-            vertices,
-            n,
-            sizes,
-            rules[r, 0],
-            ties[rules[r, 1]],
-            min(limit, best),
-            trial_order,
-            trial_bags,
-        )
-        if cells < best:
-            best = cells
-            best_bags = n_bags
-            for k in range(n):
-                order[k] = trial_order[k]
-            for k in range(n_bags):
-                for w in range(words):
-                    bags[k, w] = trial_bags[k, w]
-    return best, best_bags
+    alive = np.zeros(d, np.bool_)
+    for v in range(d):
+        for w in range(words):
+            graph[v, w] = adjacency[v, w]
+    for k in range(n):
+        alive[vertices[k]] = True
+    log_count = np.empty(n, np.int64)
+    log_open = np.empty(n, np.bool_)
+    cells, _ = _solve(
+        graph,
+        alive,
+        vertices,
+        n,
+        sizes,
+        rules,
+        ties,
+        np.inf,
+        0,
+        log_vertex,
+        log_bag,
+        log_count,
+        log_open,
+        log_cells,
+    )
+    return cells
 
 
 @njit(cache=True)
 def candidate_cells(adjacency, sizes, rules, ties, label, base, candidates, counts, limit):  # type: ignore[no-untyped-def]
     """Return the model size in cells after adding each candidate clique to a graph.
 
-    ``label`` and ``base`` hold the component of every column and the size of every component, so
-    that only the components a candidate touches are eliminated again.
+    ``label`` and ``base`` hold the component of every column and the size of every component, so that
+    only the components a candidate touches are looked at again.
     """
     d, words = adjacency.shape
-    n_candidates = candidates.shape[0]
-    result = np.empty(n_candidates)
+    n_components = base.shape[0]
     graph = np.empty((d, words), np.uint64)
-    order = np.empty(d, np.int64)
-    bags = np.empty((d, words), np.uint64)
-    vertices = np.empty(d, np.int64)
-    touched = np.empty(base.shape[0], np.bool_)
+    alive = np.ones(d, np.bool_)
+    every = np.arange(d)
+    for v in range(d):
+        for w in range(words):
+            graph[v, w] = adjacency[v, w]
+    # What the graph reduces to without any candidate.
+    gone_vertex = np.empty(d, np.int64)
+    gone_bag = np.empty((d, words), np.uint64)
+    gone_count = np.empty(d, np.int64)
+    gone_open = np.empty(d, np.bool_)
+    gone_cells = np.empty(d)
+    n_gone = _reduce(
+        graph, alive, every, d, sizes, 0, gone_vertex, gone_bag, gone_count, gone_open, gone_cells
+    )
+    place = np.full(d, -1)
+    for k in range(n_gone):
+        place[gone_vertex[k]] = k
     base_total = 0.0
-    for k in range(base.shape[0]):
+    for k in range(n_components):
         base_total += base[k]
-    for c in range(n_candidates):
+
+    result = np.empty(candidates.shape[0])
+    log_vertex = np.empty(d, np.int64)
+    log_bag = np.empty((d, words), np.uint64)
+    log_count = np.empty(d, np.int64)
+    log_open = np.empty(d, np.bool_)
+    log_cells = np.empty(d)
+    vertices = np.empty(d, np.int64)
+    stack = np.empty(d, np.int64)
+    neighbours = np.empty(d, np.int64)
+    keep = np.empty(words, np.uint64)
+    touched = np.empty(n_components, np.bool_)
+    for c in range(candidates.shape[0]):
         count = counts[c]
-        for v in range(d):
-            for w in range(words):
-                graph[v, w] = adjacency[v, w]
-        if not connect(graph, candidates[c], count):
+        members = candidates[c]
+        if not _is_new(adjacency, members, count):
             result[c] = base_total
             continue
-        for k in range(base.shape[0]):
+        for k in range(n_components):
             touched[k] = False
         for j in range(count):
-            touched[label[candidates[c, j]]] = True
+            touched[label[members[j]]] = True
         rest = 0.0
-        for k in range(base.shape[0]):
+        for k in range(n_components):
             if not touched[k]:
                 rest += base[k]
-        n = 0
+        # Keep what was never removed, the members, and everything above a member that was.
+        depth = 0
+        for w in range(words):
+            keep[w] = 0
         for v in range(d):
-            if touched[label[v]]:
-                vertices[n] = v
-                n += 1
-        cells, _ = best_elimination(graph, vertices, n, sizes, rules, ties, limit - rest, order, bags)
+            if touched[label[v]] and place[v] < 0:
+                keep[v // 64] |= ONE << np.uint64(v % 64)
+        for j in range(count):
+            v = members[j]
+            if place[v] >= 0:
+                keep[v // 64] |= ONE << np.uint64(v % 64)
+                stack[depth] = v
+                depth += 1
+        while depth:
+            depth -= 1
+            n = _unpack(gone_bag[place[stack[depth]]], neighbours)
+            for k in range(n):
+                v = neighbours[k]
+                if (keep[v // 64] >> np.uint64(v % 64)) & ONE == 0:
+                    keep[v // 64] |= ONE << np.uint64(v % 64)
+                    stack[depth] = v
+                    depth += 1
+        step = 0
+        for k in range(n_gone):
+            v = gone_vertex[k]
+            if not touched[label[v]] or (keep[v // 64] >> np.uint64(v % 64)) & ONE != 0:
+                continue
+            rest += gone_cells[k]
+            inside = gone_count[k] > 0
+            for w in range(words):
+                if gone_bag[k, w] & ~keep[w] != 0:
+                    inside = False
+            if inside:  # its bag may yet contain that of a vertex we keep
+                log_open[step] = True
+                log_count[step] = gone_count[k]
+                for w in range(words):
+                    log_bag[step, w] = gone_bag[k, w]
+                step += 1
+        n = _unpack(keep, vertices)
+        for k in range(n):
+            v = vertices[k]
+            alive[v] = True
+            for w in range(words):
+                graph[v, w] = adjacency[v, w] & keep[w]
+        _connect(graph, members, count)
+        cells, _ = _solve(
+            graph, alive, vertices, n, sizes, rules, ties, limit - rest, step,
+            log_vertex, log_bag, log_count, log_open, log_cells,
+        )  # fmt: skip
         result[c] = rest + cells
     return result
+
+
+@inner
+def _is_new(adjacency, members, count):  # type: ignore[no-untyped-def]
+    """Tell whether a clique joins any pair that was not joined."""
+    for i in range(count):
+        for j in range(i):
+            a, b = members[i], members[j]
+            if (adjacency[a, b // 64] >> np.uint64(b % 64)) & ONE == 0:
+                return True
+    return False

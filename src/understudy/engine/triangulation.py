@@ -98,13 +98,14 @@ def triangulate(sizes: Sequence[int], cliques: Iterable[Columns]) -> Triangulati
     order: list[int] = []
     for component in range(n_components):
         vertices = np.flatnonzero(label == component)
-        found = np.zeros((len(vertices), adjacency.shape[1]), dtype=np.uint64)
         sequence = np.zeros(len(vertices), dtype=np.int64)
-        _, n_bags = kernel.best_elimination(
-            adjacency, vertices, len(vertices), floats, _RULES, ties, math.inf, sequence, found
-        )
-        bags.extend(_unpack_row(row) for row in found[:n_bags])
-        order.extend(int(v) for v in sequence)
+        found = np.zeros((len(vertices), adjacency.shape[1]), dtype=np.uint64)
+        cells = np.zeros(len(vertices))
+        kernel.eliminate(adjacency, vertices, floats, _RULES, ties, sequence, found, cells)
+        for vertex, row, size in zip(sequence.tolist(), found, cells, strict=True):
+            order.append(vertex)
+            if size > 0:
+                bags.append(tuple(sorted((vertex, *_unpack_row(row)))))
     bags.sort()
     return Triangulation(tuple(bags), tuple(order), sum(cells_of(sizes, bag) for bag in bags))
 
@@ -170,13 +171,10 @@ def candidate_sizes(
     floats = np.array(ranks.sizes, dtype=np.float64)
     ties = _ties(d)
     base = np.empty(n_components)
-    bags = np.empty((d, adjacency.shape[1]), dtype=np.uint64)
-    order = np.empty(d, dtype=np.int64)
     for component in range(n_components):
         vertices = np.flatnonzero(label == component)
-        base[component], _ = kernel.best_elimination(
-            adjacency, vertices, len(vertices), floats, _RULES, ties, math.inf, order, bags
-        )
+        logs = np.empty(d, dtype=np.int64), np.empty((d, adjacency.shape[1]), dtype=np.uint64), np.empty(d)
+        base[component] = kernel.eliminate(adjacency, vertices, floats, _RULES, ties, *logs)
     columns = [ranks.columns(clique) for clique in candidates]
     counts = np.array([len(clique) for clique in columns], dtype=np.int64)
     padded = np.zeros((len(columns), int(counts.max(initial=1))), dtype=np.int64)
