@@ -1,0 +1,184 @@
+"""The work of a rehearsal: read the public table in each transformation, run the trials that are missing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from understudy.data import LocalTable, read_table
+from understudy.errors import DataError
+from understudy.release._rehearsal_store import TrialStore
+from understudy.release._rehearsal_trial import Trial, run_trial, trial_key
+from understudy.release.result import Configuration
+from understudy.release.spec import Spec
+
+__all__ = ["keys_of", "public_table", "run_missing"]
+
+Progress = Callable[[str, float], None]
+
+_TABLES_AT_ONCE = 16
+_CELLS_AT_ONCE = 200_000_000
+"""Encoded tables kept in memory at a time: so many, and so many codes."""
+
+Keys = dict[tuple[int, int], str]
+
+
+def public_table(spec: Spec, configuration: Configuration, source: Any) -> LocalTable:
+    """Read a public table as a configuration transforms it, cleaned as the private one will be.
+
+    Raises
+    ------
+    DataError
+        Listing every column that is missing or does not fit.
+    """
+    words: dict[str, Any] = {}
+    if spec.source.path is not None and isinstance(source, type(spec.source.path)):
+        name = str(source).lower().removesuffix(".gz")
+        if name.endswith((".csv", ".tsv", ".txt")):
+            words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
+    try:
+        table = read_table(
+            source,
+            spec.schema_for(configuration),
+            id_column=spec.unit.id_column,
+            prepare=spec.preparation,
+            **words,
+        )
+    except DataError as error:
+        raise DataError(
+            f"The public table does not have the schema of the specification. {error}\nA rehearsal needs a public "
+            "table with the same columns and domains; rename and recode it first."
+        ) from None
+    if not isinstance(table, LocalTable):
+        raise DataError("The public table is too large to rehearse on; take a sample of it.")
+    if table.exact_row_count() < 1:
+        raise DataError("The public table has no rows (after cleaning); there is nothing to rehearse on.")
+    return table
+
+
+def keys_of(
+    spec: Spec,
+    configurations: Sequence[Configuration],
+    tables: dict[tuple[str, ...], tuple[LocalTable, str]],
+    *,
+    trials: int,
+    seed: int,
+    fingerprint: str,
+) -> Keys:
+    """Return the key of every piece of work, by configuration and trial."""
+    return {
+        (index, trial): trial_key(
+            fingerprint,
+            configuration,
+            trial,
+            table=tables[tuple(configuration.transformations.values())][1],
+            seed=seed,
+        )
+        for index, configuration in enumerate(configurations)
+        for trial in range(trials)
+    }
+
+
+def run_missing(
+    spec: Spec,
+    configurations: Sequence[Configuration],
+    source: Any,
+    store: TrialStore,
+    *,
+    trials: int,
+    seed: int,
+    jobs: int | None,
+    progress: Progress,
+) -> tuple[list[list[Trial]], int]:
+    """Run every trial that is not in the store; return the trials of each configuration, and the table's rows."""
+    found: list[list[Trial]] = [[] for _ in configurations]
+    fingerprint, total, rows = spec.fingerprint(), len(configurations) * trials, 0
+    done = 0
+    for group, tables in _groups(spec, configurations, source):
+        rows = next(iter(tables.values()))[0].exact_row_count()
+        part = [configurations[index] for index in group]
+        keys = keys_of(spec, part, tables, trials=trials, seed=seed, fingerprint=fingerprint)
+        missing = [place for place, key in keys.items() if key not in store]
+        done += len(keys) - len(missing)
+        progress("resuming" if len(keys) > len(missing) else "trials", done / total)
+        work = (
+            delayed(run_trial)(
+                spec,
+                part[index],
+                tables[tuple(part[index].transformations.values())][0],
+                trial,
+                keys[index, trial],
+            )
+            for index, trial in missing
+        )
+        for trial in _results(work, jobs, len(missing)):
+            store.add(trial)
+            done += 1
+            progress(f"{done:,} of {total:,} trials", done / total)
+        for place, index in enumerate(group):
+            found[index] = store.get(keys[place, trial] for trial in range(trials))
+    return found, rows
+
+
+def _groups(
+    spec: Spec, configurations: Sequence[Configuration], source: Any
+) -> Iterator[tuple[list[int], dict[tuple[str, ...], tuple[LocalTable, str]]]]:
+    """Yield configurations (by position) with the tables they need, a bounded number of tables at a time."""
+    by_table: dict[tuple[str, ...], list[int]] = {}
+    for index, configuration in enumerate(configurations):
+        by_table.setdefault(tuple(configuration.transformations.values()), []).append(index)
+    group: list[int] = []
+    tables: dict[tuple[str, ...], tuple[LocalTable, str]] = {}
+    cells = 0
+    for key, members in by_table.items():
+        table = public_table(spec, configurations[members[0]], source)
+        tables[key] = (table, _fingerprint(table))
+        group += members
+        cells += table.exact_row_count() * len(table.schema.names)
+        if len(tables) >= _TABLES_AT_ONCE or cells >= _CELLS_AT_ONCE:
+            yield group, tables
+            group, tables, cells = [], {}, 0
+    if group:
+        yield group, tables
+
+
+def _results(work: Iterator[Any], jobs: int | None, count: int) -> Iterator[Trial]:
+    """Run work in parallel and yield results as they come, or in batches where a back end cannot do that.
+
+    joblib caps the threads of the numerical libraries in each loky process at the number of cores divided by the
+    number of processes, so that processes do not fight. Arrays beyond a megabyte are shared between
+    processes through the disk instead of being copied; at most twice as many tasks as processes are prepared.
+    """
+    if not count:
+        return
+    try:
+        pool = Parallel(n_jobs=jobs, pre_dispatch="2*n_jobs", return_as="generator_unordered")
+    except ValueError:
+        pool = None
+    if pool is not None:
+        yield from pool(work)
+        return
+    batch: list[Any] = []
+    parallel = Parallel(n_jobs=jobs)
+    size = max(1, 4 * int(parallel.n_jobs or 1))
+    for task in work:
+        batch.append(task)
+        if len(batch) == size:
+            yield from parallel(batch)
+            batch = []
+    if batch:
+        yield from parallel(batch)
+
+
+def _fingerprint(table: LocalTable) -> str:
+    """Return a SHA-256 of the codes of a table in their order."""
+    digest = hashlib.sha256(table.schema.fingerprint().encode("ascii"))
+    for chunk in table.chunks(table.schema.names):
+        for name in table.schema.names:
+            digest.update(np.ascontiguousarray(chunk[name]).tobytes())
+    digest.update(str(table.exact_row_count()).encode("ascii"))
+    return digest.hexdigest()

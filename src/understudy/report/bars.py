@@ -1,0 +1,92 @@
+"""Horizontal bars of probabilities with intervals as a self-contained SVG picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+__all__ = ["Bar", "bar_chart"]
+
+_WIDTH, _LABEL, _ROW, _GAP, _TOP = 980, 430, 24, 24, 76
+_MOST_LETTERS = 64
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: a label, a probability with its interval, and whether it stands out."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    strong: bool = True
+
+
+def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", mark: float | None = None) -> str:
+    """Draw bars from 0 to 1 with whiskers and return the SVG document.
+
+    Parameters
+    ----------
+    title, note
+        Heading, and a line below it.
+    bars
+        From top to bottom.
+    mark
+        Draw a vertical line here.
+
+    Examples
+    --------
+    >>> svg = bar_chart("Acceptance", [Bar("aim", 0.9, 0.7, 1.0)], mark=0.1)
+    >>> svg.startswith("<svg") and svg.endswith("</svg>")
+    True
+    """
+    left, right = _GAP + _LABEL, _WIDTH - 70
+    height = _TOP + _ROW * max(1, len(bars)) + 44
+    base = _TOP + _ROW * max(1, len(bars))
+
+    def across(value: float) -> float:
+        return left + (right - left) * min(1.0, max(0.0, value))
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+        f'height="{height}" role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" '
+        'font-size="11">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="{_GAP}" y="28" font-size="17" font-weight="600" fill="#1d2430">{escape(title)}</text>',
+        f'<text x="{_GAP}" y="48" fill="#5a6472">{escape(note)}</text>',
+    ]
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x = across(tick)
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{base}" stroke="#e3e6ea"/>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle" fill="#5a6472">{tick:.0%}</text>'
+        )
+    for index, bar in enumerate(bars):
+        parts += _row(bar, _TOP + index * _ROW, across)
+    if mark is not None:
+        x = across(mark)
+        parts.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{base}" stroke="#c4622d" stroke-dasharray="4 3"/>'
+        )
+        parts.append(
+            f'<text x="{x:.1f}" y="{base + 30}" text-anchor="middle" fill="#c4622d">kept above {mark:.0%}</text>'
+        )
+    parts.append("</svg>")
+    return "\n".join(parts)
+
+
+def _row(bar: Bar, top: float, across: Callable[[float], float]) -> list[str]:
+    label = bar.label if len(bar.label) <= _MOST_LETTERS else bar.label[: _MOST_LETTERS - 1] + "…"
+    middle, start = top + _ROW / 2, across(0.0)
+    colour = "#0b6e99" if bar.strong else "#b6bcc5"
+    return [
+        f"<g><title>{escape(bar.label)}: {bar.value:.1%} ({bar.low:.1%} to {bar.high:.1%})</title>",
+        f'<text x="{start - 8:.1f}" y="{middle + 4:.1f}" text-anchor="end" fill="#1d2430">{escape(label)}</text>',
+        f'<rect x="{start:.1f}" y="{top + 5:.1f}" width="{across(bar.value) - start:.1f}" height="{_ROW - 10}" '
+        f'fill="{colour}"/>',
+        f'<line x1="{across(bar.low):.1f}" x2="{across(bar.high):.1f}" y1="{middle:.1f}" y2="{middle:.1f}" '
+        'stroke="#1d2430" stroke-width="1.5"/>',
+        f'<text x="{across(1.0) + 8:.1f}" y="{middle + 4:.1f}" fill="#1d2430">{bar.value:.0%}</text>',
+        "</g>",
+    ]
