@@ -7,7 +7,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application."""
-    from understudy.cli import bench, demo, ledger, methods, plan, release, schema, synth
+    from understudy.cli import bench, demo, ledger, methods, plan, rehearse, release, schema, synth
 
     if app.registered_commands:
         return
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command("methods")(methods.show_methods)
     app.command("plan")(plan.plan)
     app.command("synth")(synth.synth)
+    app.command("rehearse")(rehearse.rehearse)
     app.command("release")(release.release)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")
