@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,10 @@ class Workload:
 
     def closure(self) -> tuple[Clique, ...]:
         """Return every non-empty subset of a workload marginal, small ones first."""
+        return self._closure
+
+    @cached_property
+    def _closure(self) -> tuple[Clique, ...]:
         return downward_closure(self.domain, self.cliques)
 
     def closure_weights(self) -> dict[Clique, float]:

@@ -79,7 +79,7 @@ class AIM(Synthesizer):
     max_model_mb: float = 80.0
     rounds_per_column: float = 16.0
     measure_share: float = 0.9
-    max_candidates: int = 10_000
+    max_candidates: int = 5_000
     certify: float = 0.0
 
     def __post_init__(self) -> None:
