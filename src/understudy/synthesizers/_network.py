@@ -1,0 +1,251 @@
+"""Learning the structure of a Bayesian network: one column and its parents at a time, each a private choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.curator import Curator, SealedCounts, SealedScalar
+from understudy.engine import Resolution, View
+from understudy.synthesizers._parents import (
+    ParentSet,
+    TooMany,
+    maximal_parent_sets,
+    random_parent_sets,
+)
+
+SCORES = ("mutual-information", "F", "R", "R-net")
+
+_CELLS_PER_BATCH = 8_000_000
+
+
+@dataclass(frozen=True)
+class Family:
+    """A column and the parents it was given."""
+
+    child: str
+    parents: ParentSet
+
+    def views(self, resolution: Resolution) -> tuple[View, ...]:
+        """Return the axes of the family's table, in the order of the domain."""
+        return resolution.canonical([(self.child, 0), *self.parents])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a family may be; public, or computed from what was released.
+
+    Attributes
+    ----------
+    cells
+        Most cells of the table of a family.
+    degree
+        Most parents; ``None`` for no limit.
+    parent_sets
+        Most parent sets considered for one column in one step.
+    seed
+        Public seed of the rule that thins them out beyond that.
+    noise
+        Expected absolute noise in a cell of a measured table, in rows; the score R-net needs it.
+    """
+
+    cells: int
+    degree: int | None
+    parent_sets: int
+    seed: int
+    noise: float
+
+
+Admit = Callable[[Sequence[Family], Sequence[Family]], Sequence[bool]]
+"""Given the families so far and the candidates, say which candidates may follow. Public."""
+
+
+def seal_families(curator: Curator, resolution: Resolution, families: Sequence[Family]) -> list[SealedCounts]:
+    """Seal the exact table of every family, at the resolution of its parents."""
+    views = [family.views(resolution) for family in families]
+    plain = [i for i, item in enumerate(views) if all(level == 0 for _, level in item)]
+    coarse = [i for i, item in enumerate(views) if any(level > 0 for _, level in item)]
+    sealed: dict[int, SealedCounts] = {}
+    if plain:
+        counted = curator.counts_many([[name for name, _ in views[i]] for i in plain])
+        sealed.update(zip(plain, counted, strict=True))
+    if coarse:
+        counted = curator.counts_grouped(
+            [{view[0]: resolution.labels(view) for view in views[i]} for i in coarse]
+        )
+        sealed.update(zip(coarse, counted, strict=True))
+    return [sealed[i] for i in range(len(families))]
+
+
+def family_score(sealed: SealedCounts, family: Family, score: str, *, noise: float = 0.0) -> SealedScalar:
+    """Return how much the parents tell about the child, in the chosen score; larger is better.
+
+    ``"R"`` is the number of rows that independence would put into wrong cells; ``"R-net"`` takes off how many
+    rows the noise of the table will, half its expected L1 norm. That is a public number, so the sensitivity
+    is that of R. Without parents there is nothing to tell: dependence and mutual information are zero for
+    every table.
+    """
+    if score == "F":
+        return sealed.determination(family.child)
+    if not family.parents:
+        return SealedScalar(0.0, sensitivity=0.0)
+    if score == "mutual-information":
+        return sealed.mutual_information([family.child])
+    dependence = sealed.dependence([family.child])
+    return dependence if score == "R" else dependence.shifted(-0.5 * noise * math.prod(sealed.shape))
+
+
+def candidates(
+    resolution: Resolution, placed: Sequence[str], limits: Limits, generator: np.random.Generator
+) -> list[Family]:
+    """List every column not yet placed with every maximal set of parents among those that are.
+
+    A column whose own codes leave no room for any parent is a candidate without parents.
+    """
+    found: list[Family] = []
+    for child in resolution.domain.names:
+        if child in placed:
+            continue
+        room = limits.cells // resolution.domain.size(child)
+        try:
+            sets = maximal_parent_sets(
+                resolution, placed, room, degree=limits.degree, most=limits.parent_sets
+            )
+        except TooMany:
+            sets = random_parent_sets(
+                resolution,
+                placed,
+                room,
+                degree=limits.degree,
+                most=limits.parent_sets,
+                generator=generator,
+            )
+        found += [Family(child, parents) for parents in sets or [()]]
+    return found
+
+
+def learn_network(
+    curator: Curator,
+    resolution: Resolution,
+    *,
+    root: str,
+    score: str,
+    limits: Limits,
+    cost: float,
+    admit: Admit | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> list[Family]:
+    """Grow a network from a root: each step places the column and parents that depend most on each other.
+
+    Parameters
+    ----------
+    curator
+        Pays for the choices.
+    root
+        The first column. Public.
+    score
+        One of ``SCORES``.
+    limits
+        Which families are considered.
+    cost
+        What all choices together may cost, in the additive unit of the curator's accounting.
+    admit
+        A further public condition on candidates. A column of which no candidate is admitted is
+        considered without parents.
+
+    Privacy
+    -------
+    The candidates of a step are a function of the public schema, the limits and the earlier choices. Each
+    of at most ``d - 1`` steps is one run of the exponential mechanism at ``cost / (d - 1)``, with the
+    largest sensitivity of its scores (:class:`~understudy.curator.SealedCounts` proves them under both
+    neighbour relations). A step with one candidate, or whose scores nobody can change, has a public
+    outcome and costs nothing. The steps compose adaptively.
+    """
+    names = resolution.domain.names
+    families = [Family(root, ())]
+    generator = np.random.default_rng(limits.seed)
+    known: dict[Family, SealedScalar] = {}
+    steps = len(names) - 1
+    shares = curator.accounting.split(cost, [1.0] * steps) if steps else ()
+    for step, share in enumerate(shares):
+        progress(step / steps)
+        offered = candidates(resolution, [family.child for family in families], limits, generator)
+        if admit is not None:
+            offered = _admitted(offered, admit(families, offered))
+        index = 0
+        if len(offered) > 1:
+            scores = _scored(curator, resolution, offered, score, limits.noise, known)
+            if max(item.sensitivity for item in scores) > 0:
+                index = curator.choose(
+                    scores,
+                    epsilon=curator.accounting.selection_epsilon(share),
+                    purpose="choose a column and its parents",
+                )
+        families.append(offered[index])
+        known = {family: item for family, item in known.items() if family.child != offered[index].child}
+    return families
+
+
+def _admitted(offered: Sequence[Family], allowed: Sequence[bool]) -> list[Family]:
+    """Keep the admitted candidates, and one without parents for every column that has none left."""
+    kept = [family for family, fine in zip(offered, allowed, strict=True) if fine]
+    served = {family.child for family in kept}
+    bare = dict.fromkeys(family.child for family in offered if family.child not in served)
+    return kept + [Family(child, ()) for child in bare]
+
+
+def _scored(
+    curator: Curator,
+    resolution: Resolution,
+    offered: Sequence[Family],
+    score: str,
+    noise: float,
+    known: dict[Family, SealedScalar],
+) -> list[SealedScalar]:
+    """Score candidates, counting only those that are new; exact tables are dropped batch by batch."""
+    for batch in _batches(resolution, [family for family in offered if family not in known]):
+        for family, sealed in zip(batch, seal_families(curator, resolution, batch), strict=True):
+            known[family] = family_score(sealed, family, score, noise=noise)
+    return [known[family] for family in offered]
+
+
+def _batches(resolution: Resolution, families: Sequence[Family]) -> Iterator[list[Family]]:
+    """Group families so that their tables do not fill the memory together."""
+    batch: list[Family] = []
+    held = 0
+    for family in families:
+        cells = resolution.cells(family.views(resolution))
+        if batch and held + cells > _CELLS_PER_BATCH:
+            yield batch
+            batch, held = [], 0
+        batch.append(family)
+        held += cells
+    if batch:
+        yield batch
+
+
+def measured_families(resolution: Resolution, families: Sequence[Family]) -> list[Family]:
+    """Leave out families whose table is a sum of another family's table.
+
+    In a network of degree ``k`` without size limits the first ``k + 1`` columns form one clique, so that
+    their ``k + 1`` families need one table: ``d - k`` tables in all, as in the paper. If only tables over
+    coarse views are left, the root's own table is kept beside them.
+    """
+    levels = [dict(family.views(resolution)) for family in families]
+
+    def inside(small: dict[str, int], large: dict[str, int]) -> bool:
+        return all(name in large and large[name] <= level for name, level in small.items())
+
+    kept = [
+        family
+        for i, family in enumerate(families)
+        if not any(inside(levels[i], levels[j]) for j in range(len(families)) if j != i)
+    ]
+    if all(
+        level > 0 for family in kept for level in [max((level for _, level in family.parents), default=0)]
+    ):
+        kept.insert(0, families[0])
+    return kept
