@@ -199,7 +199,8 @@ class Bounder:
         _, index = min(holders)
         seen = Measurement((), np.asarray(certificate.values[index]), certificate.noise, certificate.scale)
         # one-sided: half the probability of a two-sided interval
-        margin = WeightedNoise.of([(seen, np.ones(()))]).half_width(2 * self.beta * self.parts.certified)
+        outside = min(0.999, 2 * self.beta * self.parts.certified)
+        margin = WeightedNoise.of([(seen, np.ones(()))]).half_width(outside)
         return max(0.0, float(certificate.values[index]) + margin)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine import Distribution
+from understudy.engine import Distribution, GraphicalModel
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.marginals import Measurement, Workload
@@ -130,17 +130,27 @@ class Model:
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """What the measurements say about the model's errors and about the real table."""
-        unit = self.provenance.unit
-        exact = unit.id_column is None and (
-            self.schema.row_count is not None or unit.relation == "replace-one"
-        )
         evidence = Evidence(
             self.schema.domain,
             self.measurements,
             self.history or History.unknown(len(self.measurements)),
-            self.total if exact else None,
+            self._public_total(),
         )
         return Uncertainty(evidence, self.distribution.marginals)
+
+    def _public_total(self) -> float | None:
+        """Return the number of real rows where it is public, as the measurements saw them.
+
+        A person-level unit may have cut rows off, so that even a declared number is not what was measured.
+        Under replace-one an undeclared number is known to the mechanism alone, and graphical models keep it.
+        """
+        unit = self.provenance.unit
+        if unit.id_column is not None:
+            return None
+        if self.schema.row_count is not None:
+            return float(self.schema.row_count)
+        fixed = unit.relation == "replace-one" and isinstance(self.distribution, GraphicalModel)
+        return self.total if fixed else None
 
     def error_bounds(
         self,
