@@ -15,6 +15,9 @@ from rich.table import Table
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
+_SHORT = 12
+"""Columns whose entries are no longer than this are never wrapped."""
+
 
 def print_json(document: Any) -> None:
     """Write one JSON document to standard output and nothing else."""
@@ -23,12 +26,17 @@ def print_json(document: Any) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a plain table."""
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     table = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=index == 0)
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    console.print(table)
+        longest = max((len(row[index]) for row in cells), default=0)
+        table.add_column(
+            column, overflow="fold", no_wrap=longest <= _SHORT, ratio=None if longest <= _SHORT else 1
+        )
+    for row in cells:
+        table.add_row(*row)
+    # a pipe has no width of its own; words broken after three letters help nobody
+    console.print(table, width=None if console.is_terminal else max(console.width, 140))
 
 
 def tell(message: str) -> None:

@@ -7,7 +7,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application."""
-    from understudy.cli import bench, demo, ledger, methods, plan, rehearse, release, schema, synth
+    from understudy.cli import bench, demo, ledger, methods, plan, rehearse, release, schema, synth, verify
 
     if app.registered_commands:
         return
@@ -18,5 +18,6 @@ def register(app: typer.Typer) -> None:
     app.command("synth")(synth.synth)
     app.command("rehearse")(rehearse.rehearse)
     app.command("release")(release.release)
+    app.command("verify")(verify.verify)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")
