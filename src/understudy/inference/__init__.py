@@ -2,7 +2,7 @@
 
 from understudy.inference.bounds import Bound, Bounder, error_bounds
 from understudy.inference.covers import Evidence, weighted_average
-from understudy.inference.history import Certificate, History, Round, RoundLog, Standing
+from understudy.inference.history import Certificate, History, Round, RoundLog, Standing, answer_each
 from understudy.inference.intervals import (
     Interval,
     cell_intervals,
@@ -24,6 +24,7 @@ __all__ = [
     "RoundLog",
     "Standing",
     "Uncertainty",
+    "answer_each",
     "cell_intervals",
     "count_interval",
     "error_bounds",

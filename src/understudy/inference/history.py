@@ -15,11 +15,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import ModelFileError
+from understudy.errors import DomainTooLarge, ModelFileError
 from understudy.marginals import Measurement, NoiseKind
 from understudy.schema import Clique, Domain
 
 Answers = Callable[[Sequence[Clique]], list[npt.NDArray[np.float64]]]
+
+
+def answer_each(answers: Answers, cliques: Sequence[Clique]) -> dict[Clique, npt.NDArray[np.float64]]:
+    """Ask a model for many marginals, leaving out those that are too large for it to compute."""
+    try:
+        return dict(zip(cliques, answers(cliques), strict=True)) if cliques else {}
+    except DomainTooLarge:
+        if len(cliques) == 1:
+            return {}
+        half = len(cliques) // 2
+        return {**answer_each(answers, cliques[:half]), **answer_each(answers, cliques[half:])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +290,7 @@ class RoundLog:
     >>> log = RoundLog(planned=0)
     >>> step = Round(("a",), np.array([4, 4]), y, 0.1, (("a",),), 1.0, 1.0, 0.8, 1.0, last=True)
     >>> log.add(step, [np.array([4.0, 4.0])], [1.0])
-    >>> history = log.close(lambda cliques: [np.array([5.0, 3.0])])
+    >>> history = log.close({("a",): np.array([5.0, 3.0])})
     >>> history.standings[0].drift
     2.0
     """
@@ -302,13 +313,18 @@ class RoundLog:
             self._weights[clique] = (len(self.rounds), float(weight))
         self.rounds.append(step)
 
-    def close(self, answers: Answers, *, certificate: Certificate | None = None) -> History:
-        """Return the history, given a function that answers marginals from the final model."""
+    def close(
+        self,
+        final: Mapping[Clique, npt.NDArray[np.float64]],
+        *,
+        certificate: Certificate | None = None,
+    ) -> History:
+        """Return the history, given the final model's answers; candidates without one have no standing."""
         standings = []
-        cliques = list(self._answers)
-        for clique, final in zip(cliques, answers(cliques) if cliques else [], strict=True):
-            which, weight = self._weights[clique]
-            drift = float(np.abs(final - self._answers[clique]).sum())
-            standings.append(Standing(clique, weight, which, drift))
+        for clique, before in self._answers.items():
+            if clique in final:
+                which, weight = self._weights[clique]
+                drift = float(np.abs(final[clique] - before).sum())
+                standings.append(Standing(clique, weight, which, drift))
         batches = ((self.planned,) if self.planned else ()) + (1,) * len(self.rounds)
         return History(batches, tuple(self.rounds), tuple(standings), certificate)

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import WorkloadError
-from understudy.inference.bounds import Bounder, error_bounds
+from understudy.inference.bounds import Bound, Bounder, error_bounds
 from understudy.inference.covers import Evidence
-from understudy.inference.history import Answers
+from understudy.inference.history import Answers, answer_each
 from understudy.inference.intervals import (
     Ends,
     Interval,
@@ -103,17 +103,23 @@ class Uncertainty:
         pandas.DataFrame
             ``clique``; ``kind`` (``"supported"`` if a measurement contains the marginal, else
             ``"unsupported"``); ``bound`` (0 is perfect, 2 is the worst there is); ``basis``, the argument
-            behind it; ``total``, the estimated number of real rows.
+            behind it; ``total``, the estimated number of real rows. Marginals that the model cannot compute
+            (too many columns lie between theirs) get the trivial bound.
         """
         import pandas as pd
 
-        model = self.answers(cliques)
-        rows = (
-            None if codes is None else self._scaled(codes, cliques, float(model[0].sum()) if model else 0.0)
+        model = answer_each(self.answers, cliques)
+        known = [clique for clique in cliques if clique in model]
+        tables = [model[clique] for clique in known]
+        rows = None if codes is None or not known else self._scaled(codes, known, float(tables[0].sum()))
+        bounds, (low, high, estimate) = error_bounds(
+            self.evidence, known, tables, confidence=confidence, rows=rows
         )
-        found, (low, _, estimate) = error_bounds(
-            self.evidence, cliques, model, confidence=confidence, rows=rows
-        )
+        by_clique = dict(zip(known, bounds, strict=True))
+        found = [
+            by_clique.get(clique, Bound(clique, "unsupported", high + estimate, "trivial"))
+            for clique in cliques
+        ]
         return pd.DataFrame(
             {
                 "clique": [item.clique for item in found],

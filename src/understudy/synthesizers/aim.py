@@ -12,7 +12,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, Noise, SealedCounts, noise_for
 from understudy.engine import GraphicalModel, candidate_sizes, estimate, model_size
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference import Round, RoundLog
+from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -217,7 +217,7 @@ class AIM(Synthesizer):
         model = estimate(
             domain, measurements, total=fixed_total(curator), zeros=support, warm_start=model, thorough=True
         )
-        known = dict(zip(candidates, model.marginals(candidates), strict=True))
+        known = answer_each(model.marginals, candidates)
         certificate = None
         if reserve > 0:
             progress("certifying", 1.0)
@@ -225,7 +225,7 @@ class AIM(Synthesizer):
             certificate = certify(
                 curator, sealed, asked, [known[clique] for clique in asked], curator.remaining
             )
-        history = log.close(lambda cliques: [known[clique] for clique in cliques], certificate=certificate)
+        history = log.close(known, certificate=certificate)
         return Fitted(model, measurements, workload=workload, history=history)
 
     def _round(

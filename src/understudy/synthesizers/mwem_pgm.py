@@ -9,7 +9,7 @@ from typing import ClassVar
 from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import candidate_sizes, estimate
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference import Round, RoundLog
+from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -181,5 +181,5 @@ class MWEMPGM(Synthesizer):
             model,
             measurements,
             workload=workload_for(self.workload, domain),
-            history=log.close(model.marginals),
+            history=log.close(answer_each(model.marginals, candidates)),
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from understudy.errors import ModelFileError
-from understudy.inference import Certificate, History, Round, RoundLog
+from understudy.errors import DomainTooLarge, ModelFileError
+from understudy.inference import Certificate, History, Round, RoundLog, answer_each
 from understudy.inference.selection import round_share
 from understudy.marginals import Measurement
-from understudy.schema import Domain
+from understudy.schema import Clique, Domain
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 
@@ -27,7 +29,7 @@ def story(certificate: bool = True) -> tuple[tuple[Measurement, ...], History]:
         items.append(item)
     signed = Certificate((("a", "b"),), np.array([5.5]), "gaussian", 2.0) if certificate else None
     final = {("a",): np.array([3.0, 3.0]), ("a", "b"): np.full((2, 3), 3.0)}
-    history = log.close(lambda cliques: [final[clique] for clique in cliques], certificate=signed)
+    history = log.close(final, certificate=signed)
     return tuple(items), history
 
 
@@ -87,9 +89,20 @@ def test_the_log_forgets_what_it_has_no_room_for() -> None:
     item = Measurement(("a", "b"), np.zeros((2, 3)), "gaussian", 1.0)
     step = Round(("a", "b"), np.zeros((2, 3)), item, 0.1, (("a",), ("a", "b")), 1.0, 1.0, 0.8, 1.0)
     log.add(step, [np.zeros(2), np.zeros((2, 3))], [1.0, 1.0])
-    history = log.close(lambda cliques: [np.ones(2) for _ in cliques])
+    history = log.close({("a",): np.ones(2), ("a", "b"): np.ones((2, 3))})
     assert [item.clique for item in history.standings] == [("a",)]
     assert History.unknown(4).batches == (1, 1, 1, 1)
+
+
+def test_marginals_a_model_cannot_compute_are_left_out() -> None:
+    def answers(cliques: Sequence[Clique]) -> list[np.ndarray]:
+        if ("a", "b") in cliques:
+            raise DomainTooLarge("too large", cells=9, allowed=1)
+        return [np.ones(2) for _ in cliques]
+
+    found = answer_each(answers, [("a",), ("a", "b"), ("b",)])
+    assert list(found) == [("a",), ("b",)]
+    assert answer_each(answers, []) == {}
 
 
 def test_rounds_share_the_failure_probability() -> None:
