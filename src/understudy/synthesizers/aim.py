@@ -55,9 +55,9 @@ class AIM(Synthesizer):
 
     Privacy
     -------
-    Three kinds of looks, and a fourth with ``certify``: (1) all one-way marginals of the closure, measured once; (2) in each round
-    a choice by the exponential mechanism among candidates fixed by what was released before, with
-    score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
+    Three kinds of looks, and a fourth with ``certify``: (1) all one-way marginals of the closure,
+    measured once; (2) in each round a choice by the exponential mechanism among candidates fixed by
+    what was released before, with score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
     neighbours and the penalty is public, so the sensitivity is ``l1 max w_r`` over the candidates;
     (3) in each round a measurement of the chosen marginal; (4) the L1 distance of each workload marginal
     from the finished model, which moves by at most ``l1``. Costs depend on earlier outputs, so the
