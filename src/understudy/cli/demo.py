@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.release.spec import Spec
 
 
 def demo(
@@ -13,55 +19,87 @@ def demo(
         "demo-out"
     ),
     rows: Annotated[int, typer.Option(help="Rows of the simulated registry.")] = 20_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    method: Annotated[str, typer.Option("--method", "-m", help="Synthesizer.")] = "laplace",
 ) -> None:
-    """Simulate a registry of births and make a private stand-in for it.
+    """Simulate a registry of births and release a private stand-in for it, bundle and ledger included.
 
     The registry is simulated, so this demo may compare it with its stand-in. With real records such
     a comparison would itself have to be paid for.
     """
-    from understudy import datasets
     from understudy.cli._output import progress_bar, tell
-    from understudy.curator import Curator
-    from understudy.data import read_table, write_frame
+    from understudy.cli.release import load_source
     from understudy.errors import OutputError
-    from understudy.privacy import Ledger, PureDP, Unit
-    from understudy.report import Panel, marginal_chart
-    from understudy.synthesizers import create
+    from understudy.release.bundle import write_bundle
+    from understudy.release.result import ReleaseResult
+    from understudy.release.run import Release
+    from understudy.release.verify import verify_bundle
 
+    spec = _demo_spec(rows)
+    bundle, ledger = out / "bundle", out / "births.ledger"
     try:
+        if out.exists():  # the registry is simulated anew each time, so its ledger and bundle start anew
+            for old in out.glob("*births*"):
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
+            shutil.rmtree(bundle, ignore_errors=True)
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"The folder {str(out)!r} cannot be made: {error.strerror or error}.") from None
-    budget, unit = PureDP(epsilon), Unit.add_remove()
-    synthesizer = create(method)
-    frame, schema = datasets.load("births", rows, seed=1)
-    frame = frame[schema.holds_raw(frame)].reset_index(drop=True)  # implausible entries are cleaned out first
-    synthesizer.plan(schema, unit=unit, budget=budget)
-    tell(f"1. Simulated a registry of {rows:,} births with {len(schema.names)} columns.")
-    schema.write(out / "schema.yaml")
-    table = read_table(frame, schema)
-    ledger_path = out / "births.ledger"
-    ledger_path.unlink(missing_ok=True)  # the registry is simulated anew each time, so its ledger starts anew
-    with progress_bar("demo", quiet=False) as progress:
-        with Ledger.create(ledger_path, budget=budget, unit=unit, table="births (simulated)") as ledger:
-            model = synthesizer.fit(Curator(table, unit=unit, ledger=ledger), budget, progress=progress)
-            spending = ledger.guarantee().describe()
-        synthetic = model.sample(seed=1)
-    write_frame(synthetic, out / "synthetic.csv")
-    model.save(out / "model.understudy")
-    tell(f"2. Fitted {method!r}: {model.provenance.guarantee()}")
+        raise OutputError(f"The folder {str(out)!r} cannot be used: {error.strerror or error}.") from None
+    registry: pd.DataFrame = load_source(spec)
+    tell(f"1. Simulated a registry of {rows:,} births with {len(spec.schema.names)} columns.")
+    tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.words()}.")
+    with (
+        progress_bar("demo", quiet=False) as progress,
+        Release.open(spec, ledger=ledger, source=registry) as release,
+    ):
+        outcome = release.run(progress=progress)
+        spending = release.ledger.guarantee().describe()
     tell(f"3. Ledger: {spending}")
-    real, made = table, read_table(synthetic, schema)
-    panels = []
-    for name in schema.names:
-        shares = [side.count((name,)) / max(1, side.exact_row_count()) for side in (real, made)]
-        panels.append(Panel(name, schema.column(name).labels, [share.tolist() for share in shares]))
-    picture = marginal_chart(
-        "Simulated registry and its stand-in", ("simulated registry", "stand-in"), panels
+    if not isinstance(outcome, ReleaseResult):
+        tell(
+            f"4. Not accepted: {outcome.reason} That is how a release ends when its promise of quality is not kept."
+        )
+        return
+    write_bundle(outcome, bundle)
+    verify_bundle(bundle)
+    (out / "marginals.svg").write_text(_comparison(registry, outcome), encoding="utf-8")
+    tell(
+        f"4. Accepted: {len(outcome.criteria)} criteria met. Wrote {len(outcome.synthetic):,} synthetic rows."
     )
-    (out / "marginals.svg").write_text(picture, encoding="utf-8")
-    tell(f"4. Wrote {len(synthetic):,} synthetic rows, the model, the ledger and a picture:")
-    for name in ("synthetic.csv", "model.understudy", "births.ledger", "schema.yaml", "marginals.svg"):
-        tell(f"   {out / name}")
+    tell(f"5. The bundle {bundle} verifies:")
+    for path in [*sorted(bundle.iterdir()), ledger, out / "marginals.svg"]:
+        tell(f"   {path}")
+
+
+def _demo_spec(rows: int) -> Spec:
+    """Return the demo's specification for a registry of some size."""
+    from importlib.resources import files
+
+    from understudy import datasets
+    from understudy.errors import DataError
+    from understudy.release.spec import Spec
+    from understudy.schema.files import parse_plain
+
+    if rows < 1:
+        raise DataError(f"--rows ({rows}) must be at least 1.")
+    plain = parse_plain((files("understudy.release") / "demo.yaml").read_text(encoding="utf-8"))
+    schema = datasets.births_schema().to_dict()
+    schema.pop("constraints", None)
+    plain["schema"] = schema
+    plain["source"]["simulate"]["rows"] = rows
+    plain["public"]["expected_rows"] = max(1, round(0.99 * rows))
+    return Spec.from_dict(plain)
+
+
+def _comparison(registry: pd.DataFrame, outcome: object) -> str:
+    """Draw one-way tables of the simulated registry beside its stand-in."""
+    from understudy.data import read_table
+    from understudy.release.result import ReleaseResult
+    from understudy.report import Panel, marginal_chart
+
+    assert isinstance(outcome, ReleaseResult)
+    schema = outcome.schema
+    sides = [read_table(frame, schema) for frame in (registry, outcome.synthetic)]
+    panels = []
+    for column in schema.columns:
+        shares = [side.count((column.name,)) / max(1, side.exact_row_count()) for side in sides]
+        panels.append(Panel(column.name, column.labels, [share.tolist() for share in shares]))
+    return marginal_chart("Simulated registry and its stand-in", ("simulated registry", "stand-in"), panels)

@@ -1,0 +1,159 @@
+"""A published bundle: complete, self-consistent, and broken by any touch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command import understudy
+
+from understudy.errors import BundleError, OutputError
+from understudy.privacy import Ledger
+from understudy.release.bundle import manifest_text, write_bundle
+from understudy.release.result import ReleaseResult
+from understudy.release.run import Release
+from understudy.release.spec import Spec
+from understudy.release.verify import verify_bundle
+
+SPEC = """
+name: tiny
+title: A tiny release
+source: {simulate: {table: toy, rows: 500}}
+schema:
+  columns:
+    - {name: a, kind: categorical, values: [x, y, z], description: a letter}
+    - {name: b, kind: boolean}
+    - {name: c, kind: integer, bins: [0-9, 10-19, "19<"], unit: points}
+unit: replace-one
+synthesizers: [{method: laplace}]
+acceptance:
+  form: FORM
+  EPSILON
+  criteria:
+    - {name: cells, kind: max-marginal-error, threshold: 0.4CRITERION}
+selection: {rule: single}
+budget: {total: {epsilon: 3}, model: {epsilon: 2}}
+"""
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"a": ["x", "x", "y", "z"] * 200, "b": [True, False, True, True] * 200, "c": [1, 15, 3, 30] * 200}
+    )
+
+
+def released(folder: Path, form: str = "pass-only") -> ReleaseResult:
+    text = SPEC.replace("FORM", form)
+    text = text.replace("  EPSILON\n", "  epsilon: 1\n" if form == "pass-only" else "")
+    text = text.replace("CRITERION", "" if form == "pass-only" else ", epsilon: 1")
+    with Release.open(Spec.parse(text), ledger=folder / "t.ledger", source=frame()) as running:
+        outcome = running.run()
+    assert isinstance(outcome, ReleaseResult), outcome
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle")
+    return write_bundle(released(folder), folder / "out")
+
+
+@pytest.mark.parametrize("form", ["pass-only", "published"])
+def test_a_bundle_verifies_and_speaks(form: str, tmp_path: Path) -> None:
+    outcome = released(tmp_path, form)
+    path = write_bundle(outcome, tmp_path / "out")
+    certificate = verify_bundle(path)
+    assert certificate["rows"] == len(pd.read_csv(path / "data.csv")) == len(outcome.synthetic)
+    assert certificate["ledger"]["head"] == Ledger.open(tmp_path / "t.ledger").head_hash
+    readme = (path / "README.md").read_text()
+    for words in ("For data subjects", "For data users", "Intended use", "Unintended use", "A tiny release"):
+        assert words in readme
+    package = json.loads((path / "datapackage.json").read_text())
+    assert [field["name"] for field in package["resources"][0]["schema"]["fields"]] == ["a", "b", "c"]
+    croissant = json.loads((path / "croissant.json").read_text())
+    assert len(croissant["recordSet"][0]["field"]) == 3
+    row = pd.read_csv(path / "acceptance.csv", keep_default_na=False).iloc[0]
+    assert (row["result"] == "passed") == (form == "pass-only")
+    assert not list(tmp_path.glob(".*part*"))
+
+
+def test_any_touch_is_found(bundle: Path, tmp_path: Path) -> None:
+    for file in sorted(bundle.iterdir()):
+        for how in ("flip", "append", "remove"):
+            copy = tmp_path / f"{file.name}-{how}"
+            shutil.copytree(bundle, copy)
+            target = copy / file.name
+            content = bytearray(target.read_bytes())
+            if how == "flip":
+                content[len(content) // 2] ^= 1
+                target.write_bytes(content)
+            elif how == "append":
+                target.write_bytes(content + b"\n")
+            else:
+                target.unlink()
+            with pytest.raises(BundleError):
+                verify_bundle(copy)
+    copy = tmp_path / "extra"
+    shutil.copytree(bundle, copy)
+    (copy / "note.txt").write_text("hello")
+    result = understudy("verify", copy)
+    assert result.code == 4
+    assert "not part of the bundle" in result.err
+
+
+def _reseal(folder: Path) -> None:
+    """Recompute the manifest, as a clever forger would."""
+    import hashlib
+
+    (folder / "MANIFEST.json").unlink()
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    (folder / "MANIFEST.json").write_text(manifest_text(hashes))
+
+
+@pytest.mark.parametrize("what", ["budget", "charge", "rows", "domain", "criterion"])
+def test_a_resealed_lie_is_found(bundle: Path, tmp_path: Path, what: str) -> None:
+    copy = tmp_path / "lie"
+    shutil.copytree(bundle, copy)
+    certificate = json.loads((copy / "certificate.json").read_text())
+    if what == "budget":
+        certificate["guarantee"]["budget"]["epsilon"] = 0.5
+    elif what == "charge":
+        certificate["ledger"]["entries"] = []
+    elif what == "rows":
+        certificate["rows"] += 1
+    elif what == "criterion":
+        certificate["criteria"][0]["passed"] = False
+    else:
+        text = (copy / "data.csv").read_text().splitlines()
+        text[1] = "q" + text[1][1:]
+        (copy / "data.csv").write_text("\n".join(text) + "\n")
+    (copy / "certificate.json").write_text(json.dumps(certificate))
+    _reseal(copy)
+    with pytest.raises(BundleError):
+        verify_bundle(copy)
+
+
+def test_a_bundle_is_never_replaced_and_never_half_written(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = released(tmp_path)
+    with pytest.raises(OutputError, match="exists already"):
+        write_bundle(outcome, bundle)
+
+    def full(*args: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("understudy.release.bundle._picture", full)
+    with pytest.raises(OutputError, match="No space left"):
+        write_bundle(outcome, tmp_path / "half")
+    assert not (tmp_path / "half").exists()
+    assert not list(tmp_path.glob(".half*"))
+
+
+def test_no_bundle_there(tmp_path: Path) -> None:
+    assert understudy("verify", tmp_path / "nothing").code == 4
+    (tmp_path / "empty").mkdir()
+    assert understudy("verify", tmp_path / "empty").code == 4
