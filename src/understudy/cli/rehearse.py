@@ -162,16 +162,16 @@ def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | N
     trials = max(len(item.trials) for item in found.results)
     print_table(
         f"{found.spec.name}: acceptance on public data ({trials} trials each, {found.rows:,} rows)",
-        ("configuration", "accepted", "95 % interval", "median slack", "closest to failing", "s"),
+        ("accepted", "95 % interval", "median slack", "closest to failing", "seconds", "configuration"),
         [
             (
-                item.configuration.name,
                 f"{item.acceptance:.0%}",
                 f"{item.interval[0]:.0%} to {item.interval[1]:.0%}",
                 "" if item.median_slack is None else f"{item.median_slack:,.1f}",
                 ", ".join(f"{name} ({times})" for name, times in list(item.closest.items())[:2])
                 or next(iter(item.failures), "")[:80],
                 f"{sum(trial.seconds for trial in item.trials) / len(item.trials):.2g}",
+                item.configuration.name,
             )
             for item in found.results[:_SHOWN]
         ],
@@ -202,7 +202,9 @@ def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | N
         )
         return
     spec, outside = narrowed
-    tell(f"Narrowed specification ({len(spec.configurations)} configurations): {out / 'spec.yaml'}")
+    number = len(spec.configurations)
+    words = "1 configuration" if number == 1 else f"{number} configurations"
+    tell(f"Narrowed specification ({words}): {out / 'spec.yaml'}")
     if outside:
         tell(
             f"{len(outside)} more would be worth keeping but do not fit into one product of alternatives; they are in "

@@ -8,12 +8,14 @@ is looked for, greedily from each of them.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from understudy.privacy import PureDP
 from understudy.release.result import Configuration
 from understudy.release.spec import Spec
 
@@ -90,8 +92,24 @@ def narrowed_plain(
     )
     if plain.get("projections"):
         plain["projections"] = _distinct(dict(item.projection) for item in inside)
+    _lower_total(plain, spec)
     _move_paths(plain, spec.where, folder)
     return plain, outside
+
+
+def _lower_total(plain: dict[str, Any], spec: Spec) -> None:
+    """Take private regressions that are no longer needed out of a pure total, which must be used up."""
+    if spec.shares.single or spec.form != "published" or not isinstance(spec.total, PureDP):
+        return
+    left = {name: len(alternatives) for name, alternatives in (plain.get("transformations") or {}).items()}
+    needed = sum(
+        float(item["epsilon"]) * math.prod(left.get(name, 1) for name in (item["target"], *item["features"]))
+        for item in spec.criteria
+        if item["kind"] == "regression-coefficients"
+    )
+    saved = math.fsum(spec.shares.baselines) - needed
+    if saved > 0:
+        plain["budget"]["total"]["epsilon"] = round(spec.total.epsilon - saved, 12)
 
 
 def _point(configuration: Configuration) -> Point:

@@ -195,6 +195,10 @@ class Rehearsal:
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
         """Write ``rehearsal.json``, ``acceptance.svg`` and, if anything is kept, the narrowed ``spec.yaml``."""
         here = Path(folder)
+        try:
+            here.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(here, error) from None
         texts = {
             "rehearsal.json": json.dumps(self.to_dict(), indent=2, allow_nan=False, default=str) + "\n",
             "acceptance.svg": self.chart() + "\n",
@@ -210,7 +214,6 @@ class Rehearsal:
                 found[0], sort_keys=False, allow_unicode=True, width=110
             )
         try:
-            here.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 part = here / f".{name}.part"
                 part.write_text(text, encoding="utf-8")
@@ -218,10 +221,12 @@ class Rehearsal:
             if found is None:
                 (here / "spec.yaml").unlink(missing_ok=True)
         except OSError as error:
-            raise OutputError(
-                f"The rehearsal cannot be written to {str(here)!r}: {error.strerror or error}."
-            ) from None
+            raise _unwritable(here, error) from None
         return {name: here / name for name in texts}
+
+
+def _unwritable(folder: Path, error: OSError) -> OutputError:
+    return OutputError(f"The rehearsal cannot be written to {str(folder)!r}: {error.strerror or error}.")
 
 
 def rehearse(
