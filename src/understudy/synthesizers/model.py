@@ -188,13 +188,24 @@ class Model:
         return self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
 
     def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:
-        """Return an interval for how many real rows lie in some cells, given as a mask or as tuples of codes.
+        """Return an interval for how many real rows lie in some cells of a marginal.
 
-        Codes and mask follow the order of the schema's columns.
+        Parameters
+        ----------
+        clique
+            Columns, in any order.
+        cells
+            A mask, or tuples of codes, with one axis or code per column in the order of ``clique``.
         """
-        return self.uncertainty.count_interval(
-            self.schema.domain.canonical(clique), cells, confidence=confidence
-        )
+        ordered = self.schema.domain.canonical(clique)
+        order = [list(clique).index(name) for name in ordered]
+        if isinstance(cells, np.ndarray):
+            turned: Cells = cells.transpose(order) if cells.ndim == len(order) else cells
+        else:
+            turned = [
+                tuple(cell[place] for place in order) if len(cell) == len(order) else cell for cell in cells
+            ]
+        return self.uncertainty.count_interval(ordered, turned, confidence=confidence)
 
     def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
         """Return an interval for the mean of a column of the real table.

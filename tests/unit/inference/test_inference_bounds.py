@@ -210,6 +210,11 @@ def test_every_mechanism_has_intervals(name: str) -> None:
     assert count.low <= table_of[0] + table_of[2] <= count.high
     mask = np.array([True, False, True, False])
     assert model.count_interval(["colour"], mask, confidence=0.999999).high == count.high
+    turned = model.count_interval(["size", "colour"], [(2, 0)])
+    assert turned.high == model.count_interval(["colour", "size"], [(0, 2)]).high
+    both = np.zeros((3, 4), dtype=bool)
+    both[2, 0] = True
+    assert turned.high == model.count_interval(["size", "colour"], both).high
     ages = np.array([9.0, 29.0, 52.0, 82.0])
     mean = model.mean_interval("age", ages, confidence=0.999999)
     assert mean.low <= exact(curator, ("age",)) @ ages / 4000 <= mean.high
