@@ -88,6 +88,9 @@ def run_all(
     """Run what is not finished, append each result at once, and return all results in order."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = read_records(path)
+    if path.exists() and not path.read_bytes().endswith(b"\n"):
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write("\n")  # an interruption cut the last line; start a fresh one
     results = []
     cells = list(specs)
     for number, spec in enumerate(cells, start=1):
