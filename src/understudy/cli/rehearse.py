@@ -152,7 +152,10 @@ def _table(
     declared = Facts.read(facts, spec)
     number = rows or declared.rows or wanted or _DEFAULT_ROWS
     frame, notes = table_from_facts(declared, rows=number, seed=seed)
-    more = "A table from facts holds no pattern that nobody declared; real tables are harder to imitate."
+    more = (
+        "A table from facts holds no pattern that nobody declared, which flatters simple methods, and spreads "
+        "records more than real tables do, which is hard on faithfulness and rare records."
+    )
     return frame, f"{number:,} rows simulated from the facts in {str(facts)!r}", (*notes, more)
 
 

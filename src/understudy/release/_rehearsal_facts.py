@@ -2,8 +2,9 @@
 
 The facts are shares of single columns, correlations of two columns, and tables of one column given another. The
 table is drawn from the distribution of largest entropy that agrees with them: as independent as the facts allow,
-and no more detailed than they are. What nobody declared is missing from it, so a rehearsal on it is optimistic about
-methods that look at few columns at a time.
+and no more detailed than they are. A rehearsal on it errs in both directions: patterns that nobody declared are
+missing, which flatters methods that look at few columns at a time; and records are spread out more than real ones,
+which is hard on faithfulness and on projections that remove rare records.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from understudy.engine import Zeros, estimate
-from understudy.errors import SchemaError
+from understudy.errors import SchemaError, WorkloadError
 from understudy.marginals import Measurement
 from understudy.release.criteria import code_values
 from understudy.release.spec import Spec
@@ -41,6 +42,8 @@ _ROUNDED = 0.02
 _TIGHT = 1e-3
 """Standard deviation of a cell that the engine is told, as a share of the rows: small against any criterion."""
 _WORTH_TELLING = 0.005
+_STEEP = 64.0
+"""Largest exponent tried per product of two standard deviations: nearly deterministic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,24 +261,28 @@ class _Reader:
         if (one, two) in tables:
             self.problems.append(f"{place}: there is a table of {one} and {two} already")
             return
-        table = correlated(
-            tables[(one,)],
-            tables[(two,)],
-            np.array(code_values(schema.column(one))),
-            np.array(code_values(schema.column(two))),
-            float(wanted),
-        )
-        if table is None:
-            self.problems.append(f"{place}: no table with these shares has a correlation of {wanted:g}")
-            return
-        tables[(one, two)] = table
+        try:
+            tables[(one, two)] = correlated(
+                tables[(one,)],
+                tables[(two,)],
+                np.array(code_values(schema.column(one))),
+                np.array(code_values(schema.column(two))),
+                float(wanted),
+            )
+        except WorkloadError as error:
+            self.problems.append(f"{place}: {error}")
 
 
-def correlated(first: Floats, second: Floats, x: Floats, y: Floats, wanted: float) -> Floats | None:
-    """Return the table of largest entropy with given margins and correlation; None if there is none.
+def correlated(first: Floats, second: Floats, x: Floats, y: Floats, wanted: float) -> Floats:
+    """Return the table of largest entropy with given margins and correlation.
 
     It is proportional to ``u_i v_j exp(t x_i y_j)``: the margins fix ``u`` and ``v``, the correlation ``t``. Codes
     that are not numbers take no part in the correlation.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no such table; the message says about which correlations are possible.
 
     Examples
     --------
@@ -286,18 +293,21 @@ def correlated(first: Floats, second: Floats, x: Floats, y: Floats, wanted: floa
     a, b = _standard(first, x), _standard(second, y)
     weight = float(first[np.isfinite(x)].sum() * second[np.isfinite(y)].sum())
     if not a.any() or not b.any():
-        return None
+        raise WorkloadError("a column with a single value has no correlation")
 
     def off(t: float) -> float:
         return float(a @ _fitted(first, second, t * np.outer(a, b)) @ b) / weight - wanted
 
     low, high = -1.0, 1.0
-    while off(low) > 0 and low > -64:
+    while off(low) > 0 and low > -_STEEP:
         low *= 2
-    while off(high) < 0 and high < 64:
+    while off(high) < 0 and high < _STEEP:
         high *= 2
     if off(low) > 0 or off(high) < 0:
-        return None
+        least, most = off(-_STEEP) + wanted, off(_STEEP) + wanted
+        raise WorkloadError(
+            f"no table with these shares has a correlation of {wanted:g}; about {least:.2f} to {most:.2f} is possible"
+        )
     return _fitted(first, second, float(brentq(off, low, high, xtol=1e-6)) * np.outer(a, b))
 
 

@@ -155,7 +155,7 @@ PUBLISHED = {
     ids=["pass-only", "published"],
 )
 def test_the_probability_is_how_often_the_flow_accepts(acceptance: dict[str, Any], total: float) -> None:
-    """500 judgements of one candidate by the release itself; false alarm 1e-9. Catches a wrong scale or tail."""
+    """250 judgements of one candidate by the release itself; false alarm 1e-9. Catches a wrong scale or tail."""
     spec = Spec.from_dict(
         plain_spec(acceptance=acceptance, budget={"total": {"epsilon": total}, "model": {"epsilon": 2}})
     )
@@ -165,7 +165,7 @@ def test_the_probability_is_how_often_the_flow_accepts(acceptance: dict[str, Any
     probability = attempt.judged()["probability"]
     assert 0.1 < probability < 0.9
     baselines = attempt.__dict__.get("_baselines", {})
-    randomness, times = SeededRandomness(6), 500
+    randomness, times = SeededRandomness(6), 250
     accepted = 0
     for _ in range(times):
         with Ledger.in_memory(budget=spec.total, unit=spec.unit) as book:
@@ -219,8 +219,25 @@ def test_finished_trials_are_not_done_again(
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_every_back_end_finds_the_same(spec: Spec, outcome: Rehearsal, backend: str) -> None:
     with parallel_config(backend=backend, n_jobs=2):
-        found = rehearse(spec, table(), trials=3)
-    assert [item.acceptance for item in found.results] == [item.acceptance for item in outcome.results]
+        found = rehearse(spec, table(), trials=1)
+    known = {trial.key: trial.probability for item in outcome.results for trial in item.trials}
+    assert {t.key: t.probability for item in found.results for t in item.trials}.items() <= known.items()
+
+
+def test_a_back_end_without_generators_works_in_batches(
+    spec: Spec, outcome: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _rehearsal_work.Parallel
+
+    def plain(*words: Any, return_as: str = "list", **more: Any) -> Any:
+        if return_as != "list":
+            raise ValueError("this back end returns lists")
+        return whole(*words, **more)
+
+    monkeypatch.setattr(_rehearsal_work, "Parallel", plain)
+    found = rehearse(spec, table(), trials=2, jobs=1)
+    known = {trial.key: trial.probability for item in outcome.results for trial in item.trials}
+    assert {t.key: t.probability for item in found.results for t in item.trials}.items() <= known.items()
 
 
 def test_random_search_draws_configurations(spec: Spec) -> None:
@@ -343,14 +360,13 @@ def test_wrong_facts_are_listed_together(spec: Spec) -> None:
         Facts.from_dict({"share": {}, "shares": {"smokes": {True: 0.9, False: 0.9}, "wight": {}}}, spec)
     for words in ("share: unknown", "add up to 1.8", "wight: no column"):
         assert words in str(told.value)
-    with pytest.raises(SchemaError, match="no table with these shares"):
+    with pytest.raises(SchemaError, match=r"no table with these shares .* is possible"):
         Facts.from_dict({"shares": {"smokes": {True: 0.01}}, "correlations": [["smokes", "age", 0.9]]}, spec)
 
 
 def test_correlated_tables_have_their_margins() -> None:
     a, b = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.6])
     found = correlated(a, b, np.array([1.0, 2.0, np.nan]), np.array([0.0, 3.0]), -0.4)
-    assert found is not None
     np.testing.assert_allclose(found.sum(axis=1), a, atol=1e-6)
     np.testing.assert_allclose(found.sum(axis=0), b, atol=1e-6)
 
