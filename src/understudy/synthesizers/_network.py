@@ -44,8 +44,8 @@ class Limits:
         Most cells of the table of a family.
     degree
         Most parents; ``None`` for no limit.
-    parent_sets
-        Most parent sets considered for one column in one step.
+    candidates
+        Most candidates of one step, divided equally between the columns that are left.
     seed
         Public seed of the rule that thins them out beyond that.
     noise
@@ -54,7 +54,7 @@ class Limits:
 
     cells: int
     degree: int | None
-    parent_sets: int
+    candidates: int
     seed: int
     noise: float
 
@@ -103,25 +103,24 @@ def candidates(
 ) -> list[Family]:
     """List every column not yet placed with every maximal set of parents among those that are.
 
-    A column whose own codes leave no room for any parent is a candidate without parents.
+    A column whose own codes leave no room for any parent is a candidate without parents. Where a column has
+    too many parent sets, a public random choice of them is considered.
     """
+    left = [name for name in resolution.domain.names if name not in set(placed)]
+    most = max(1, limits.candidates // max(1, len(left)))
+    listed: dict[int, list[ParentSet] | None] = {}
     found: list[Family] = []
-    for child in resolution.domain.names:
-        if child in placed:
-            continue
+    for child in left:
         room = limits.cells // resolution.domain.size(child)
-        try:
-            sets = maximal_parent_sets(
-                resolution, placed, room, degree=limits.degree, most=limits.parent_sets
-            )
-        except TooMany:
+        if room not in listed:
+            try:
+                listed[room] = maximal_parent_sets(resolution, placed, room, degree=limits.degree, most=most)
+            except TooMany:
+                listed[room] = None
+        sets = listed[room]
+        if sets is None:
             sets = random_parent_sets(
-                resolution,
-                placed,
-                room,
-                degree=limits.degree,
-                most=limits.parent_sets,
-                generator=generator,
+                resolution, placed, room, degree=limits.degree, most=most, generator=generator
             )
         found += [Family(child, parents) for parents in sets or [()]]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,30 +119,44 @@ def random_parent_sets(
 ) -> list[ParentSet]:
     """Draw different maximal parent sets by a public rule, where there are too many to list.
 
-    Columns are visited in random order; each is taken at a random level that fits. Then the set is made
-    maximal: in another random order every column is taken at the finest level that fits. The generator
-    is public, so the draw tells nothing about the records.
+    Columns are visited in random order and each is taken at a random level that fits. Then the set is made
+    maximal: its columns are refined, and others added at the finest level that fits. The generator is
+    public, so the draw tells nothing about the records.
     """
+    sizes = [
+        [resolution.size((name, level)) for level in range(resolution.heights(name))] for name in columns
+    ]
     limit = len(columns) if degree is None else degree
     found: dict[ParentSet, None] = {}
-    if cells < 1:
-        return []
     for _ in range(4 * most):
-        chosen: dict[str, int] = {}
-        for refine in (False, True):
-            for position in generator.permutation(len(columns)):
-                name = columns[position]
-                if name not in chosen and len(chosen) >= limit:
-                    continue
-                taken = resolution.cells((other, level) for other, level in chosen.items() if other != name)
-                fitting = [
-                    level
-                    for level in range(resolution.heights(name))
-                    if taken * resolution.size((name, level)) <= cells
-                ]
-                if fitting:
-                    chosen[name] = fitting[0] if refine else int(generator.choice(fitting))
-        found[resolution.canonical(chosen.items())] = None
-        if len(found) == most:
+        if len(found) == most or cells < 1:
             break
+        order = generator.permutation(len(columns)).tolist()
+        chosen: dict[int, int] = {}
+        room = cells
+        for column in order:
+            fitting = [level for level, size in enumerate(sizes[column]) if size <= room]
+            if fitting and len(chosen) < limit:
+                level = fitting[int(generator.integers(len(fitting)))] if len(fitting) > 1 else fitting[0]
+                chosen[column] = level
+                room //= sizes[column][level]
+        _make_maximal(chosen, sizes, cells, limit, order[::-1])
+        found[resolution.canonical((columns[column], level) for column, level in chosen.items())] = None
     return list(found)
+
+
+def _make_maximal(
+    chosen: dict[int, int], sizes: Sequence[Sequence[int]], cells: int, limit: int, order: Sequence[int]
+) -> None:
+    """Take every column at the finest level that the others leave room for, in the order given."""
+    used = math.prod(sizes[column][level] for column, level in chosen.items())
+    for column in order:
+        if column in chosen:
+            used //= sizes[column][chosen[column]]
+        elif len(chosen) == limit:
+            continue
+        for level, size in enumerate(sizes[column]):
+            if used * size <= cells:
+                chosen[column] = level
+                used *= size
+                break

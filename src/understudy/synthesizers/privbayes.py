@@ -102,8 +102,8 @@ class PrivBayes(Synthesizer):
         Whether parents with an order may be taken in coarser groups where they do not fit as they are.
     max_cells
         Largest table of a family, whatever the noise.
-    max_parent_sets
-        Most parent sets considered per column and step; beyond it a public random choice of them.
+    max_candidates
+        Most families considered in one step; beyond it a public random choice of them.
     rows_share
         Share of the budget that measures the number of rows, where flavour theta needs it and it is private.
     root
@@ -149,7 +149,7 @@ class PrivBayes(Synthesizer):
     allocation: str = "cells"
     generalise: bool = True
     max_cells: int = 1_000_000
-    max_parent_sets: int = 1_000
+    max_candidates: int = 5_000
     rows_share: float = 0.02
     root: str | None = None
     public_seed: int = 0
@@ -169,7 +169,7 @@ class PrivBayes(Synthesizer):
             raise BudgetError(f"score ({self.score!r}) must be one of auto, {', '.join(SCORES)}.")
         if self.allocation not in ALLOCATIONS:
             raise BudgetError(f"allocation ({self.allocation!r}) must be one of {', '.join(ALLOCATIONS)}.")
-        for option in ("max_cells", "max_parent_sets"):
+        for option in ("max_cells", "max_candidates"):
             if getattr(self, option) < 1:
                 raise BudgetError(f"{option} ({getattr(self, option)}) must be at least 1.")
 
@@ -293,7 +293,7 @@ class PrivBayes(Synthesizer):
                 root=self._root(domain),
                 score=self._score(curator.schema, unit),
                 limits=Limits(
-                    cells, degree, self.max_parent_sets, self.public_seed, expected_absolute_noise(noise)
+                    cells, degree, self.max_candidates, self.public_seed, expected_absolute_noise(noise)
                 ),
                 cost=structure,
                 admit=admit,
