@@ -53,6 +53,7 @@ def release(
     attempts a selection made is not shown: it was not paid for.
     """
     from understudy.cli._output import print_json, progress_bar, say, tell
+    from understudy.release.bundle import write_bundle
     from understudy.release.run import Release, require_free
 
     described = read_spec(spec, source=source, row_count=row_count)
@@ -72,7 +73,7 @@ def release(
         with progress_bar("release", quiet=quiet or json) as progress:
             outcome = running.run(progress=progress)
         if _accepted(outcome):
-            write_release(outcome, folder)
+            write_bundle(outcome, folder)
             running.mark_published(folder)
         standing = running.ledger.guarantee().describe()
     result = summary(outcome, folder) | {"ledger": str(ledger_path)}
@@ -105,31 +106,6 @@ def load_source(spec: Spec) -> Any:
 
     wanted = spec.source.simulated
     return datasets.load(wanted.table, wanted.rows, wanted.seed)[0]
-
-
-def write_release(result: ReleaseResult, folder: Path) -> None:
-    """Write the released table and what is known about it, all or nothing."""
-    from json import dumps
-
-    from understudy.data import write_frame
-    from understudy.release.state import complete_folder
-
-    documents = {
-        "acceptance.json": {
-            "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
-            "criteria": [criterion.to_dict() for criterion in result.criteria],
-        },
-        "configuration.json": result.configuration.to_dict(),
-        "guarantee.json": result.guarantee.to_dict() | {"ledger_head": result.ledger_head},
-        "spec.json": result.spec.to_dict(),
-    }
-    with complete_folder(folder) as place:
-        for ending in result.spec.formats:
-            write_frame(result.synthetic, place / f"synthetic.{ending}")
-        for name, content in documents.items():
-            text = dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-            (place / name).write_text(text, encoding="utf-8")
-        result.schema.write(place / "schema.yaml")
 
 
 def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.errors import ConstraintError, SchemaError, UnderstudyError, WorkloadError
 from understudy.release.criteria import (
@@ -37,6 +38,9 @@ from understudy.schema.problems import did_you_mean
 __all__ = ["CriterionWords", "build_criterion", "column_sets", "criterion_problems", "words_of"]
 
 
+_MOST_CELLS = 1 << 22
+
+
 @dataclass(frozen=True)
 class CriterionWords:
     """What a criterion is called in the layout of paper Births, Table 2."""
@@ -46,21 +50,39 @@ class CriterionWords:
     unit: str = ""
 
 
-def build_criterion(plain: Mapping[str, Any], schema: Schema) -> Criterion:
+def build_criterion(
+    plain: Mapping[str, Any], schema: Schema, *, cleaning: Sequence[Constraint] = ()
+) -> Criterion:
     """Build one criterion for a schema.
+
+    Parameters
+    ----------
+    plain
+        Its words in the specification.
+    schema
+        The schema of a transformation.
+    cleaning
+        The cleaning rules that every record of the table obeys; they narrow the records a regression must
+        reckon with.
 
     Raises
     ------
     UnderstudyError
         If it does not fit, in one sentence.
     """
+    if plain["kind"] in _REGRESSIONS:
+        return _REGRESSIONS[plain["kind"]](
+            name=plain["name"], threshold=plain["threshold"], regression=_regression(plain, schema, cleaning)
+        )
     return _BUILDERS[plain["kind"]](plain, schema)
 
 
-def criterion_problems(plain: Mapping[str, Any], schema: Schema) -> list[str]:
+def criterion_problems(
+    plain: Mapping[str, Any], schema: Schema, *, cleaning: Sequence[Constraint] = ()
+) -> list[str]:
     """Return what is wrong with a criterion for a schema, one sentence each."""
     try:
-        criterion = build_criterion(plain, schema)
+        criterion = build_criterion(plain, schema, cleaning=cleaning)
     except UnderstudyError as error:
         return [str(error).replace("\n", " ")]
     found = criterion.problems(schema.domain)
@@ -185,18 +207,6 @@ def _medians(plain: Mapping[str, Any], schema: Schema) -> Criterion:
     )
 
 
-def _coefficients(plain: Mapping[str, Any], schema: Schema) -> Criterion:
-    return RegressionCoefficients(
-        name=plain["name"], threshold=plain["threshold"], regression=_regression(plain, schema)
-    )
-
-
-def _prediction(plain: Mapping[str, Any], schema: Schema) -> Criterion:
-    return PredictionError(
-        name=plain["name"], threshold=plain["threshold"], regression=_regression(plain, schema)
-    )
-
-
 def _faithfulness(plain: Mapping[str, Any], schema: Schema) -> Criterion:
     near = dict(plain.get("near", {}))
     for name in near:
@@ -261,12 +271,14 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any], Schema], Criterion]] = {
     "relative-marginal-error": _relative,
     "conditional-means": _means,
     "conditional-medians": _medians,
-    "regression-coefficients": _coefficients,
-    "prediction-error": _prediction,
     "faithfulness": _faithfulness,
     "share": _share,
     "rare-records": _rare,
     "k-anonymity": _anonymous,
+}
+_REGRESSIONS: dict[str, Callable[..., Criterion]] = {
+    "regression-coefficients": RegressionCoefficients,
+    "prediction-error": PredictionError,
 }
 
 
@@ -290,12 +302,43 @@ def _numeric(schema: Schema, name: str) -> Column:
     return column
 
 
-def _regression(plain: Mapping[str, Any], schema: Schema) -> Regression:
+def _regression(plain: Mapping[str, Any], schema: Schema, cleaning: Sequence[Constraint]) -> Regression:
     def feature(name: str) -> Feature:
         column = _numeric(schema, name)
         return Feature(column.name, code_values(column))
 
-    return Regression(feature(plain["target"]), tuple(feature(name) for name in plain["features"]))
+    target, features = feature(plain["target"]), tuple(feature(name) for name in plain["features"])
+    columns = [item.column for item in (*features, target)]
+    return Regression(target, features, support=possible_codes(columns, schema, cleaning))
+
+
+def possible_codes(
+    columns: Sequence[str], schema: Schema, cleaning: Sequence[Constraint]
+) -> npt.NDArray[np.bool_] | None:
+    """Return which combinations of codes a cleaned record can have, or None if all of them.
+
+    A record that was kept obeys every cleaning rule as raw values. Read with ``straddle: allow``, a rule passes
+    every combination of codes behind which *some* raw record obeys, hence the codes of every kept record.
+    That needs the raw values of a record to lie behind its codes, so rules about columns that move
+    values outside the domain elsewhere (clamp, to-missing, to-other) are not used; nor are rules about
+    other columns.
+    """
+    if len(set(columns)) != len(columns):
+        return None  # refused elsewhere
+    shape = schema.domain.shape(columns)
+    if math.prod(shape) > _MOST_CELLS:
+        return None
+    possible = np.ones(shape, dtype=bool)
+    for rule in cleaning:
+        if not set(rule.columns) <= set(columns):
+            continue
+        if any(schema.column(name).out_of_domain != "refuse" for name in rule.columns):
+            continue
+        loose = Constraint.parse(rule.text, schema)
+        axes = sorted(range(len(loose.columns)), key=lambda axis: columns.index(loose.columns[axis]))
+        sizes = [schema.domain.size(name) if name in loose.columns else 1 for name in columns]
+        possible &= loose.allowed(schema.domain).transpose(axes).reshape(sizes)
+    return None if possible.all() else possible
 
 
 def _label(column: Column, label: str) -> int:

@@ -93,7 +93,7 @@ class _Reader:
         transformations = self._transformations(schema)
         configurations, left_out = self._configurations(schema, transformations)
         spec_schemas = self._schemas(schema, transformations)
-        self._criteria(spec_schemas)
+        self._criteria(spec_schemas, cleaning)
         self._projections(spec_schemas)
         shares = self._shares(unit, attempts, rows, transformations)
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
@@ -389,7 +389,7 @@ class _Reader:
 
     # ------------------------------------------------------------------ acceptance and budget
 
-    def _criteria(self, schemas: Sequence[Schema]) -> None:
+    def _criteria(self, schemas: Sequence[Schema], cleaning: Sequence[Constraint]) -> None:
         if not self.sound("acceptance"):
             return
         acceptance = self.plain["acceptance"]
@@ -419,7 +419,7 @@ class _Reader:
                     "criterion with the same target and features",
                 )
             for schema in schemas:
-                for problem in criterion_problems(item, schema):
+                for problem in criterion_problems(item, schema, cleaning=cleaning):
                     self.note(place, problem)
 
     def _attempts(self) -> Attempts | None:

@@ -253,7 +253,7 @@ class Spec:
 
     def criteria_for(self, schema: Schema) -> tuple[Criterion, ...]:
         """Return the acceptance criteria over the codes of a transformation."""
-        return tuple(build_criterion(plain, schema) for plain in self.criteria)
+        return tuple(build_criterion(plain, schema, cleaning=self.cleaning) for plain in self.criteria)
 
     def words_for(self, schema: Schema) -> tuple[CriterionWords, ...]:
         """Return type, metric and unit of each criterion in words."""
