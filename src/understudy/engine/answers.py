@@ -7,13 +7,15 @@ separator ``S`` of that edge splits the query into ``A`` and ``B``, then
 
 and both factors are again marginals of the model, over fewer bags. So every intermediate is a
 marginal with a name, is remembered under it, and serves all other queries that need it. Among the
-edges that cut a query the one with the least work is taken.
+edges that cut a query the one with the least work is taken. An intermediate that would be too large
+is never built: one of the queried columns is cut into slices and the query answered slice by slice.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,10 +23,20 @@ from understudy.engine.factors import Array, Columns, cells_of, from_mask, quoti
 from understudy.engine.junction import JunctionTree
 from understudy.errors import DomainTooLarge
 
-DEFAULT_MEMORY_CELLS = 64_000_000
+MAX_RESULT_CELLS = 64_000_000
+MEMORY_CELLS = 48_000_000
+PIECE_CELLS = 16_000_000
 _CUTS_EXPLORED = 8
 _MOVE_COST = 16
 """Reordering a cell costs about as much as this many multiplications."""
+
+
+class _Plan(NamedTuple):
+    """How to compute a marginal: the work, the edge to cut it at (-1: inside a bag), the largest intermediate."""
+
+    work: float
+    bag: int
+    peak: int
 
 
 class Answers:
@@ -38,9 +50,12 @@ class Answers:
         Expected counts of each bag.
     total
         Expected number of records.
+    max_cells
+        Largest marginal that may be asked for.
     memory_cells
-        How many cells may be remembered; beyond it, intermediates are forgotten. No single
-        intermediate may be larger.
+        How many cells may be remembered; beyond it, everything is forgotten between two queries.
+    piece_cells
+        Intermediates larger than this are worked through in slices where that is possible.
     """
 
     def __init__(
@@ -49,18 +64,20 @@ class Answers:
         tables: Sequence[Array],
         total: float,
         *,
-        memory_cells: int = DEFAULT_MEMORY_CELLS,
+        max_cells: int = MAX_RESULT_CELLS,
+        memory_cells: int = MEMORY_CELLS,
+        piece_cells: int = PIECE_CELLS,
     ) -> None:
         self._tree = tree
         self._tables = dict(zip(tree.masks, tables, strict=True))
         self._total = total
-        self._limit = memory_cells
+        self._max_cells, self._memory, self._piece = max_cells, memory_cells, piece_cells
+        self._sizes = tree.sizes
         self._known: dict[int, Array] = {0: np.array(total)}
         self._held = 1
-        self._plans: dict[int, tuple[float, int]] = {}
+        self._plans: dict[int, _Plan] = {}
         self._homes: dict[int, int] = {}
         self._counts: dict[int, int] = {}
-        self._sizes = tree.sizes
         n = len(tree.bags)
         self._below = list(tree.masks)
         for bag in reversed(range(1, n)):
@@ -73,22 +90,38 @@ class Answers:
         ]
 
     def marginal(self, columns: Columns) -> Array:
-        """Return expected counts over sorted column positions."""
-        return self._answer(to_mask(columns)).reshape(shape_of(self._sizes, columns))
+        """Return expected counts over sorted column numbers."""
+        return self.marginals([columns])[0]
 
     def marginals(self, queries: Iterable[Columns]) -> list[Array]:
         """Return expected counts for many cliques; large ones first, so that small ones reuse them."""
         wanted = [to_mask(columns) for columns in queries]
+        for mask in set(wanted):
+            self._check(mask)
         results: dict[int, Array] = {}
-        for mask in sorted(set(wanted), key=lambda mask: (-self._plan(mask)[0], mask)):
+        for mask in sorted(set(wanted), key=lambda mask: (-self._plan(mask).work, mask)):
             results[mask] = self._answer(mask)
-            if self._held > self._limit:
+            if self._held > self._memory:
                 self._forget()
         return [results[mask] for mask in wanted]
+
+    def _check(self, mask: int) -> None:
+        cells = self._cells(mask)
+        if cells > self._max_cells:
+            raise DomainTooLarge(
+                f"A marginal over {len(from_mask(mask))} columns needs {cells:,} cells;"
+                f" {self._max_cells:,} are allowed at a time. Ask for fewer columns.",
+                cells=cells,
+                allowed=self._max_cells,
+            )
 
     def _forget(self) -> None:
         self._known = {0: np.array(self._total)}
         self._held = 1
+
+    def _remember(self, mask: int, values: Array) -> None:
+        self._known[mask] = values
+        self._held += values.size
 
     def _cells(self, mask: int) -> int:
         known = self._counts.get(mask)
@@ -106,19 +139,14 @@ class Answers:
 
     # ---- planning ---------------------------------------------------------------------------------
 
-    def _plan(self, mask: int) -> tuple[float, int]:
-        """Return the work for a marginal and the edge to cut it at (-1: it is inside a bag)."""
+    def _plan(self, mask: int) -> _Plan:
         known = self._plans.get(mask)
-        if known is not None:
-            return known
-        if self._home(mask):
-            plan: tuple[float, int] = (float(self._cells(mask)), -1)
-        else:
-            plan = self._cheapest_cut(mask)
-        self._plans[mask] = plan
-        return plan
+        if known is None:
+            known = _Plan(float(self._cells(mask)), -1, 0) if self._home(mask) else self._cheapest_cut(mask)
+            self._plans[mask] = known
+        return known
 
-    def _cheapest_cut(self, mask: int) -> tuple[float, int]:
+    def _cheapest_cut(self, mask: int) -> _Plan:
         cuts = []
         for bag in range(1, len(self._tree.bags)):
             separator = self._separators[bag]
@@ -128,14 +156,26 @@ class Answers:
                 work = float(self._cells(mask | separator) + _MOVE_COST * moved)
                 cuts.append((work, bag, left | separator, right | separator))
         cuts.sort()
-        best: tuple[float, int] = (math.inf, -1)
+        best = _Plan(math.inf, -1, 0)
         for work, bag, left, right in cuts[:_CUTS_EXPLORED]:
-            if work >= best[0]:
+            if work >= best.work:
                 break
-            cost = work + self._plan(left)[0] + self._plan(right)[0]
-            if cost < best[0]:
-                best = (cost, bag)
+            plans = self._plan(left), self._plan(right)
+            cost = work + plans[0].work + plans[1].work
+            if cost < best.work:
+                peaks = [plans[0].peak, plans[1].peak]
+                peaks += [part for part in (left, right) if not self._home(part)]
+                best = _Plan(cost, bag, max(peaks, key=self._peak_cells))
         return best
+
+    def _peak_cells(self, mask: int) -> int:
+        return self._cells(mask) if mask else 0
+
+    def _parts(self, mask: int) -> tuple[int, int, int]:
+        """Return the separator a query is cut at and the two marginals it is put together from."""
+        bag = self._plan(mask).bag
+        separator = self._separators[bag]
+        return separator, (mask & self._below[bag]) | separator, (mask & self._above[bag]) | separator
 
     # ---- computing --------------------------------------------------------------------------------
 
@@ -143,22 +183,44 @@ class Answers:
         known = self._known.get(mask)
         if known is not None:
             return known
-        cells = self._cells(mask)
-        if cells > self._limit:
-            raise DomainTooLarge(
-                f"A marginal over {len(from_mask(mask))} columns needs {cells:,} cells;"
-                f" {self._limit:,} are allowed at a time. Ask for fewer columns.",
-                cells=cells,
-                allowed=self._limit,
-            )
         home = self._home(mask)
-        result = self._inside(mask, home) if home else self._across(mask)
-        self._known[mask] = result
-        self._held += result.size
+        if home:
+            result = self._inside(mask, home)
+        else:
+            peak = self._plan(mask).peak
+            pieces = -(-self._peak_cells(peak) // self._piece)
+            column = self._slice_column(mask, peak) if pieces > 1 else -1
+            result = self._by_slices(mask, column, pieces) if column >= 0 else self._across(mask)
+        self._remember(mask, result)
+        return result
+
+    def _slice_column(self, mask: int, peak: int) -> int:
+        """Choose a queried column of the largest intermediate to cut into slices, -1 if there is none.
+
+        On the side where the intermediate is cheaper to come by: what does not hold the column is
+        computed once for all slices.
+        """
+        _, left, right = self._parts(peak)
+        sides = sorted((left, right), key=lambda part: self._plan(part).work)
+        for side in (*sides, peak):
+            columns = [column for column in from_mask(side & mask & peak) if self._sizes[column] > 1]
+            if columns:
+                return max(columns, key=lambda column: (self._sizes[column], column))
+        return -1
+
+    def _by_slices(self, mask: int, column: int, pieces: int) -> Array:
+        size = self._sizes[column]
+        width = max(1, size // pieces)
+        axis = (mask & ((1 << column) - 1)).bit_count()
+        result = np.empty(shape_of(self._sizes, from_mask(mask)))
+        window = [slice(None)] * result.ndim
+        for start in range(0, size, width):
+            window[axis] = slice(start, min(start + width, size))
+            result[tuple(window)] = _Slice(self, column, window[axis])._answer(mask)
         return result
 
     def _inside(self, mask: int, home: int) -> Array:
-        """Sum inside a bag, dropping the largest column first so that most work is shared and small."""
+        """Sum inside a bag, dropping the widest column first so that most work is shared and small."""
         table = self._tables.get(mask)
         if table is not None:
             return table
@@ -170,16 +232,12 @@ class Answers:
             source = self._known.get(larger)
         if source is None:
             source = self._inside(larger, home)
-            self._known[larger] = source
-            self._held += source.size
+            self._remember(larger, source)
         axis = (larger & (drop - 1)).bit_count()
         return _drop_axis(source, axis)
 
     def _across(self, mask: int) -> Array:
-        _, bag = self._plan(mask)
-        separator = self._separators[bag]
-        left_mask = (mask & self._below[bag]) | separator
-        right_mask = (mask & self._above[bag]) | separator
+        separator, left_mask, right_mask = self._parts(mask)
         left, right = self._answer(left_mask), self._answer(right_mask)
         weight = self._answer(separator)
         if left.size <= right.size:
@@ -196,6 +254,44 @@ class Answers:
         order = (*from_mask(batch), *from_mask(a), *from_mask(b))
         shaped = product.reshape(shape_of(self._sizes, order))
         return np.asarray(shaped.transpose(np.argsort(order)), order="C")
+
+
+class _Slice(Answers):
+    """The same tree with one column restricted to a range of its values.
+
+    Only marginals that hold the column are computed here; all others are the parent's, since they
+    need every value of the column. Slices nest: what holds this column but not the parent's is left
+    to a slice of the grandparent.
+    """
+
+    def __init__(self, parent: Answers, column: int, window: slice) -> None:
+        self._parent = parent
+        self._bit = 1 << column
+        self._beside = _Slice(parent._parent, column, window) if isinstance(parent, _Slice) else None
+        self._tree, self._total = parent._tree, parent._total
+        self._max_cells, self._memory, self._piece = parent._max_cells, parent._memory, parent._piece
+        self._below, self._above, self._separators = parent._below, parent._above, parent._separators
+        self._homes = parent._homes
+        sizes = list(parent._sizes)
+        sizes[column] = window.stop - window.start
+        self._sizes = tuple(sizes)
+        self._tables = {}
+        for mask, table in parent._tables.items():
+            cut = [slice(None)] * table.ndim
+            if mask & self._bit:
+                cut[(mask & (self._bit - 1)).bit_count()] = window
+            self._tables[mask] = table[tuple(cut)]
+        self._known = {}
+        self._held = 0
+        self._plans = {}
+        self._counts = {}
+
+    def _answer(self, mask: int) -> Array:
+        if not mask & self._bit:
+            return self._parent._answer(mask)
+        if self._beside is not None and isinstance(self._parent, _Slice) and not mask & self._parent._bit:
+            return self._beside._answer(mask)
+        return super()._answer(mask)
 
 
 def _over(values: Array, mask: int, over: int) -> Array:

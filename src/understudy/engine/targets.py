@@ -145,7 +145,7 @@ def untangle(
         sizes, [target.columns for target in squared], [target.weight for target in squared], total
     )
     values = np.concatenate([target.values.ravel() for target in squared])
-    flat, _, bound = agree.untangle(values)
+    flat, _, bound = agree.untangle(values, tolerance=1e-4, iterations=100)
     result, constant = [], 0.0
     pieces = iter(zip(agree.starts, agree.starts[1:], strict=False))
     for target in targets:

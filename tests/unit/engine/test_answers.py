@@ -27,14 +27,14 @@ def test_every_marginal_is_that_of_the_joint_table(case, random):
         np.testing.assert_allclose(answer, marginal_of(joint, domain, clique), rtol=1e-9, atol=1e-9)
 
 
-@given(models(max_columns=5, max_size=3))
-def test_little_memory_gives_the_same_answers(case):
+@given(models(max_columns=6, max_size=4))
+def test_slices_and_little_memory_give_the_same_answers(case):
     domain, potentials = case
     if joint_table(domain, potentials, 50.0) is None:
         return
     model = GraphicalModel(domain, 50.0, potentials)
     columns = [model.order.columns(clique) for clique in every_clique(domain)]
-    small = Answers(model.tree, model.tables, 50.0, memory_cells=domain.cells() + 1)
+    small = Answers(model.tree, model.tables, 50.0, memory_cells=1, piece_cells=1)
     plenty = Answers(model.tree, model.tables, 50.0)
     for first, second in zip(small.marginals(columns), plenty.marginals(columns), strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
@@ -68,6 +68,22 @@ def test_many_triples_of_a_wide_model_are_consistent():
     ]
     for clique, answer in zip(triples, model.marginals(triples), strict=True):
         np.testing.assert_allclose(answer.sum(axis=(0, 2)), model.marginal((clique[1],)), atol=1e-12)
+
+
+@pytest.mark.parametrize("piece_cells", [1, 7, 30, 400])
+def test_slices_of_a_tree_with_wide_separators_give_the_same_answers(piece_cells):
+    generator = np.random.default_rng(3)
+    domain = Domain(tuple("abcdefg"), (3, 4, 2, 5, 3, 6, 4))
+    cliques = [("a", "b", "c"), ("b", "c", "d"), ("b", "d", "e"), ("d", "e", "f"), ("c", "g")]
+    model = GraphicalModel(domain, 1.0, tuple((c, generator.normal(size=domain.shape(c))) for c in cliques))
+    wanted = every_clique(domain)
+    columns = [model.order.columns(clique) for clique in wanted]
+    sliced = Answers(model.tree, model.tables, 1.0, piece_cells=piece_cells).marginals(columns)
+    joint = model.marginal(domain.names)
+    for clique, item, answer in zip(wanted, columns, sliced, strict=True):
+        np.testing.assert_allclose(
+            model.order.outward(item, answer), marginal_of(joint, domain, clique), atol=1e-12
+        )
 
 
 def test_a_marginal_that_cannot_fit_is_refused_with_its_size():
