@@ -323,3 +323,21 @@ def test_version_and_help() -> None:
     assert understudy("--version").out.startswith("understudy ")
     assert understudy("--help").code == 0
     assert understudy("synth", "--nonsense").code == 2
+
+
+def test_missing_values_of_a_single_column_are_records(tmp_path: Path) -> None:
+    """An empty line of a one-column file is a record; dropping it would make the row count depend on values."""
+    from understudy.data import read_table
+    from understudy.schema import Boolean, Schema
+
+    schema = Schema((Boolean("a", missing=True),))
+    for text, rows in (("a\ntrue\n\ntrue\n", 3), ("a\n\n\n", 2), ("a\n", 0), ("a\ntrue\n", 1)):
+        (tmp_path / "t.csv").write_text(text)
+        assert read_table(tmp_path / "t.csv", schema).exact_row_count() == rows, text
+
+
+def test_the_demo_touches_nothing_it_did_not_make(tmp_path: Path) -> None:
+    (tmp_path / "births.ledger").write_text("precious")
+    result = understudy("demo", "--out", tmp_path)
+    assert result.code == 6
+    assert (tmp_path / "births.ledger").read_text() == "precious"

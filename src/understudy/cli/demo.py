@@ -27,7 +27,6 @@ def demo(
     """
     from understudy.cli._output import progress_bar, tell
     from understudy.cli.release import load_source
-    from understudy.errors import OutputError
     from understudy.release.bundle import write_bundle
     from understudy.release.result import ReleaseResult
     from understudy.release.run import Release
@@ -35,14 +34,7 @@ def demo(
 
     spec = _demo_spec(rows)
     bundle, ledger = out / "bundle", out / "births.ledger"
-    try:
-        if out.exists():  # the registry is simulated anew each time, so its ledger and bundle start anew
-            for old in out.glob("*births*"):
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
-            shutil.rmtree(bundle, ignore_errors=True)
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"The folder {str(out)!r} cannot be used: {error.strerror or error}.") from None
+    _make_room(out)
     registry: pd.DataFrame = load_source(spec)
     tell(f"1. Simulated a registry of {rows:,} births with {len(spec.schema.names)} columns.")
     tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.words()}.")
@@ -67,6 +59,29 @@ def demo(
     tell(f"5. The bundle {bundle} verifies:")
     for path in [*sorted(bundle.iterdir()), ledger, out / "marginals.svg"]:
         tell(f"   {path}")
+
+
+def _make_room(out: Path) -> None:
+    """Make the folder, or empty the one an earlier demo made; never touch anything else.
+
+    The registry is simulated anew each time, so its ledger and bundle start anew too.
+    """
+    from understudy.errors import OutputError
+
+    marker = out / ".understudy-demo"
+    try:
+        if out.exists() and any(out.iterdir()):
+            if not marker.is_file():
+                raise OutputError(
+                    f"The folder {str(out)!r} holds other files; give --out an empty or new folder."
+                )
+            shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
+        marker.write_text("made by understudy demo; may be deleted\n", encoding="utf-8")
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"The folder {str(out)!r} cannot be used: {error.strerror or error}.") from None
 
 
 def _demo_spec(rows: int) -> Spec:

@@ -106,8 +106,17 @@ class Part:
     paid for is refused before anything is counted.
     """
 
-    def __init__(self, table: Table, unit: Unit, randomness: Randomness, prepaid: Sequence[Event]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        unit: Unit,
+        randomness: Randomness,
+        prepaid: Sequence[Event],
+        *,
+        rows_fixed: bool,
+    ) -> None:
         self._table = table
+        self._rows_fixed = rows_fixed
         self._unit = unit
         self._randomness = randomness
         self._prepaid = Counter(prepaid)
@@ -117,14 +126,12 @@ class Part:
 
     @property
     def known_rows(self) -> int | None:
-        """The number of rows where it is no secret: single rows under replacement.
+        """The number of rows where it is no secret: single rows under replacement, none left out by value.
 
         A replaced row stays in its part (see the module), so the size of a part does not depend on what
-        the rows hold.
+        the rows hold, unless cleaning leaves some of them out.
         """
-        if self._unit.relation == "replace-one" and self._unit.max_rows == 1:
-            return self._table.exact_row_count()
-        return None
+        return self._table.exact_row_count() if self._rows_fixed else None
 
     def _use(self, event: Event) -> None:
         if self._prepaid[event] < 1:
@@ -287,6 +294,8 @@ def open_parts(
     if any(not plan for plan in plans) or not plans:
         raise BudgetError("Every part needs something to be done with it.")
     composed = [plan[0] if len(plan) == 1 else Composed(tuple(plan)) for plan in plans]
+    single = curator.unit.relation == "replace-one" and curator.unit.max_rows == 1
+    rows_fixed = single and curator._exact_known_rows is not None
     if shares is None:
         together: Event = composed[0] if len(plans) == 1 else Composed(tuple(composed))
         curator._charge(together, purpose=purpose)
@@ -297,7 +306,7 @@ def open_parts(
         curator._charge(Parallel(tuple(composed)), purpose=purpose)
         tables = _split(curator, shares)
     return [
-        Part(table, curator.unit, curator._randomness, plan)
+        Part(table, curator.unit, curator._randomness, plan, rows_fixed=rows_fixed)
         for table, plan in zip(tables, plans, strict=True)
     ]
 

@@ -69,8 +69,11 @@ class CsvStream:
         self._path = path
         self._encoding = _checked_encoding(encoding)
         self._compressed = attempt(self._is_compressed, self._explain)
-        line, self._header_only = attempt(self._header_text, self._explain)
+        self._blank_lines = False
+        line, nothing_follows = attempt(self._header_text, self._explain)
         self._separator, self.header = attempt(lambda: _split_header(line, wanted, separator), self._explain)
+        # in a file of one column blank lines are records whose value is missing
+        self._header_only = nothing_follows and not (self._blank_lines and len(self.header) == 1)
         self._check_header(wanted or ())
 
     def stamp(self) -> object:
@@ -92,7 +95,12 @@ class CsvStream:
             yield from arrow_csv.open_csv(
                 source,
                 read_options=arrow_csv.ReadOptions(encoding=self._encoding, block_size=_BLOCK_BYTES),
-                parse_options=arrow_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self._separator,
+                    newlines_in_values=True,
+                    # in a file of one column an empty line is a record whose value is missing
+                    ignore_empty_lines=len(self.header) > 1,
+                ),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=columns,
                     column_types=dict.fromkeys(columns, pa.string()),
@@ -136,6 +144,7 @@ class CsvStream:
             while block := text.read(_MAX_HEADER_CHARACTERS):
                 if block.strip():
                     return header, False
+                self._blank_lines = True
             return header, True
 
     def _check_header(self, wanted: Sequence[str]) -> None:

@@ -17,8 +17,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from understudy.errors import (
     BudgetError,
     BudgetExceeded,
@@ -26,7 +24,6 @@ from understudy.errors import (
     DataError,
     LedgerMismatch,
     OutputError,
-    UnderstudyError,
 )
 from understudy.privacy import PURE, Ledger, PureDP, Randomness, SystemRandomness
 from understudy.privacy import Laplace as LaplaceNoise
@@ -52,9 +49,6 @@ from understudy.synthesizers import Model, no_progress
 __all__ = ["Release", "open_ledger", "run_release"]
 
 Progress = Callable[[str, float], None]
-
-_FAILED = (UnderstudyError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
-"""What makes an attempt of a loop fail. It counts as a rejected candidate: to tell it would be an output."""
 
 
 def open_ledger(spec: Spec, path: Path, *, table: str | None = None) -> Ledger:
@@ -390,13 +384,15 @@ class Release:
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
-            curator = data.curator(configuration, book, randomness=self._given)
             try:
+                curator = data.curator(configuration, book, randomness=self._given)
                 model = fit_model(self.spec, configuration, curator, progress=no_progress)
                 seed = int(self.state.get("seed"))
                 candidate = draw_candidate(self.spec, configuration, model, rows=rows, seed=seed)
                 judgement = judge(self.spec, candidate, curator, baselines)
-            except _FAILED:
+            except Exception:
+                # whatever went wrong may depend on the records: to tell it apart from a rejection, or to make
+                # the attempt again, would be an output that was not paid for
                 return None
         return (candidate, judgement) if judgement.passed else None
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, Noise, SealedCounts, noise_for
-from understudy.engine import GraphicalModel, candidate_sizes, estimate, model_size
+from understudy.engine import GraphicalModel, candidate_sizes, estimate
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
@@ -251,8 +251,7 @@ class AIM(Synthesizer):
         sizes = candidate_sizes(domain, measured, names, limit_mb=limit)
         fitting = [clique for clique, size in zip(names, sizes, strict=True) if size <= limit]
         if not fitting:  # the model cannot grow; measure again what it already holds
-            current = model_size(domain, measured)
-            fitting = [clique for clique, size in zip(names, sizes, strict=True) if size <= current]
+            fitting = measured
         eligible = _hopeful(domain, fitting, weights, model.total, penalty, epsilon, curator.unit)
         answers = model.marginals(eligible)
         scores = [
