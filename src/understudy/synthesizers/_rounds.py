@@ -55,6 +55,8 @@ def certify(
     One number per clique: its L1 distance to the model's public answer, which one unit changes by at most
     ``l1``. The numbers share ``cost`` equally and are charged one by one, before each is drawn.
     """
+    if not cliques:
+        return Certificate((), np.zeros(0), "gaussian", 1.0)
     # a scalar is rounded to a grid of 2**-20 of its sensitivity, which adds that much to what is charged
     share = curator.accounting.split(cost * (1 - 2.0**-16), [1.0] * len(cliques))[0]
     l1 = float(curator.unit.histogram_l1)
