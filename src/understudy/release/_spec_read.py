@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from understudy.data import Derived
-from understudy.errors import DomainTooLarge, SchemaError, UnderstudyError
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
+from understudy.errors import SchemaError, UnderstudyError
+from understudy.privacy import Unit
 from understudy.release._spec_budget import Shares, divide
 from understudy.release._spec_criteria import criterion_problems
-from understudy.release._spec_errors import shape_problems
-from understudy.release.result import Configuration
+from understudy.release._spec_space import SpaceReader
 from understudy.release.selection_accounting import (
     Attempts,
     GeometricAttempts,
@@ -25,26 +20,14 @@ from understudy.release.selection_accounting import (
     UnlimitedAttempts,
     attempts_needed,
 )
-from understudy.release.spec import (
-    RowCount,
-    Simulated,
-    Source,
-    Spec,
-    all_options,
-    projection_of,
-    workload_of,
-)
+from understudy.release.spec import RowCount, Simulated, Source, Spec
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.assembly import parse_rules
-from understudy.schema.fileread import column_from_plain
 from understudy.schema.problems import did_you_mean, problems_of, raise_problems
-from understudy.synthesizers import method as method_named
 
 __all__ = ["build"]
 
 HEADING = "The specification has problems"
-MAX_CONFIGURATIONS = 20_000
-_DOMAIN_FACTS = ("bins", "values", "resolution")
 _PUBLIC_KINDS = ("rare-records", "k-anonymity")
 
 
@@ -57,29 +40,8 @@ def build(plain: object, where: Path) -> Spec:
     return _Reader(plain, where).read()
 
 
-class _Reader:
-    """Reads one part after the other; a part whose shape is wrong is skipped, the others are still checked."""
-
-    def __init__(self, plain: Mapping[str, Any], where: Path) -> None:
-        self.plain = plain
-        self.where = where
-        self.problems = shape_problems(plain)
-        self.broken = {
-            problem.split(":", 1)[0].split(".", 1)[0].split("[", 1)[0] for problem in self.problems
-        }
-
-    def note(self, place: str, error: UnderstudyError | str) -> None:
-        """Add one problem, or all that an error lists."""
-        items = [error] if isinstance(error, str) else problems_of(error)
-        self.problems += [f"{place}: {' '.join(item.split())}" for item in items]
-
-    def sound(self, *sections: str) -> bool:
-        """Whether the shape of some parts is right and they are there."""
-        return all(section in self.plain and section not in self.broken for section in sections)
-
-    def part(self, section: str, default: Any) -> Any:
-        """Return a part, or its default if it is absent or of the wrong shape."""
-        return self.plain.get(section, default) if section not in self.broken else default
+class _Reader(SpaceReader):
+    """Reads the whole; the configuration space is read by its base."""
 
     # ------------------------------------------------------------------ the whole
 
@@ -141,10 +103,14 @@ class _Reader:
             else:
                 self.note("schema", "write a path, or the schema itself")
                 return None
-            schema.require_public()
         except UnderstudyError as error:
             self.note("schema", error)
             return None
+        private = schema.facts_from_data()
+        if private:
+            self.note(
+                "schema", f"holds facts that were read from the data and are not public: {', '.join(private)}"
+            )
         return schema
 
     def _unit(self) -> Unit | None:
@@ -239,154 +205,6 @@ class _Reader:
         )
         return None
 
-    # ------------------------------------------------------------------ the configuration space
-
-    def _transformations(self, schema: Schema | None) -> dict[str, dict[str, Column]]:
-        if schema is None:
-            return {}
-        found: dict[str, dict[str, Column]] = {}
-        for name, alternatives in (self.part("transformations", {}) or {}).items():
-            place = f"transformations.{name}"
-            if name not in schema.names:
-                self.note(place, f"no column of that name.{did_you_mean(name, schema.names)}")
-                continue
-            if not alternatives:
-                self.note(place, "no alternative is listed")
-            for label, facts in alternatives.items():
-                try:
-                    found.setdefault(name, {})[label] = _alternative(schema.column(name), facts or {})
-                except (UnderstudyError, TypeError) as error:
-                    told = (
-                        error if isinstance(error, UnderstudyError) else "names facts this kind does not have"
-                    )
-                    self.note(f"{place}.{label}", told)
-        return found
-
-    def _schemas(
-        self, schema: Schema | None, transformations: Mapping[str, Mapping[str, Column]]
-    ) -> list[Schema]:
-        """Return one schema per alternative (not per combination): enough to check every column in use."""
-        if schema is None:
-            return []
-        own = tuple(self.part("constraints", ()) or ())
-        rules = (*(rule.to_plain() for rule in schema.constraints), *own)
-        depth = max((len(alternatives) for alternatives in transformations.values()), default=1)
-        found: list[Schema] = []
-        for index in range(depth):
-            columns = tuple(
-                list(transformations[column.name].values())[index % len(transformations[column.name])]
-                if transformations.get(column.name)
-                else column
-                for column in schema.columns
-            )
-            try:
-                found.append(replace(schema, columns=columns, constraints=rules, row_count=None))
-            except UnderstudyError as error:
-                self.problems += list(problems_of(error))
-                continue
-            self._possible(found[-1])
-        return found
-
-    def _possible(self, schema: Schema) -> None:
-        """Refuse constraints that no record can obey, alone or together."""
-        try:
-            tables = [(rule, rule.allowed(schema.domain)) for rule in schema.constraints]
-        except DomainTooLarge:
-            return
-        for rule, allowed in tables:
-            if not allowed.any():
-                self.note("constraints", f"no record can obey {rule.text!r}")
-                return
-        names = schema.domain.canonical({name for rule, _ in tables for name in rule.columns})
-        if not tables or schema.domain.cells(names) > 20_000_000:
-            return
-        together = np.ones(schema.domain.shape(names), dtype=bool)
-        for rule, allowed in tables:
-            together &= allowed.reshape([schema.domain.size(n) if n in rule.columns else 1 for n in names])
-        if not together.any():
-            self.note("constraints", "no record can obey all of them together")
-
-    def _configurations(
-        self, schema: Schema | None, transformations: Mapping[str, Mapping[str, Column]]
-    ) -> tuple[tuple[Configuration, ...], tuple[tuple[str, str], ...]]:
-        if schema is None or not self.sound("synthesizers"):
-            return (), ()
-        methods, left_out = self._methods(schema)
-        projections = self.part("projections", None) or [{"kind": "none"}]
-        changes = [
-            dict(zip(transformations, labels, strict=True))
-            for labels in product(*(alternatives for alternatives in transformations.values()))
-        ]
-        size = len(changes) * len(methods) * len(projections)
-        if size > MAX_CONFIGURATIONS:
-            self.note("the file", f"{size:,} configurations are more than the {MAX_CONFIGURATIONS:,} allowed")
-            return (), ()
-        if not methods:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out[:3])
-            self.note("synthesizers", f"the configuration space is empty{f' ({reasons})' if reasons else ''}")
-        words = [_projection_words(item, schema) for item in projections]
-        return tuple(
-            Configuration(
-                transformations=change,
-                method=name,
-                options=options,
-                projection=projection,
-                projection_words=told,
-            )
-            for change, (name, options), (projection, told) in product(
-                changes, methods, list(zip(projections, words, strict=True))
-            )
-        ), tuple(left_out)
-
-    def _methods(self, schema: Schema) -> tuple[list[tuple[str, dict[str, Any]]], list[tuple[str, str]]]:
-        """Return every valid method with options, and those that were left out with the reason."""
-        found: list[tuple[str, dict[str, Any]]] = []
-        left_out: list[tuple[str, str]] = []
-        budget = self._budget("model")
-        for index, item in enumerate(self.plain["synthesizers"]):
-            place, name = f"synthesizers[{index}]", item["method"]
-            given = dict(item.get("options") or {})
-            try:
-                described = method_named(name)
-                known = {field.name for field in fields(described.load())}  # type: ignore[arg-type]
-            except UnderstudyError as error:
-                self.note(f"{place}.method", error)
-                continue
-            for option, value in given.items():
-                if option not in known:
-                    hint = did_you_mean(option, known)
-                    self.note(
-                        f"{place}.options",
-                        f"{name} has no option {option!r}.{hint} Known: {', '.join(known)}",
-                    )
-                elif isinstance(value, list) and not value:
-                    self.note(f"{place}.options.{option}", "an empty list of alternatives")
-            for options in all_options({key: value for key, value in given.items() if key in known}):
-                label = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
-                try:
-                    made = dict(options)
-                    if "workload" in made:
-                        made["workload"] = workload_of(made["workload"], schema, self.where)
-                    synthesizer = described.load()(**made)
-                    if budget is not None:
-                        synthesizer.require(budget)
-                except UnderstudyError as error:
-                    left_out.append((label, str(error)))
-                    continue
-                except (TypeError, ValueError, AttributeError):
-                    left_out.append((label, "an option has a value of the wrong type"))
-                    continue
-                found.append((name, options))
-        return found, left_out
-
-    def _projections(self, schemas: Sequence[Schema]) -> None:
-        for index, item in enumerate(self.part("projections", ()) or ()):
-            for schema in schemas:
-                try:
-                    projection_of(item, schema)
-                except UnderstudyError as error:
-                    self.note(f"projections[{index}]", error)
-
     # ------------------------------------------------------------------ acceptance and budget
 
     def _criteria(self, schemas: Sequence[Schema], cleaning: Sequence[Constraint]) -> None:
@@ -449,26 +267,6 @@ class _Reader:
             self.note("selection", error)
             return None
 
-    def _budget(self, name: str) -> Budget | None:
-        if not self.sound("budget"):
-            return None
-        given = {key: value for key, value in self.plain["budget"][name].items() if value is not None}
-        keys = set(given)
-        try:
-            if keys == {"epsilon"}:
-                return PureDP(float(given["epsilon"]))
-            if keys == {"epsilon", "delta"}:
-                return ApproxDP(float(given["epsilon"]), float(given["delta"]))
-            if keys == {"rho"}:
-                return ZCDP(float(given["rho"]))
-            if keys == {"mu"}:
-                return GDP(float(given["mu"]))
-        except UnderstudyError as error:
-            self.note(f"budget.{name}", error)
-            return None
-        self.note(f"budget.{name}", "give epsilon, epsilon with delta, rho, or mu")
-        return None
-
     def _shares(
         self,
         unit: Unit | None,
@@ -527,22 +325,3 @@ def _has_baseline(item: Mapping[str, Any], criteria: Sequence[Mapping[str, Any]]
 
 def _all_public(criteria: Sequence[Mapping[str, Any]]) -> bool:
     return all(item["kind"] in _PUBLIC_KINDS for item in criteria)
-
-
-def _alternative(column: Column, facts: Mapping[str, Any]) -> Column:
-    """Return a column with some of its facts replaced; new bins, values or resolutions drop the old ones."""
-    plain = column.to_dict()
-    for key in ("name", "kind"):
-        if key in facts:
-            raise SchemaError(f"an alternative keeps the {key} of its column")
-    if any(key in facts for key in _DOMAIN_FACTS):
-        for key in _DOMAIN_FACTS:
-            plain.pop(key, None)
-    return column_from_plain({**plain, **facts})
-
-
-def _projection_words(plain: Mapping[str, Any], schema: Schema) -> str:
-    try:
-        return projection_of(plain, schema).describe()
-    except UnderstudyError:
-        return ""
