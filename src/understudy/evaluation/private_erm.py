@@ -86,7 +86,7 @@ def minimiser(
         np.zeros(width),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
+        options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9},
     )
     return np.asarray(found.x, dtype=np.float64)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from understudy.errors import BudgetError
-from understudy.privacy import PURE, ApproxDP, Budget, Composed, Event, Unit, accounting_for
+from understudy.privacy import PURE, ApproxDP, Budget, Composed, Event, Parallel, Unit, accounting_for
 
 
 def advanced_composition(epsilon: float, count: int, delta: float) -> float:
@@ -27,8 +27,8 @@ def paper_epsilon(
 ) -> float:
     """Return what the paper would charge for the same noise; infinity for noise that is not pure.
 
-    Each of the two parts is the better of advanced and sequential composition (the paper uses the former). Disjoint
-    parts cost the larger of the two, else their sum with half of delta each.
+    Advanced composition over the entropies and over the tables. Disjoint parts cost the larger of the two,
+    else their sum with half of delta each.
     """
     share = delta if disjoint else delta / 2
     parts = []
@@ -37,14 +37,14 @@ def paper_epsilon(
         if any(math.isinf(cost) for cost in costs):
             return math.inf
         if costs:
-            parts.append(min(sum(costs), advanced_composition(max(costs), len(costs), share)))
+            parts.append(advanced_composition(max(costs), len(costs), share))
     return max(parts, default=0.0) if disjoint else sum(parts)
 
 
 def describe_accountings(
     structure: Sequence[Event], parameters: Sequence[Event], unit: Unit, budget: Budget, *, disjoint: bool
 ) -> list[str]:
-    """Return a sentence that compares the paper's accounting with the one that is charged."""
+    """Return a sentence that compares the paper's accounting with the tighter valid one that is charged."""
     if not isinstance(budget, ApproxDP):
         return []
     paper = paper_epsilon(structure, parameters, budget.delta, disjoint=disjoint)
@@ -52,11 +52,14 @@ def describe_accountings(
         return [
             "The noise is Gaussian, which the paper's accounting (advanced composition of Laplace) cannot price."
         ]
-    ours = accounting_for(budget)
     parts = [Composed(tuple(events)) for events in (structure, parameters) if events]
-    costs = [ours.cost(part, parts=unit.parts_touched) for part in parts]
-    used = max(costs) if disjoint and unit.parts_touched == 1 else sum(costs)
+    together = Parallel(tuple(parts)) if disjoint else Composed(tuple(parts))
+    used = {
+        accounting.name: accounting.cost(together, parts=unit.parts_touched) / accounting.total(budget)
+        for accounting in (PURE, accounting_for(budget))
+    }
+    best = min(used, key=lambda name: used[name])
     return [
         f"Advanced composition, as in the paper, would charge epsilon={paper:.3g} at delta={budget.delta:.3g} for "
-        f"this noise; the ledger's own accounting charges {used / ours.total(budget):.0%} of epsilon={budget.epsilon:.3g}."
+        f"this noise; {best} accounting charges {used[best]:.0%} of epsilon={budget.epsilon:.3g}."
     ]

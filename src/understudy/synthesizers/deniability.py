@@ -193,8 +193,13 @@ class Deniability(Synthesizer):
     # ------------------------------------------------------------------ public facts
 
     def accounting(self, budget: Budget) -> Accounting:
-        """Seed-based records have an (epsilon, delta) of their own, so everything beside them is spent as pure."""
-        if isinstance(budget, ApproxDP) and self.omega is not None:
+        """Return pure accounting for Laplace noise under an approximate budget, else the usual one.
+
+        For as few Laplace acts as there are here, epsilon adds up to no more than what concentrated or
+        advanced composition at a small delta would charge. Seed-based records have an (epsilon, delta) of
+        their own, so everything beside them is spent as pure too.
+        """
+        if isinstance(budget, ApproxDP) and (self.omega is not None or self.noise == "laplace"):
             return PURE
         return accounting_for(budget)
 
