@@ -216,8 +216,11 @@ class Answers:
         window = [slice(None)] * result.ndim
         for start in range(0, size, width):
             window[axis] = slice(start, min(start + width, size))
-            result[tuple(window)] = _Slice(self, column, window[axis])._answer(mask)
+            result[tuple(window)] = self._slice(column, window[axis])._answer(mask)
         return result
+
+    def _slice(self, column: int, window: slice) -> Answers:
+        return _Slice(self, {column: window})
 
     def _inside(self, mask: int, home: int) -> Array:
         """Sum inside a bag, dropping the widest column first so that most work is shared and small."""
@@ -257,41 +260,52 @@ class Answers:
 
 
 class _Slice(Answers):
-    """The same tree with one column restricted to a range of its values.
+    """The same tree with some columns restricted to a range of their values.
 
-    Only marginals that hold the column are computed here; all others are the parent's, since they
-    need every value of the column. Slices nest: what holds this column but not the parent's is left
-    to a slice of the grandparent.
+    Only marginals that hold all of these columns are computed here. One that lacks a column needs
+    every value of it, and is left to the whole tree or to a slice along the columns it does hold.
     """
 
-    def __init__(self, parent: Answers, column: int, window: slice) -> None:
-        self._parent = parent
-        self._bit = 1 << column
-        self._beside = _Slice(parent._parent, column, window) if isinstance(parent, _Slice) else None
-        self._tree, self._total = parent._tree, parent._total
-        self._max_cells, self._memory, self._piece = parent._max_cells, parent._memory, parent._piece
-        self._below, self._above, self._separators = parent._below, parent._above, parent._separators
-        self._homes = parent._homes
-        sizes = list(parent._sizes)
-        sizes[column] = window.stop - window.start
+    def __init__(self, whole: Answers, windows: dict[int, slice]) -> None:
+        self._whole = whole
+        self._windows = windows
+        self._mask = to_mask(windows)
+        self._others: dict[int, Answers] = {0: whole}
+        self._tree, self._total = whole._tree, whole._total
+        self._max_cells, self._memory, self._piece = whole._max_cells, whole._memory, whole._piece
+        self._below, self._above, self._separators = whole._below, whole._above, whole._separators
+        self._homes = whole._homes
+        sizes = list(whole._sizes)
+        for column, window in windows.items():
+            sizes[column] = window.stop - window.start
         self._sizes = tuple(sizes)
-        self._tables = {}
-        for mask, table in parent._tables.items():
-            cut = [slice(None)] * table.ndim
-            if mask & self._bit:
-                cut[(mask & (self._bit - 1)).bit_count()] = window
-            self._tables[mask] = table[tuple(cut)]
+        self._tables = {
+            mask: table[tuple(windows.get(column, slice(None)) for column in from_mask(mask))]
+            for mask, table in whole._tables.items()
+        }
         self._known = {}
         self._held = 0
         self._plans = {}
         self._counts = {}
 
     def _answer(self, mask: int) -> Array:
-        if not mask & self._bit:
-            return self._parent._answer(mask)
-        if self._beside is not None and isinstance(self._parent, _Slice) and not mask & self._parent._bit:
-            return self._beside._answer(mask)
-        return super()._answer(mask)
+        held = mask & self._mask
+        if held == self._mask:
+            return super()._answer(mask)
+        if held not in self._others:
+            self._others[held] = _Slice(
+                self._whole, {column: self._windows[column] for column in from_mask(held)}
+            )
+        return self._others[held]._answer(mask)
+
+    def _slice(self, column: int, window: slice) -> Answers:
+        return _Slice(self._whole, {**self._windows, column: _inner(self._windows.get(column), window)})
+
+
+def _inner(outer: slice | None, window: slice) -> slice:
+    """Return a window inside a window, in the numbering of the whole."""
+    start = outer.start if outer is not None else 0
+    return slice(start + window.start, start + window.stop)
 
 
 def _over(values: Array, mask: int, over: int) -> Array:

@@ -131,7 +131,7 @@ def estimate(
         tree = _tree(order.sizes, targets, support)
     _check_size(tree, max_cells)
     constant = 0.0 if local else constant_loss(domain, measurements, targets, total)
-    targets, bound, shift = untangle(order.sizes, targets, total)
+    targets, bound, shift = untangle(order.sizes, targets, total, tolerance=0.01 * tolerance)
     earlier = _earlier_potentials(tree, warm_start, domain)
     measured = {target.columns for target in targets}
     fixed = [*support, *((columns, values) for columns, values in earlier.items() if columns not in measured)]

@@ -123,7 +123,7 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
 
 
 def untangle(
-    sizes: Sequence[int], targets: Sequence[Target], total: float
+    sizes: Sequence[int], targets: Sequence[Target], total: float, *, tolerance: float = 1e-4
 ) -> tuple[list[Target], float, float]:
     """Replace squared-loss targets by equivalent ones that do not contradict each other.
 
@@ -145,7 +145,7 @@ def untangle(
         sizes, [target.columns for target in squared], [target.weight for target in squared], total
     )
     values = np.concatenate([target.values.ravel() for target in squared])
-    flat, _, bound = agree.untangle(values, tolerance=1e-4, iterations=100)
+    flat, _, bound = agree.untangle(values, tolerance=tolerance, iterations=1000)
     result, constant = [], 0.0
     pieces = iter(zip(agree.starts, agree.starts[1:], strict=False))
     for target in targets:
