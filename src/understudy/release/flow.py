@@ -183,12 +183,13 @@ def _by_laplace(
     types = candidate.types
     sensitivity = _ROUNDED * max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
     scale = sensitivity * _WIDER / epsilon
+    # shares of the rows are tiny: measure them in units in which one record counts for about one
+    unit = 2.0 ** math.ceil(math.log2(sensitivity))
     sealed = purse.statistic(
-        _on_types(lambda real: criterion.released_value(real, types)), sensitivity=sensitivity
+        _on_types(lambda real: criterion.released_value(real, types) / unit), sensitivity=sensitivity / unit
     )
-    value = purse.measure_scalar(
-        sealed, noise=Laplace(scale), purpose=f"release the error of {criterion.name}"
-    )
+    noise = Laplace(scale / unit)
+    value = unit * purse.measure_scalar(sealed, noise=noise, purpose=f"release the error of {criterion.name}")
     return _result(
         spec,
         index,
