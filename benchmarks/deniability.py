@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._acs13 import codes, load
 from understudy.curator import Conditional, Curator, NetworkSeedModel, SeedTest, scan_plausible
-from understudy.curator.deniability import _Seeds
+from understudy.curator._deniability_seeds import Seeds
 from understudy.data import LocalTable, read_table
 from understudy.evaluation import (
     accuracy,
@@ -84,7 +84,7 @@ def released(model: NetworkSeedModel, schema: Schema, seeds: Codes, rows: int) -
         words = SystemRandomness().words(rows * model.words_per_record).reshape(rows, -1)
         return model.free(words), 1.0
     test = SeedTest(k=K, gamma=GAMMA, epsilon0=EPSILON0, min_seeds=len(seeds))
-    box = _Seeds(table_of(schema, seeds), model, test, SystemRandomness())
+    box = Seeds(table_of(schema, seeds), model, test, SystemRandomness())
     kept, tried = [], 0
     while sum(map(len, kept)) < rows:
         candidates, passed = box.attempt(1 << 14)
@@ -98,7 +98,7 @@ def speed(schema: Schema, records: Codes, model) -> None:
     net = seed_model(model, tuple(range(5, 12)))
     test = SeedTest(k=K, gamma=GAMMA, epsilon0=EPSILON0, min_seeds=1)
     start = time.perf_counter()
-    box = _Seeds(table_of(schema, records), net, test, SystemRandomness())
+    box = Seeds(table_of(schema, records), net, test, SystemRandomness())
     indexed = time.perf_counter() - start
     box.attempt(1000)  # compiles
     start, tried = time.perf_counter(), 0

@@ -7,7 +7,7 @@ from alpha import ALPHA
 from scipy import stats
 
 from understudy.curator import Conditional, NetworkSeedModel, SeedTest
-from understudy.curator.deniability import _Seeds
+from understudy.curator._deniability_seeds import Seeds
 from understudy.data import LocalTable
 from understudy.privacy import SeededRandomness
 from understudy.schema import Categorical, Domain, Schema
@@ -46,7 +46,7 @@ def test_released_records_follow_the_enumerated_law(seed: int) -> None:
     table = LocalTable(schema, {"a": SEEDS[:, 0], "b": SEEDS[:, 1]})
     net = network()
     # so few seeds protect nobody and no ledger would pay for that many records: ask the inner part directly
-    seeds = _Seeds(table, net, test, SeededRandomness(seed))
+    seeds = Seeds(table, net, test, SeededRandomness(seed))
     made = seeds.batch(RECORDS, test.share("add-remove"))
     counts = np.bincount(made[:, 0] * 2 + made[:, 1], minlength=4)
     right, wrong = expected(net, test, k=5), expected(net, test, k=6)

@@ -1,6 +1,7 @@
 """The only code that sees both exact values and the noise."""
 
 from understudy.curator._deniability_bounds import RecordGuarantee, SeedTest, affordable_records
+from understudy.curator._deniability_lazy import LazyCounts
 from understudy.curator._deniability_network import (
     Conditional,
     NetworkSeedModel,
@@ -10,7 +11,6 @@ from understudy.curator._deniability_network import (
 )
 from understudy.curator.curator import Curator, Noise, noise_for
 from understudy.curator.deniability import (
-    LazyCounts,
     Part,
     counts_event,
     entropy_event,

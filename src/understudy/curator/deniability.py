@@ -22,17 +22,18 @@ accounting the second is better by the square root of two, and it has no samplin
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.curator._deniability_bounds import SeedTest, require_single_rows
-from understudy.curator._deniability_network import Ints, NetworkSeedModel, SeedModel
+from understudy.curator._deniability_lazy import Floats, Groups, LazyCounts
+from understudy.curator._deniability_network import Ints, SeedModel
+from understudy.curator._deniability_seeds import Seeds
 from understudy.curator._grouped import count_grouped
 from understudy.curator.curator import Curator, Noise, _scalar_event
 from understudy.curator.information import entropy_sensitivity
@@ -49,9 +50,6 @@ from understudy.privacy import (
     Randomness,
     Unit,
 )
-
-Groups = Mapping[str, npt.ArrayLike]
-Floats = npt.NDArray[np.float64]
 
 _STEPS = 1 << 20
 """A sealed number is rounded to this share of its sensitivity before whole-number noise is added."""
@@ -267,7 +265,7 @@ class Part:
         if event != records_event(test, unit=self._unit, records=records, delta=event.delta):
             raise BudgetError("The event does not describe this release.")
         self._use(event)
-        seeds = _Seeds(self._table, model, test, self._randomness)
+        seeds = Seeds(self._table, model, test, self._randomness)
         floor = test.share(self._unit.relation)
         pieces = [seeds.batch(min(_BATCH, records - start), floor) for start in range(0, records, _BATCH)]
         return np.concatenate(pieces) if pieces else np.zeros((0, len(self._table.schema.domain)), np.int64)
@@ -330,141 +328,3 @@ def _split(curator: Curator, shares: Sequence[float]) -> list[Table]:
         )
         for piece in pieces
     ]
-
-
-class _Seeds:
-    """The seeds during one release. Private; lives inside :meth:`Part.release` only."""
-
-    def __init__(self, table: Table, model: SeedModel, test: SeedTest, randomness: Randomness) -> None:
-        names = table.schema.domain.names
-        codes = [np.stack([chunk[name] for name in names], axis=1) for chunk in table.chunks()]
-        self._seeds: Ints = (
-            np.concatenate(codes).astype(np.int64) if codes else np.zeros((0, len(names)), np.int64)
-        )
-        self._model, self._test, self._randomness = model, test, randomness
-        self._slots = max(len(self._seeds), test.min_seeds)
-        examined = self._seeds
-        if test.max_check is not None and test.max_check < len(examined):
-            # the rows with the smallest random priorities: a new row displaces at most one of them
-            priority = np.argsort(randomness.words(len(examined)), kind="stable")
-            examined = examined[priority[: test.max_check]]
-        self._types, self._counts = np.unique(examined, axis=0, return_counts=True)
-        self._index = model.index(self._types, self._counts) if isinstance(model, NetworkSeedModel) else None
-
-    def batch(self, records: int, floor: float) -> Ints:
-        """Return records, each with its fixed number of attempts."""
-        result = self._model.free(self._words(records))
-        open_ = self._randomness.words(records) >= np.uint64(min(2**64 - 1, math.ceil(floor * 2.0**64)))
-        for _ in range(self._test.attempts):
-            candidate, passed = self.attempt(records)
-            taken = open_ & passed
-            result[taken] = candidate[taken]
-            open_ &= ~passed
-        return result
-
-    def attempt(self, records: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return one candidate per record and whether it passes Privacy Test 2."""
-        slot = self._below(self._slots, records)
-        filled = slot < len(self._seeds)
-        seeds = (
-            self._seeds[np.where(filled, slot, 0)]
-            if len(self._seeds)
-            else np.zeros((records, self._seeds.shape[1]), np.int64)
-        )
-        candidates = self._model.propose(seeds, self._words(records))
-        counts = self.plausible(candidates, seeds)
-        if self._test.max_plausible is not None:
-            counts = np.minimum(counts, self._test.max_plausible)
-        noise = Laplace(1 / self._test.epsilon0).draw((records,), self._randomness)
-        return candidates, filled & (counts >= self._test.k + noise)
-
-    def plausible(self, candidates: Ints, seeds: Ints) -> Ints:
-        """Return the exact number of plausible seeds of each candidate."""
-        gamma = self._test.gamma
-        if isinstance(self._model, NetworkSeedModel):
-            assert self._index is not None
-            return self._model.plausible_in(self._index, candidates, seeds, gamma)
-        return self._model.plausible(candidates, seeds, self._types, self._counts, gamma)
-
-    def _words(self, records: int) -> npt.NDArray[np.uint64]:
-        width = self._model.words_per_record
-        return self._randomness.words(records * width).reshape(records, width)
-
-    def _below(self, limit: int, count: int) -> Ints:
-        """Draw whole numbers below ``limit``, each exactly equally likely, by rejection."""
-        shift = np.uint64(64 - max(1, (limit - 1).bit_length()))
-        drawn = self._randomness.words(count) >> shift
-        while (wrong := np.flatnonzero(drawn >= np.uint64(limit))).size:
-            drawn[wrong] = self._randomness.words(wrong.size) >> shift
-        return drawn.astype(np.int64)
-
-
-class LazyCounts:
-    """Noisy rows of one conditional table, each drawn when first asked for and the same ever after.
-
-    The noise of a row comes from a keyed hash of the row's number, so that rows need neither be stored
-    nor drawn in any order, and two copies agree. The key is drawn from the curator's generator, never
-    leaves the process and is not shown.
-
-    Privacy
-    -------
-    All rows together are one marginal with independent noise, which was paid for as a whole; rows shown on
-    demand are a post-processing of it. That holds for noise from a keyed pseudo-random function against
-    everybody who cannot tell it from chance. With a hash of the row's number alone, as published, anybody
-    could compute the noise and subtract it.
-    """
-
-    def __init__(self, table: Table, columns: Groups, target: str, noise: Noise, key: bytes) -> None:
-        domain = table.schema.domain
-        self._target, self._noise, self._key = target, noise, key
-        self._parents = [name for name in domain.canonical(columns) if name != target]
-        groups = {name: np.asarray(which, dtype=np.int64) for name, which in columns.items()}
-        self._size = int(groups[target].max()) + 1
-        self.shape = tuple(int(groups[name].max()) + 1 for name in self._parents)
-        rows: list[Ints] = []
-        values: list[Ints] = []
-        for chunk in table.chunks(tuple(domain.canonical(columns))):
-            row = np.zeros(len(chunk[target]), dtype=np.int64)
-            for name, size in zip(self._parents, self.shape, strict=True):
-                row = row * size + groups[name][chunk[name]]
-            rows.append(row)
-            values.append(groups[target][chunk[target]])
-        joined = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-        order = np.argsort(joined, kind="stable")
-        self._rows = joined[order]
-        self._values = (np.concatenate(values) if values else np.zeros(0, np.int64))[order]
-
-    def __repr__(self) -> str:
-        return f"LazyCounts({self._target!r} given {len(self._parents)} columns)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("Lazily drawn counts hold a secret key and records; they stay in their process.")
-
-    def row(self, groups: Sequence[int]) -> Floats:
-        """Return the noisy counts of the target for one combination of the parents' groups."""
-        if len(groups) != len(self.shape) or any(
-            not 0 <= g < size for g, size in zip(groups, self.shape, strict=False)
-        ):
-            raise BudgetError("There is no such combination of groups.")
-        number = int(np.ravel_multi_index(tuple(groups), self.shape)) if self.shape else 0
-        low, high = np.searchsorted(self._rows, [number, number + 1])
-        exact = np.bincount(self._values[low:high], minlength=self._size)
-        noise = self._noise.draw((self._size,), _Keyed(self._key, number))
-        return (exact + noise).astype(np.float64)
-
-
-class _Keyed:
-    """A stream of bytes that is a pseudo-random function of a secret key and a public number."""
-
-    def __init__(self, key: bytes, number: int) -> None:
-        self._seed = hashlib.blake2b(number.to_bytes(16, "little"), key=key, digest_size=32).digest()
-        self._calls = 0
-
-    def bytes(self, n: int) -> bytes:
-        """Return the next bytes."""
-        self._calls += 1
-        return hashlib.shake_256(self._seed + self._calls.to_bytes(8, "little")).digest(n)
-
-    def words(self, n: int) -> npt.NDArray[np.uint64]:
-        """Return the next 64-bit words."""
-        return np.frombuffer(self.bytes(8 * n), dtype="<u8").astype(np.uint64)

@@ -4,76 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
-
-import numpy as np
-import numpy.typing as npt
 
 from understudy.curator import (
     Conditional,
     Curator,
     NetworkSeedModel,
-    Noise,
-    Part,
     SeedTest,
-    counts_event,
-    entropy_event,
-    moments_event,
     omega_range,
     open_parts,
     records_event,
-    rows_event,
 )
-from understudy.engine import BayesianNetwork, Node, Resolution, View
 from understudy.engine.released import ReleasedRecords
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.marginals import Measurement, NoiseKind
 from understudy.privacy import (
     PURE,
     Accounting,
     ApproxDP,
     ApproxEvent,
     Budget,
-    Event,
-    Gaussian,
-    Laplace,
     Unit,
     accounting_for,
 )
 from understudy.schema import Schema
 from understudy.synthesizers._deniability_accounting import describe_accountings
-from understudy.synthesizers._deniability_parameters import (
-    dirichlet_table,
-    normal_table,
-    numeric_columns,
-    positions,
-)
-from understudy.synthesizers._deniability_structure import (
-    Correlations,
-    buckets_of,
-    dependency_order,
-    groups_of,
-    learn_parents,
-    needed_entropies,
-)
+from understudy.synthesizers._deniability_learning import Recipe
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, no_progress
 from understudy.synthesizers.model import Model, Provenance
-
-_GRID = 1 + 2.0**-18
-"""Entropies are rounded before the noise; the cost of that is below this factor."""
-
-
-@dataclass(frozen=True)
-class _Design:
-    """Everything a fit will do, with its noise: computed from public facts, charged in one entry."""
-
-    rows: Noise | None
-    entropies: int
-    entropy: Noise | None
-    counts: Noise
-    structure: tuple[Event, ...]
-    parameters: tuple[Event, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +148,10 @@ class Deniability(Synthesizer):
         if problems:
             raise BudgetError(" ".join(problems))
 
+    @property
+    def _recipe(self) -> Recipe:
+        return Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
+
     # ------------------------------------------------------------------ public facts
 
     def accounting(self, budget: Budget) -> Accounting:
@@ -246,67 +208,18 @@ class Deniability(Synthesizer):
             )
         return event
 
-    def _design(
-        self, schema: Schema, unit: Unit, accounting: Accounting, cost: float, *, rows_known: bool
-    ) -> _Design:
-        """Divide the cost between rows, entropies and tables."""
-        resolution = self._resolution(schema)
-        count = (
-            len(needed_entropies(resolution, fine_targets=self.fine_targets)) if len(schema.names) > 1 else 0
-        )
-        parallel = self.disjoint and unit.parts_touched == 1
-        for_structure = cost if parallel else cost * self.structure_share
-        for_tables = cost if parallel else cost * (1 - self.structure_share)
-        rows = None
-        if not rows_known:
-            rows = self._noise(accounting, 0.05 * for_structure, unit.max_rows, unit.max_rows)
-            for_structure *= 0.95
-        elif not count:
-            for_tables = cost
-        structure: list[Event] = [] if rows is None else [rows_event(unit, rows)]
-        entropy = None
-        if count:
-            share = accounting.split(for_structure, [1.0] * count)[0]
-            entropy = self._noise(accounting, share, _GRID, _GRID)
-            structure += [entropy_event(entropy)] * count
-        share = accounting.split(for_tables, [1.0] * len(schema.names))[0]
-        counts = self._noise(accounting, share, unit.histogram_l1, unit.histogram_l2)
-        smooth = self._smooth(schema)
-        events = [
-            moments_event(unit, self._moments_noise(counts)) if name in smooth else counts_event(unit, counts)
-            for name in schema.names
-        ]
-        return _Design(rows, count, entropy, counts, tuple(structure), tuple(events))
-
-    def _noise(self, accounting: Accounting, cost: float, l1: float, l2: float) -> Noise:
-        if accounting.name == PURE.name or self.noise == "laplace":
-            return Laplace(accounting.laplace_scale(cost, l1))
-        return Gaussian(accounting.gaussian_sigma(cost, l2))
-
-    @staticmethod
-    def _moments_noise(counts: Noise) -> Noise:
-        """Return the noise of moments that costs as much as counts do: they move by 3, or the root of 3."""
-        factor = 3.0 if isinstance(counts, Laplace) else math.sqrt(3) * (1 + 2.0**-40)
-        return type(counts)(counts.scale * factor)
-
-    def _smooth(self, schema: Schema) -> tuple[str, ...]:
-        return () if self.continuous is None else numeric_columns(schema)
-
-    def _resolution(self, schema: Schema) -> Resolution:
-        return buckets_of(schema, at_most=self.buckets, groups=self.groups)
-
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy entropies and tables will be, and what seed-based records would cost."""
         accounting = self.accounting(budget)
         known = schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
-        design = self._design(
+        design = self._recipe.design(
             schema, unit, accounting, accounting.total(budget), rows_known=known and not self.disjoint
         )
         domain = schema.domain
         measured = [
             PlannedMeasurement((name,), domain.size(name), design.counts)
             for name in domain.names
-            if name not in self._smooth(schema)
+            if name not in self._recipe.smooth(schema)
         ]
         notes = [
             f"{design.entropies} entropies choose the parents; then one table per column with noise of scale "
@@ -388,7 +301,7 @@ class Deniability(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         rows_known = curator.known_rows is not None and not self.disjoint
-        design = self._design(
+        design = self._recipe.design(
             curator.schema, curator.unit, curator.accounting, curator.remaining, rows_known=rows_known
         )
         plans = [plan for plan in (design.structure, design.parameters) if plan]
@@ -400,7 +313,7 @@ class Deniability(Synthesizer):
             curator, plans, shares=shares, purpose="entropies and conditional tables of a network"
         )
         progress("structure", 0.1)
-        fitted, _ = self._learn(curator, design, parts[0], parts[-1], shares, progress)
+        fitted, _ = self._recipe.learn(curator, design, parts[0], parts[-1], shares, progress)
         return fitted
 
     def _fit_with_seeds(
@@ -408,7 +321,7 @@ class Deniability(Synthesizer):
     ) -> tuple[Fitted, float]:
         """Learn the network and release the records, all charged at once."""
         rows_known = curator.known_rows is not None and not self.disjoint
-        design = self._design(curator.schema, curator.unit, PURE, cost, rows_known=rows_known)
+        design = self._recipe.design(curator.schema, curator.unit, PURE, cost, rows_known=rows_known)
         plans = [plan for plan in (design.structure, design.parameters, (event,)) if plan]
         shares = None
         if self.disjoint:
@@ -419,7 +332,7 @@ class Deniability(Synthesizer):
             curator, plans, shares=shares, purpose="network and seed-based records (Privacy Test 2)"
         )
         spent = float(curator.ledger.spending.sums[PURE.name] or 0) - before
-        fitted, network = self._learn(curator, design, parts[0], parts[-2], shares, progress)
+        fitted, network = self._recipe.learn(curator, design, parts[0], parts[-2], shares, progress)
         progress("seed-based records", 0.8)
         model = NetworkSeedModel(
             curator.domain,
@@ -437,100 +350,3 @@ class Deniability(Synthesizer):
         assert self.records is not None
         codes = parts[-1].release(model, test, records=self.records, event=event)
         return Fitted(ReleasedRecords(curator.domain, network.total, codes), fitted.measurements), spent
-
-    def _learn(
-        self,
-        curator: Curator,
-        design: _Design,
-        structure: Part,
-        tables: Part,
-        shares: Sequence[float] | None,
-        progress: Progress,
-    ) -> tuple[Fitted, BayesianNetwork]:
-        """Structure from entropies, then tables from counts."""
-        schema, domain = curator.schema, curator.domain
-        resolution = self._resolution(schema)
-        rows = self._rows(curator, design, structure, shares)
-        share = 1.0 if shares is None else shares[0]
-        parents: dict[str, tuple[View, ...]] = dict.fromkeys(domain.names, ())
-        scale = design.counts.scale
-        table_rows = rows if shares is None else rows * shares[-1 if len(shares) == 2 else 1]
-        if design.entropy is not None:
-            keys = needed_entropies(resolution, fine_targets=self.fine_targets)
-            at_least = max(16, math.floor(rows * share - 3 * (design.rows.scale if design.rows else 0)))
-            values = structure.entropies(
-                [groups_of(resolution, key) for key in keys], noise=design.entropy, at_least=at_least
-            )
-            correlations = Correlations(resolution, dict(zip(keys, values, strict=True)))
-
-            def affordable(target: str, views: Sequence[View]) -> bool:
-                combinations = resolution.cells(views)
-                cells = combinations * (3 if target in self._smooth(schema) else domain.size(target))
-                return combinations <= self.maxcost and cells * scale * self.usefulness <= table_rows
-
-            parents = learn_parents(
-                correlations,
-                fine_targets=self.fine_targets,
-                affordable=affordable,
-                least_gain=_gain_of_noise(correlations, design.entropy, at_least),
-            )
-        progress("conditional tables", 0.5)
-        nodes, measurements = self._tables(schema, design, tables, resolution, parents)
-        progress("done", 1.0)
-        network = BayesianNetwork(resolution, max(1.0, rows), nodes)
-        return Fitted(network, measurements), network
-
-    @staticmethod
-    def _rows(curator: Curator, design: _Design, part: Part, shares: Sequence[float] | None) -> float:
-        """Return the number of rows of the whole table: known, or measured on the part."""
-        if curator.known_rows is not None and design.rows is None:
-            return float(max(1, curator.known_rows))
-        assert design.rows is not None
-        return max(1.0, part.row_count(design.rows) / (1.0 if shares is None else shares[0]))
-
-    def _tables(
-        self,
-        schema: Schema,
-        design: _Design,
-        part: Part,
-        resolution: Resolution,
-        parents: Mapping[str, tuple[View, ...]],
-    ) -> tuple[tuple[Node, ...], list[Measurement]]:
-        """Measure one table per column and turn it into conditional probabilities."""
-        domain = schema.domain
-        generator = np.random.default_rng()
-        prior = design.counts.scale if self.prior is None else self.prior
-        nodes, measurements = [], []
-        for name in dependency_order(domain, parents):
-            views = resolution.canonical(parents[name])
-            groups: dict[str, npt.NDArray[np.int64]] = {view[0]: resolution.labels(view) for view in views}
-            if name in self._smooth(schema):
-                noise = self._moments_noise(design.counts)
-                moments = part.moments(groups, name, positions(domain.size(name)), noise=noise)
-                regression = resolution.shape(views) if self.continuous == "regression" else None
-                table = normal_table(moments, domain.size(name), strength=noise.scale, regression=regression)
-            else:
-                fine = groups | {name: np.arange(domain.size(name))}
-                (noisy,) = part.measure([fine], noise=design.counts)
-                clique = domain.canonical(fine)
-                if noisy.shape == domain.shape(clique):
-                    kind: NoiseKind = "laplace" if isinstance(design.counts, Laplace) else "gaussian"
-                    measurements.append(Measurement(clique, noisy, kind, design.counts.scale))
-                table = dirichlet_table(
-                    np.moveaxis(noisy, clique.index(name), -1),
-                    prior=max(prior, 1e-6),
-                    truncation=self.truncation,
-                    draw=self.parameters == "draw",
-                    generator=generator,
-                )
-            nodes.append(Node(name, views, table))
-        return tuple(nodes), measurements
-
-
-def _gain_of_noise(correlations: Correlations, noise: Noise, at_least: int) -> float:
-    """Return a merit gain that noise alone rarely reaches: one standard deviation of a noisy correlation."""
-    unit = math.log(max(3, at_least)) / at_least  # about the sensitivity of an entropy
-    spread = noise.scale * unit * (math.sqrt(2) if isinstance(noise, Laplace) else 1.0)
-    alone = [value for key, value in correlations.entropies.items() if len(key) == 1]
-    typical = max(1e-3, 2 * float(np.median(alone)))
-    return min(0.2, max(1e-3, 2 * spread / typical))

@@ -218,7 +218,7 @@ def test_advanced_composition_is_theorem_three() -> None:
 def test_our_accounting_charges_less_than_the_paper_s_for_the_same_noise() -> None:
     budget = ApproxDP(1.0, 1e-9)
     method = Deniability(noise="laplace", disjoint=True)
-    design = method._design(
+    design = method._recipe.design(
         SCHEMA, ADD, method.accounting(budget), method.accounting(budget).total(budget), rows_known=False
     )
     assert paper_epsilon(design.structure, design.parameters, 1e-9, disjoint=True) > 1.0
