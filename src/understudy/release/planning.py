@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from understudy.release.spec import Spec
     from understudy.synthesizers import Plan
 
-__all__ = ["CriterionPlan", "ModelPlan", "ReleasePlan", "plan_release", "usable_configurations"]
+__all__ = [
+    "CriterionPlan",
+    "ModelPlan",
+    "ReleasePlan",
+    "plan_release",
+    "planned_models",
+    "usable_configurations",
+]
 
 SMALLEST_COUNT = 50
 """Rows that the rarest value or group is assumed to have; the assumption of paper Births, section 4.5.2."""
@@ -387,6 +394,11 @@ def _even_records(criterion: RegressionCoefficients, n: int) -> RecordTypes | No
 
 
 # ---------------------------------------------------------------------- models and machine
+
+
+def planned_models(spec: Spec) -> tuple[ModelPlan, ...]:
+    """Return what each usable method would measure on each transformation."""
+    return _models(spec, _tried(spec)[0], None)
 
 
 def _models(spec: Spec, usable: list[Configuration], n: int | None) -> tuple[ModelPlan, ...]:

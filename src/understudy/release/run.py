@@ -38,7 +38,7 @@ from understudy.release._records import (
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit, RegressionCoefficients
 from understudy.release.flow import Judgement, baseline_key, fit_baseline, judge
-from understudy.release.planning import usable_configurations
+from understudy.release.planning import planned_models, usable_configurations
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
@@ -238,6 +238,8 @@ class Release:
         if self.state.get("seed") is None:
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())
+        if not self._charges():
+            self.state.reserve_room(room_needed(self.spec))
 
     # ------------------------------------------------------------------ once, outside the selection
 
@@ -301,14 +303,14 @@ class Release:
         configuration = configurations[int(state.get("configuration"))]
         rows = self._rows(data, configuration)
         baselines = self._baselines(data, (configuration,), rows)
-        if not state.get("fitted"):
+        if not state.model_path.exists():  # a model file is complete or absent
             self._not_lost("model", "the model")
             curator = data.curator(
                 configuration, self.ledger, scope=f"{self.scope}/model", randomness=self._given
             )
-            fit_model(self.spec, configuration, curator, progress=progress).save(state.model_path)
-            state.protect_model()
-            state.record(fitted=True)
+            fitted = fit_model(self.spec, configuration, curator, progress=progress)
+            state.release_room()
+            fitted.save(state.model_path)
         model = Model.load(state.model_path)
         progress("sampling", 1.0)
         try:
@@ -364,6 +366,8 @@ class Release:
             configuration = configurations[uniform_index(len(configurations), self._random)]
             found = self._attempt(data, configuration, rows, baselines)
             if found is not None:
+                state.release_room()
+                state.store_candidate(found[0].types)
                 self._decide(*found)
                 return
             left = state.get("selecting")["left"]
@@ -399,9 +403,7 @@ class Release:
     # ------------------------------------------------------------------ outcomes
 
     def _decide(self, candidate: Candidate, judgement: Judgement) -> None:
-        """Record the decision. An accepted candidate is on the disk before anything says so."""
-        if judgement.passed:
-            self.state.store_candidate(candidate.types)
+        """Record the decision. The candidate is on the disk already, before anything says that it was accepted."""
         outcome: dict[str, Any] = {
             "passed": judgement.passed,
             "day": _today(),
@@ -496,6 +498,13 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         argument=argument,
         considered={} if selection is None else dict(selection.considered),
     )
+
+
+def room_needed(spec: Spec) -> int:
+    """Return a public guess of the bytes that models, candidates and decisions of a release take on the disk."""
+    rows = spec.row_count.value or spec.expected_rows or 1_000_000
+    largest = max((plan.model_megabytes for plan in planned_models(spec)), default=0.0)
+    return int(4e6 + 3e6 * min(largest, 500.0) + 16 * rows * len(spec.schema.names))
 
 
 def require_free(folder: Path) -> None:

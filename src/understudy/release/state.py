@@ -26,7 +26,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from understudy.schema import Domain
 __all__ = ["State", "complete_folder"]
 
 FORMAT, VERSION = "understudy-release-state", 1
-_FILE, _LOCK, _MODEL, _CANDIDATE = "state.json", "lock", "model.understudy", "candidate.npz"
+_FILE, _LOCK, _MODEL, _CANDIDATE, _ROOM = "state.json", "lock", "model.understudy", "candidate.npz", "room"
 
 
 class State:
@@ -106,7 +106,7 @@ class State:
         try:
             _lock(lock, folder)
             if restart:
-                for name in (_FILE, _MODEL, _CANDIDATE):
+                for name in (_FILE, _MODEL, _CANDIDATE, _ROOM):
                     (folder / name).unlink(missing_ok=True)
             content = cls._read(folder)
             if content is None:
@@ -128,7 +128,10 @@ class State:
                 )
             state = cls(folder, content)
             state.write()
-            yield state
+            try:
+                yield state
+            finally:
+                state.release_room()
         finally:
             os.close(lock)  # releases the lock
 
@@ -182,9 +185,33 @@ class State:
         """Where the model of a single attempt is kept."""
         return self.folder / _MODEL
 
-    def protect_model(self) -> None:
-        """Keep others from reading the model."""
-        os.chmod(self.model_path, 0o600)
+    def reserve_room(self, size: int) -> None:
+        """Take room on the disk before anything is paid for, so that results can be kept afterwards.
+
+        Raises
+        ------
+        OutputError
+            If there is no such room.
+        """
+        try:
+            handle = os.open(self.folder / _ROOM, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(handle, 0, size)
+                else:
+                    os.ftruncate(handle, size)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            self.release_room()
+            raise OutputError(
+                f"There is no room of {size / 1e6:,.0f} MB for the results of the release beside its ledger: "
+                f"{error.strerror or error}. Nothing was spent."
+            ) from None
+
+    def release_room(self) -> None:
+        """Give the room on the disk back, for what is about to be written."""
+        (self.folder / _ROOM).unlink(missing_ok=True)
 
     def store_candidate(self, types: RecordTypes) -> None:
         """Keep the records of a candidate."""
@@ -299,8 +326,3 @@ def _lock(handle: int, folder: Path) -> None:
         raise LedgerError(
             f"Another process is at work on the release in {str(folder)!r}. Wait for it to end."
         ) from None
-
-
-def plain_mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping that was recorded, or an empty one."""
-    return value if isinstance(value, Mapping) else {}

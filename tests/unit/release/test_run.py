@@ -1,0 +1,657 @@
+"""Running releases: outcomes, charges, loops, resuming after a stop at any instant, faults of the disk."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spec_examples import fitting_spec, people, published, small_spec
+
+from understudy.errors import (
+    BudgetError,
+    BudgetExceeded,
+    DataError,
+    LedgerError,
+    LedgerMismatch,
+    OutputError,
+    SchemaError,
+)
+from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
+from understudy.release import run as running
+from understudy.release import state as states
+from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
+from understudy.release.planning import usable_configurations
+from understudy.release.result import ReleaseFailure, ReleaseResult
+from understudy.release.run import Release, run_release
+from understudy.release.selection_accounting import (
+    GeometricAttempts,
+    NegativeBinomialAttempts,
+    UnlimitedAttempts,
+)
+from understudy.release.spec import Spec
+from understudy.release.state import State, complete_folder
+
+SURE = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
+"""So much budget that a good candidate passes."""
+HOPELESS = {**SURE, "acceptance__criteria__0__threshold": 0.0001, "synthesizers": [{"method": "independent"}]}
+LOOP = {
+    "selection": {"rule": "until-accepted", "gamma": 0.1},
+    "acceptance__epsilon": 20.0,
+    "budget": {"total": {"epsilon": 26.31}, "model": {"epsilon": 4}},
+}
+
+
+def charges(path: Path) -> list[Any]:
+    with Ledger.open(path) as book:
+        return [entry for entry in book.entries() if entry.event is not None]
+
+
+def spent(path: Path) -> float:
+    with Ledger.open(path) as book:
+        return book.spent
+
+
+# ---------------------------------------------------------------------- a single attempt
+
+
+def test_an_accepted_release_has_everything_to_be_published(tmp_path: Path) -> None:
+    spec, ledger = small_spec(**SURE), tmp_path / "people.ledger"
+    result = run_release(spec, ledger=ledger, source=people())
+    assert isinstance(result, ReleaseResult)
+    assert result.synthetic.shape == (600, 3)
+    assert result.schema.row_count == 600
+    assert result.configuration == spec.configurations[0]
+    assert [item.name for item in result.criteria] == ["cells", "rare"]
+    assert all(item.passed for item in result.criteria)
+    assert result.guarantee.budget == PureDP(100.0)
+    assert result.guarantee.to_dict()["selection"] == "a single attempt, published if it passes"
+    assert [entry.purpose for entry in result.ledger_entries if entry.event is not None] == [
+        "measure 3 workload marginals",
+        "test all acceptance criteria at once",
+    ]
+    assert all(result.release_id in entry.scope for entry in result.ledger_entries)
+    assert result.ledger_table == "people.csv"
+    assert len(result.started) == len(result.finished) == 10  # days: finer times would tell the attempts
+    assert result.provenance.method == "gaussian"
+    assert set(result.timings) == {"sampling", "projection"}
+    with Ledger.open(ledger) as book:
+        assert result.ledger_head == book.head_hash
+        assert book.spent <= 100
+    json.dumps([item.to_dict() for item in result.criteria])
+
+
+def test_a_failed_release_is_a_failure_and_stays_one(tmp_path: Path) -> None:
+    spec, ledger = small_spec(**HOPELESS), tmp_path / "people.ledger"
+    outcome = run_release(spec, ledger=ledger, source=people())
+    assert isinstance(outcome, ReleaseFailure)
+    assert "did not pass" in outcome.reason
+    paid = spent(ledger)
+    again = run_release(spec, ledger=ledger, source=people())
+    assert isinstance(again, ReleaseFailure)
+    assert spent(ledger) == paid
+
+
+def test_running_again_returns_the_same_table_without_another_charge(tmp_path: Path) -> None:
+    spec, ledger = small_spec(**SURE, seed=None), tmp_path / "people.ledger"
+    first = run_release(spec, ledger=ledger, source=people())
+    second = run_release(spec, ledger=ledger, source=people(seed=9))  # not even read
+    assert isinstance(first, ReleaseResult)
+    assert isinstance(second, ReleaseResult)
+    assert first.synthetic.equals(second.synthetic)
+    assert first.release_id == second.release_id
+    assert len(charges(ledger)) == 2
+
+
+def test_a_restart_is_charged_anew(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    with Ledger.create(ledger, budget=PureDP(201.0), unit=Unit.replace_one(), table="people.csv"):
+        pass
+    spec = small_spec(**SURE)
+    first = run_release(spec, ledger=ledger, source=people())
+    second = run_release(spec, ledger=ledger, source=people(), restart=True)
+    assert first.release_id != second.release_id
+    assert len(charges(ledger)) == 4
+    assert len([entry for entry in second.ledger_entries if entry.event is not None]) == 2
+    with pytest.raises(BudgetExceeded, match="The release needs"):
+        run_release(spec, ledger=ledger, source=people(), restart=True)
+    assert len(charges(ledger)) == 4
+
+
+def test_the_number_of_rows_is_measured_and_paid_for(tmp_path: Path) -> None:
+    changes = {
+        "cleaning": ["age >= 20"],
+        "public": {"row_count": {"epsilon": 50.0}},
+        "acceptance__epsilon": 96.0,
+        "budget__total": {"epsilon": 150},
+    }
+    ledger = tmp_path / "people.ledger"
+    result = run_release(small_spec(**changes), ledger=ledger, source=people())
+    assert isinstance(result, ReleaseResult)
+    kept = int((people()["age"] >= 20).sum())
+    assert abs(len(result.synthetic) - kept) <= 2
+    first = charges(ledger)[0]
+    assert first.purpose == "measure the number of rows"
+    assert first.costs["pure"] == pytest.approx(50.0, rel=1e-6)
+    assert "measured with epsilon=50" in result.public_facts["number of rows"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cleaning": ["age >= 20"], "public": {"row_count": "declared"}},
+        {"cleaning": ["age >= 20"], "output": {"rows": 500}},
+        {"unit": "add-remove", "output": {"rows": 600}},
+        {"unit": {"relation": "replace-one", "id_column": "person", "max_rows": 2}, "output": {"rows": 600}},
+    ],
+)
+def test_every_way_to_know_the_number_of_rows(changes: dict[str, Any], tmp_path: Path) -> None:
+    source = people().assign(person=np.arange(600) // 2)
+    result = run_release(small_spec(**SURE, **changes), ledger=tmp_path / "l.ledger", source=source)
+    rows = changes.get("output", {}).get("rows", int((source["age"] >= 20).sum()))
+    if isinstance(result, ReleaseResult):
+        assert len(result.synthetic) == rows
+
+
+def test_the_published_form_releases_values_and_fits_its_regression_once(tmp_path: Path) -> None:
+    changes = published(30.0)
+    spec, ledger = small_spec(**changes), tmp_path / "people.ledger"
+    result = run_release(spec, ledger=ledger, source=people())
+    assert isinstance(result, ReleaseResult)
+    assert all(item.value is not None for item in result.criteria)
+    purposes = [entry.purpose for entry in charges(ledger)]
+    assert purposes.count("fit a private regression") == 1
+    assert sum(purpose.startswith("release the error of") for purpose in purposes) == 9
+    assert spent(ledger) <= 304
+
+
+def test_constraints_that_nothing_drawn_obeys_end_in_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy.synthesizers import _drawing
+
+    monkeypatch.setattr(_drawing, "_MAX_ATTEMPTS", 1)
+    source = people()
+    source["age"], source["size"] = 70, 1
+    spec = small_spec(constraints=["age < 20 and size == 5"], synthesizers=[{"method": "independent"}])
+    outcome = run_release(spec, ledger=tmp_path / "l.ledger", source=source)
+    assert isinstance(outcome, ReleaseFailure)
+    assert "constraints reject" in outcome.reason
+    assert len(charges(tmp_path / "l.ledger")) == 1  # the acceptance test was not drawn
+
+
+# ---------------------------------------------------------------------- refusals before anything is spent
+
+
+def test_a_table_that_does_not_fit_costs_nothing(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    for source in (people().drop(columns="age"), people().assign(size=77)):
+        with pytest.raises(DataError):
+            run_release(small_spec(), ledger=ledger, source=source)
+        assert charges(ledger) == []
+
+
+def test_a_ledger_of_another_table_or_unit_is_refused(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    with Ledger.create(ledger, budget=PureDP(9.0), unit=Unit.add_remove(), table="others"):
+        pass
+    with pytest.raises(LedgerMismatch, match=r"belongs to the table 'others'.*protects"):
+        run_release(small_spec(), ledger=ledger, source=people())
+
+
+def test_a_ledger_without_room_is_refused_before_the_table_is_read(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    with Ledger.create(ledger, budget=PureDP(4.5), unit=Unit.replace_one(), table="people.csv"):
+        pass
+    with pytest.raises(BudgetExceeded, match="The release needs"):
+        run_release(small_spec(), ledger=ledger, source=object())
+    assert charges(ledger) == []
+
+
+def test_a_changed_specification_does_not_go_on_with_the_old_state(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    run_release(small_spec(), ledger=ledger, source=people())
+    with pytest.raises(LedgerMismatch, match="was changed since"):
+        run_release(small_spec(acceptance__criteria__0__threshold=0.25), ledger=ledger, source=people())
+
+
+def test_a_state_of_another_ledger_is_refused(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    run_release(small_spec(), ledger=ledger, source=people())
+    ledger.unlink()
+    with pytest.raises(LedgerMismatch, match="another ledger"):
+        run_release(small_spec(), ledger=ledger, source=people())
+
+
+def test_configurations_that_no_method_accepts_are_refused() -> None:
+    spec = small_spec(
+        synthesizers=[{"method": "gaussian", "options": {"workload": "all-2way", "max_cells": 3}}]
+    )
+    with pytest.raises(SchemaError, match="No configuration can be used"):
+        usable_configurations(spec)
+    both = [*spec.plain["synthesizers"], {"method": "independent"}]
+    assert len(usable_configurations(small_spec(synthesizers=both))) == 1
+
+
+# ---------------------------------------------------------------------- state files
+
+
+def test_the_state_is_for_its_owner_alone(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    run_release(small_spec(**SURE), ledger=ledger, source=people())
+    folder = State.folder_for(ledger, "small")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = [path for path in folder.iterdir() if path.name != "lock"]
+    assert {path.name for path in files} == {"state.json", "candidate.npz"}  # the model is forgotten
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
+
+
+def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    with (
+        Release.open(small_spec(), ledger=ledger, source=people()),
+        pytest.raises(LedgerError, match="Another process"),
+        Release.open(small_spec(), ledger=ledger, source=people()),
+    ):
+        pass
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    run_release(small_spec(**SURE), ledger=ledger, source=people())
+    folder = State.folder_for(ledger, "small")
+    (folder / "candidate.npz").write_bytes(b"nothing")
+    with pytest.raises(LedgerError, match="candidate"):
+        run_release(small_spec(**SURE), ledger=ledger, source=people())
+    (folder / "state.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(LedgerError, match="not the state of a release"):
+        run_release(small_spec(**SURE), ledger=ledger, source=people())
+
+
+def test_a_release_is_published_once(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    with Release.open(small_spec(**SURE), ledger=ledger, source=people()) as release:
+        assert release.published is None
+        release.run()
+        release.mark_published(tmp_path / "bundle")
+    with Release.open(small_spec(**SURE), ledger=ledger, source=people()) as release:
+        assert release.published == tmp_path / "bundle"
+
+
+def test_a_folder_appears_complete_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "bundle"
+
+    def half() -> None:
+        with complete_folder(target) as folder:
+            (folder / "part").write_text("half", encoding="utf-8")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+    assert list(tmp_path.iterdir()) == []
+    with complete_folder(target) as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "a").write_text("whole", encoding="utf-8")
+        assert not target.exists()
+    assert (target / "inner" / "a").read_text(encoding="utf-8") == "whole"
+    with pytest.raises(OutputError, match="exists already"), complete_folder(target):
+        pass
+    with pytest.raises(OutputError, match="cannot be written"), complete_folder(tmp_path / "full"):
+        raise OSError(28, "No space left on device")
+    assert not (tmp_path / "full").exists()
+
+
+# ---------------------------------------------------------------------- stopped at any instant
+
+
+class Stopped(BaseException):
+    """Stands for a process that is killed: nothing in the program catches it."""
+
+
+def _instants(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> Callable[[], int]:
+    """Stop the process at the n-th write of the state or charge of the ledger, before or after it."""
+    seen = 0
+
+    def around(original: Any) -> Any:
+        def wrapped(*args: Any, **words: Any) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen == stop_at:
+                raise Stopped
+            value = original(*args, **words)
+            seen += 1
+            if seen == stop_at:
+                raise Stopped
+            return value
+
+        return wrapped
+
+    monkeypatch.setattr(State, "write", around(State.write))
+    monkeypatch.setattr(State, "store_candidate", around(State.store_candidate))
+    monkeypatch.setattr(Ledger, "charge", around(Ledger.charge))
+    return lambda: seen
+
+
+def _crashes(spec: Spec, folder: Path, most: int = 60) -> Iterator[tuple[int, Path, bool]]:
+    """Run a release that is stopped at each instant in turn, then again without a stop."""
+    for instant in range(1, most):
+        ledger = folder / f"{instant}.ledger"
+        with pytest.MonkeyPatch.context() as patch:
+            _instants(patch, instant)
+            try:
+                run_release(spec, ledger=ledger, source=people())
+                stopped = False
+            except Stopped:
+                stopped = True
+        yield instant, ledger, stopped
+        if not stopped:
+            return
+    raise AssertionError("the release has more instants than were tried")
+
+
+def test_a_single_attempt_stopped_at_any_instant_never_looks_twice(tmp_path: Path) -> None:
+    spec = small_spec(
+        acceptance__epsilon=96.0,
+        cleaning=["age >= 6"],
+        public={"row_count": {"epsilon": 20.0}},
+        budget={"total": {"epsilon": 120}, "model": {"epsilon": 4}},
+    )
+    lost = finished = 0
+    for _, ledger, _ in _crashes(spec, tmp_path):
+        before = charges(ledger) if ledger.exists() else []
+        outcome: Any
+        try:
+            outcome = run_release(spec, ledger=ledger, source=people())
+        except BudgetError as error:
+            outcome = error
+        if isinstance(outcome, BudgetError):
+            lost += 1
+            assert "result is lost" in str(outcome)
+            assert charges(ledger) == before  # nothing more was drawn
+        else:
+            finished += 1
+            assert isinstance(outcome, ReleaseResult)
+            purposes = [entry.purpose for entry in charges(ledger)]
+            assert len(purposes) == len(set(purposes)) == 3  # rows, marginals, test: each charged once
+        assert spent(ledger) <= 120
+    assert finished >= 8
+    assert (
+        lost == 5
+    )  # after the charge for rows and for the test: at once, and before the record; after the model's
+
+
+def test_a_loop_stopped_at_any_instant_is_charged_once(tmp_path: Path) -> None:
+    spec = small_spec(**LOOP)
+    for _, ledger, _ in _crashes(spec, tmp_path):
+        outcome = run_release(spec, ledger=ledger, source=people())
+        assert isinstance(outcome, ReleaseResult)
+        (entry,) = charges(ledger)
+        assert entry.purpose.startswith("private selection")
+
+
+def test_a_full_disk_leaves_a_state_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, ledger = small_spec(**SURE), tmp_path / "people.ledger"
+
+    def full(self: State, types: Any) -> None:
+        states._write(self.folder / "candidate.npz", _no_space)
+
+    def _no_space(stream: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(State, "store_candidate", full)
+    with pytest.raises(OutputError, match="No space left"):
+        run_release(spec, ledger=ledger, source=people())
+    monkeypatch.undo()
+    folder = State.folder_for(ledger, "small")
+    assert not list(folder.glob("*.part")) + list(folder.glob(".*.part"))
+    outcome = run_release(spec, ledger=ledger, source=people())
+    assert isinstance(outcome, ReleaseResult)
+    assert len(charges(ledger)) == 2
+
+
+def test_room_for_the_results_is_taken_before_anything_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(states.os, "posix_fallocate", no_room)
+    with pytest.raises(OutputError, match="Nothing was spent"):
+        run_release(small_spec(), ledger=tmp_path / "l.ledger", source=people())
+    assert charges(tmp_path / "l.ledger") == []
+
+
+# ---------------------------------------------------------------------- loops of attempts
+
+
+def test_a_loop_is_charged_as_a_whole_and_its_attempts_leave_no_trace(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    said: list[tuple[str, float]] = []
+    spec = small_spec(
+        **LOOP,
+        transformations={"age": {"fine": None, "coarse": {"bins": ["<40", "39<"]}}},
+        projections=[{"kind": "none"}, {"kind": "minimal-occurrence", "min_count": 2}],
+        acceptance__criteria__1__min_count=1,
+    )
+    outcome = run_release(
+        spec, ledger=ledger, source=people(), progress=lambda stage, share: said.append((stage, share))
+    )
+    assert isinstance(outcome, ReleaseResult)
+    (entry,) = charges(ledger)
+    assert entry.costs["pure"] == pytest.approx(26.30, abs=0.02)
+    assert [item.scope.rsplit("/", 1)[-1] for item in outcome.ledger_entries] == ["selection"]
+    assert {stage for stage, _ in said} == {"reading", "searching"}
+    assert outcome.guarantee.argument != ""
+    assert outcome.provenance.ledger_id == outcome.ledger_id
+    state = json.loads((State.folder_for(ledger, "small") / "state.json").read_text(encoding="utf-8"))
+    assert state["selecting"] == {"left": None}  # no count of attempts where the rule has no limit
+
+
+def test_a_hopeless_loop_ends_by_its_coin_and_says_nothing_more(tmp_path: Path) -> None:
+    changes = {
+        **LOOP,
+        "selection": {"rule": "until-accepted", "gamma": 0.4},
+        "budget": {"total": {"epsilon": 24.92}, "model": {"epsilon": 4}},
+        "acceptance__criteria__0__threshold": 0.0001,
+        "synthesizers": [{"method": "independent"}],
+    }
+    outcome = run_release(small_spec(**changes), ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(outcome, ReleaseFailure)
+    assert outcome.criteria == ()
+    assert outcome.acceptance is None
+    assert outcome.reason == "No candidate was accepted before the selection ended."
+
+
+def test_an_attempt_that_breaks_counts_as_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = running.fit_model, []
+
+    def breaking(*args: Any, **words: Any) -> Any:
+        calls.append(1)
+        if len(calls) < 3:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return original(*args, **words)
+
+    monkeypatch.setattr(running, "fit_model", breaking)
+    monkeypatch.setattr(running, "bernoulli", lambda *_: False)
+    outcome = run_release(small_spec(**LOOP), ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(outcome, ReleaseResult)
+    assert len(calls) >= 3
+
+
+def test_a_limit_on_the_attempts_survives_interruptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five attempts in all, whether or not the process is stopped in between."""
+    spec = fitting_spec(selection={"rule": "until-accepted", "gamma": 1e-9, "max_attempts": 5})
+    made = 0
+
+    def attempt(*args: Any) -> None:
+        nonlocal made
+        made += 1
+        if made == 3:
+            raise Stopped  # this one is forgotten, so six are begun
+
+    monkeypatch.setattr(Release, "_attempt", attempt)
+    with pytest.raises(Stopped):
+        run_release(spec, ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(run_release(spec, ledger=tmp_path / "l.ledger", source=people()), ReleaseFailure)
+    assert made == 6
+
+
+def test_every_transformation_is_read_before_a_loop_is_paid_for(tmp_path: Path) -> None:
+    spec = small_spec(**LOOP, transformations={"age": {"wide": None, "narrow": {"bins": ["20-39", "40-59"]}}})
+    with pytest.raises(DataError):
+        run_release(spec, ledger=tmp_path / "l.ledger", source=people())
+    assert charges(tmp_path / "l.ledger") == []
+
+
+def test_an_approximate_base_is_paid_for_from_the_reserve(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    spec = small_spec(
+        selection={"rule": "until-accepted", "gamma": 0.2},
+        acceptance__epsilon=1.0,
+        acceptance__criteria__0__threshold=0.9,
+        budget={"total": {"epsilon": 20.0, "delta": 1e-6}, "model": {"mu": 1.0}},
+    )
+    assert spec.shares.selection is not None
+    assert spec.shares.selection.delta > 0
+    run_release(spec, ledger=ledger, source=people())
+    (entry,) = charges(ledger)
+    assert entry.delta == pytest.approx(1e-6, rel=0.01)
+    with Ledger.open(ledger) as book:
+        book.verify()
+
+
+@pytest.mark.parametrize(
+    ("total", "model"),
+    [
+        ({"epsilon": 3.5, "delta": 1e-6}, {"epsilon": 1.0, "delta": 1e-6}),
+        ({"rho": 1.0}, {"rho": 0.4}),
+        ({"mu": 2.0}, {"mu": 1.0}),
+        ({"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 1.0}),
+    ],
+)
+def test_a_single_attempt_with_every_kind_of_budget(
+    total: dict[str, float], model: dict[str, float], tmp_path: Path
+) -> None:
+    spec = small_spec(budget={"total": total, "model": model}, acceptance__epsilon=0.5)
+    outcome = run_release(spec, ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(outcome, ReleaseResult | ReleaseFailure)
+    assert spec.shares.used <= 1.0
+
+
+# ---------------------------------------------------------------------- coins
+
+
+def test_the_coins_of_a_selection_have_their_probabilities() -> None:
+    """Counts of 20,000 draws, within six standard deviations of what they should be."""
+    source, n = SeededRandomness(5), 20_000
+    counts = np.bincount([uniform_index(5, source) for _ in range(n)], minlength=5)
+    assert np.all(np.abs(counts - n / 5) < 6 * np.sqrt(n * 0.16))
+    heads = sum(bernoulli(0.3, source) for _ in range(n))
+    assert abs(heads - 0.3 * n) < 6 * np.sqrt(n * 0.21)
+    rule = NegativeBinomialAttempts(0.5, 0.2)
+    drawn = np.array([draw_attempts(rule, source) for _ in range(n)])
+    for k in range(1, 6):
+        p = rule.probability(k)
+        assert abs((drawn == k).sum() - n * p) < 6 * np.sqrt(n * p * (1 - p))
+    assert abs(drawn.mean() - rule.mean) < 0.3
+    assert draw_attempts(GeometricAttempts(0.2), source) is None
+    assert draw_attempts(UnlimitedAttempts(), source) is None
+    with pytest.raises(BudgetError):
+        uniform_index(0, source)
+
+
+# ---------------------------------------------------------------------- the outcome's distribution
+
+
+def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: int) -> np.ndarray:
+    """Outcomes of many selections whose attempts are randomised response on a table of one bit.
+
+    An attempt releases the bit truthfully with odds ``e`` (epsilon 1) and passes only if it says 1, with
+    probability one half. Outcome 0 is a failure, 1 a release.
+    """
+    spec = fitting_spec(selection=rule)
+    randomness = SeededRandomness(seed)
+    truthful = float(np.e / (1 + np.e))
+    outcomes = np.zeros(2, dtype=int)
+    release = object.__new__(Release)
+    release.spec, release._random, release._given = spec, randomness, randomness
+    release.ledger = Ledger.in_memory(budget=spec.total, unit=spec.unit)
+
+    class Recording:
+        release_id = "x"
+
+        def __init__(self) -> None:
+            self.content: dict[str, Any] = {"seed": 0}
+
+        def get(self, key: str, default: Any = None) -> Any:
+            return self.content.get(key, default)
+
+        def record(self, **facts: Any) -> None:
+            self.content.update(facts)
+
+        def store_candidate(self, types: Any) -> None:
+            pass
+
+        def release_room(self) -> None:
+            pass
+
+    class Found:
+        types = None
+
+    def attempt(*args: Any) -> tuple[Found, None] | None:
+        says = table if bernoulli(truthful, randomness) else 1 - table
+        return (Found(), None) if says == 1 and bernoulli(0.5, randomness) else None
+
+    release._attempt = attempt  # type: ignore[method-assign, assignment]
+    release._decide = lambda *_: release.state.record(outcome={"passed": True})  # type: ignore[method-assign]
+    release._rows = lambda *_: 1  # type: ignore[method-assign]
+    release._charges = lambda *_: True  # type: ignore[method-assign]
+
+    class Data:
+        def curator(self, *args: Any, **words: Any) -> None:
+            return None
+
+    for _ in range(runs):
+        release.state = Recording()  # type: ignore[assignment]
+        release._loop(Data(), spec.configurations, lambda *_: None)  # type: ignore[arg-type]
+        outcomes[int(release.state.get("outcome")["passed"])] += 1
+    return outcomes
+
+
+def test_the_outcomes_of_neighbours_differ_as_the_accounting_says(tmp_path: Path) -> None:
+    """The loop itself, run 3,000 times on each of two neighbouring tables.
+
+    The failure outcome has odds ``(1-p) h(p)``. With a success probability of .366 or .134 per attempt and gamma .3
+    its exact log-ratio is known; a loop that forgot its coin, flipped it before the first attempt, or counted an
+    attempt twice has another. Six standard errors: a false alarm once in 500 million.
+    """
+    rule = {"rule": "until-accepted", "gamma": 0.3}
+    attempts = GeometricAttempts(0.3)
+    runs = 3000
+    for table, p in ((1, np.e / (1 + np.e) / 2), (0, 1 / (1 + np.e) / 2)):
+        outcomes = _selection(tmp_path, table, rule, runs, seed=table)
+        failure = float((1 - p) * attempts.weight_of_failure(np.array([p]))[0])
+        assert abs(outcomes[0] / runs - failure) < 6 * np.sqrt(failure * (1 - failure) / runs)
+    exact = [
+        float((1 - p) * attempts.weight_of_failure(np.array([p]))[0])
+        for p in (np.e / (1 + np.e) / 2, 1 / (1 + np.e) / 2)
+    ]
+    from understudy.release.selection_accounting import pure_cost
+
+    assert abs(np.log(exact[1] / exact[0])) <= pure_cost(1.0, attempts)
+
+
+def test_nothing_is_stored_of_a_rejected_candidate(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.ledger"
+    changes = {**LOOP, "selection": {"rule": "until-accepted", "gamma": 0.4}}
+    changes |= {"budget": {"total": {"epsilon": 24.92}, "model": {"epsilon": 4}}}
+    changes |= {"acceptance__criteria__0__threshold": 0.0001, "synthesizers": [{"method": "independent"}]}
+    run_release(small_spec(**changes), ledger=ledger, source=people())
+    folder = State.folder_for(ledger, "small")
+    assert {path.name for path in folder.iterdir()} == {"lock", "state.json"}
