@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
 
 from understudy.errors import WorkloadError
 from understudy.evaluation.codes import Floats
@@ -74,11 +75,13 @@ def minimiser(
         raise WorkloadError("Labels must be -1 or 1.")
     tilt = np.zeros(width) if linear is None else linear / n
     ridge = regularisation + extra
+    rows = csr_matrix(features)  # indicator features are mostly zero
+    columns = csr_matrix(features.T)
 
     def objective(w: Floats) -> tuple[float, Floats]:
-        z = labels * (features @ w)
+        z: Floats = labels * np.asarray(rows @ w)
         value = float(loss.value(z).mean()) + ridge / 2 * float(w @ w) + float(tilt @ w)
-        gradient = features.T @ (labels * loss.slope(z)) / n + ridge * w + tilt
+        gradient = np.asarray(columns @ (labels * loss.slope(z))) / n + ridge * w + tilt
         return value, gradient
 
     found = minimize(
