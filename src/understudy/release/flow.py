@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.curator import Curator
-from understudy.privacy import Laplace, PureDP
+from understudy.privacy import GDP, GDP_ACCOUNTING, ApproxDP, Budget, Laplace, PureDP, PureEvent
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
     ConditionalMeans,
@@ -79,6 +79,18 @@ def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselin
     return _pass_only(spec, candidate, curator, criteria, public, ready)
 
 
+def acceptance_purse(spec: Spec, curator: Curator, epsilon: float) -> Curator:
+    """Return a curator limited to what the acceptance criteria may cost.
+
+    A ledger with an ``(epsilon, delta)`` promise whose model was not pure has nothing left by pure accounting; there
+    the limit is stated in Gaussian DP, as what an ``epsilon``-DP act costs in it.
+    """
+    limit: Budget = PureDP(epsilon)
+    if isinstance(curator.ledger.budget, ApproxDP) and not isinstance(spec.shares.model, PureDP):
+        limit = GDP(math.sqrt(GDP_ACCOUNTING.cost(PureEvent(epsilon))) * (1 + 2.0**-50))
+    return curator.within(limit, scope="acceptance")
+
+
 def _pairs(spec: Spec, criteria: Sequence[Criterion]) -> list[tuple[Criterion, Mapping[str, Any]]]:
     return list(zip(criteria, spec.criteria, strict=True))
 
@@ -104,7 +116,7 @@ def _pass_only(
         scale = test.noise_scale(epsilon, unit=spec.unit)
         threshold = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=spec.unit)
     if test is not None and ready:
-        purse = curator.within(PureDP(epsilon), scope="acceptance")
+        purse = acceptance_purse(spec, curator, epsilon)
         sealed = purse.statistic(
             _on_types(lambda r: test.slack(r, candidate.types)), sensitivity=test.sensitivity(spec.unit)
         )
@@ -158,11 +170,7 @@ def _published(
         criterion.met(known[criterion.name]) for criterion in criteria if criterion.name in known
     )
     results = []
-    purse = (
-        curator.within(PureDP(spec.shares.acceptance), scope="acceptance")
-        if spec.shares.acceptance
-        else curator
-    )
+    purse = acceptance_purse(spec, curator, spec.shares.acceptance) if spec.shares.acceptance else curator
     for index, criterion in enumerate(criteria):
         epsilon = spec.epsilons()[index]
         if criterion.name in known or epsilon is None or not ready:
