@@ -27,6 +27,8 @@ MAX_RESULT_CELLS = 64_000_000
 MEMORY_CELLS = 48_000_000
 PIECE_CELLS = 16_000_000
 _CUTS_EXPLORED = 8
+_CHEAP, _CHEAP_CUTS_EXPLORED = 1e5, 2
+"""Below this work planning costs more than it saves."""
 _MOVE_COST = 16
 """Reordering a cell costs about as much as this many multiplications."""
 
@@ -88,6 +90,12 @@ class Answers:
             (everything & ~below) | separator
             for below, separator in zip(self._below, self._separators, strict=True)
         ]
+        # Per edge and column: 0 inside the separator, 1 below it, 2 above it.
+        self._sides = np.full((n - 1, len(tree.sizes)), 2, dtype=np.int8)
+        for bag in range(1, n):
+            self._sides[bag - 1, from_mask(self._below[bag])] = 1
+            self._sides[bag - 1, tree.separators[bag]] = 0
+        self._between: Array | None = None
 
     def marginal(self, columns: Columns) -> Array:
         """Return expected counts over sorted column numbers."""
@@ -147,19 +155,12 @@ class Answers:
         return known
 
     def _cheapest_cut(self, mask: int) -> _Plan:
-        cuts = []
-        for bag in range(1, len(self._tree.bags)):
-            separator = self._separators[bag]
-            left, right = mask & self._below[bag] & ~separator, mask & self._above[bag] & ~separator
-            if left and right:
-                moved = self._cells(left | separator) + self._cells(right | separator)
-                work = float(self._cells(mask | separator) + _MOVE_COST * moved)
-                cuts.append((work, bag, left | separator, right | separator))
-        cuts.sort()
         best = _Plan(math.inf, -1, 0)
-        for work, bag, left, right in cuts[:_CUTS_EXPLORED]:
+        for work, bag in self._cuts(mask):
             if work >= best.work:
                 break
+            separator = self._separators[bag]
+            left, right = (mask & self._below[bag]) | separator, (mask & self._above[bag]) | separator
             plans = self._plan(left), self._plan(right)
             cost = work + plans[0].work + plans[1].work
             if cost < best.work:
@@ -167,6 +168,27 @@ class Answers:
                 peaks += [part for part in (left, right) if not self._home(part)]
                 best = _Plan(cost, bag, max(peaks, key=self._peak_cells))
         return best
+
+    def _cuts(self, mask: int) -> list[tuple[float, int]]:
+        """List the edges that cut a query with the work at that edge, the most promising few, best first."""
+        columns = from_mask(mask)
+        sides = self._sides[:, columns]
+        widths = np.array([self._sizes[column] for column in columns], dtype=np.float64)
+        below = np.where(sides == 1, widths, 1.0).prod(axis=1)
+        above = np.where(sides == 2, widths, 1.0).prod(axis=1)
+        cut = (sides == 1).any(axis=1) & (sides == 2).any(axis=1)
+        between = self._separator_cells()
+        work = np.where(cut, between * (below * above + _MOVE_COST * (below + above)), np.inf)
+        order = np.argsort(work, kind="stable")[:_CUTS_EXPLORED]
+        if work[order[0]] < _CHEAP:
+            order = order[:_CHEAP_CUTS_EXPLORED]
+        return [(float(work[edge]), int(edge) + 1) for edge in order if np.isfinite(work[edge])]
+
+    def _separator_cells(self) -> Array:
+        """Cells of the separator of every edge, the root's left out."""
+        if self._between is None:
+            self._between = np.array([float(self._cells(mask)) for mask in self._separators[1:]])
+        return self._between
 
     def _peak_cells(self, mask: int) -> int:
         return self._cells(mask) if mask else 0
@@ -274,7 +296,7 @@ class _Slice(Answers):
         self._tree, self._total = whole._tree, whole._total
         self._max_cells, self._memory, self._piece = whole._max_cells, whole._memory, whole._piece
         self._below, self._above, self._separators = whole._below, whole._above, whole._separators
-        self._homes = whole._homes
+        self._homes, self._sides, self._between = whole._homes, whole._sides, None
         sizes = list(whole._sizes)
         for column, window in windows.items():
             sizes[column] = window.stop - window.start
