@@ -301,8 +301,9 @@ class Spec:
 def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
     """Return a workload from the words of a specification.
 
-    A word or file name as on the command line (``all-2way``), or a mapping from such words, columns or
-    combinations of columns (``age, sex``) to weights, which add up.
+    A word or file name as on the command line (``all-2way``), or a mapping to weights, which add up, from such
+    words, from columns or combinations of columns (``age, sex``), and from all combinations within some columns
+    (``all-2way among age, sex, size``).
 
     Examples
     --------
@@ -323,15 +324,22 @@ def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
     for name, weight in words.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise WorkloadError(f"the weight of {name!r} in a workload must be a number")
-        columns = [part.strip() for part in str(name).split(",")]
-        listed = (
-            [(domain.canonical(columns), 1.0)]
-            if all(column in domain for column in columns)
-            else list(parse_workload(domain, str(name)))
-        )
-        for clique, share in listed:
+        for clique, share in _marginals(str(name), schema):
             weights[clique] = weights.get(clique, 0.0) + share * float(weight)
     return Workload(domain, tuple(weights), tuple(weights.values()))
+
+
+def _marginals(words: str, schema: Schema) -> list[tuple[tuple[str, ...], float]]:
+    """Return the marginals that the words of one entry of a workload stand for, with their weights."""
+    domain = schema.domain
+    kind, among, rest = words.partition(" among ")
+    columns = [part.strip() for part in (rest if among else words).split(",")]
+    if among:
+        part = domain.project(domain.canonical(columns))
+        return list(parse_workload(part, kind.strip()))
+    if all(column in domain for column in columns):
+        return [(domain.canonical(columns), 1.0)]
+    return list(parse_workload(domain, words))
 
 
 def projection_of(plain: Mapping[str, Any], schema: Schema) -> Projection:

@@ -144,6 +144,9 @@ def test_weights_of_a_workload_add_up() -> None:
     schema = small_spec().schema
     workload = workload_of({"all-1way": 1, "age": 0.5, "sex, age": 2}, schema)
     assert dict(workload) == {("sex",): 1.0, ("age",): 1.5, ("size",): 1.0, ("sex", "age"): 2.0}
+    among = workload_of({"all-2way": 1, "all-1way among size, age": 3}, schema)
+    assert dict(among)[("age",)] == dict(among)[("size",)] == 3.0
+    assert len(among) == 5
 
 
 def test_what_is_published_holds_the_schema_and_no_paths(tmp_path: Path) -> None:

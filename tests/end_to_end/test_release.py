@@ -1,0 +1,253 @@
+"""``understudy plan`` and ``understudy release`` as people use them, on small tables and on the shipped example."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command import understudy
+
+from understudy.privacy import Ledger
+from understudy.release.state import State
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "births" / "spec.yaml"
+
+SPEC = """
+name: staff
+source: {path: staff.csv}
+schema:
+  columns:
+    - {name: grade, kind: ordinal, values: [a, b, c]}
+    - {name: sex, kind: categorical, values: [f, m]}
+    - {name: age, kind: integer, unit: years, bins: ["<30", 30-44, "44<"], decode_by: label}
+unit: replace-one
+cleaning: [age >= 18]
+public: {row_count: ROWS, expected_rows: 900}
+synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+projections: [{kind: minimal-occurrence, min_count: 2}]
+acceptance:
+  form: pass-only
+  epsilon: 5
+  criteria:
+    - {name: cells, kind: max-marginal-error, threshold: THRESHOLD}
+    - {name: mean age, kind: conditional-means, column: age, threshold: 5, by: [everyone, sex]}
+selection: SELECTION
+budget: {total: {epsilon: TOTAL}, model: {epsilon: 4}}
+"""
+CANARY = "zzcanaryzz"
+
+
+def write_spec(
+    folder: Path,
+    *,
+    rows: str = "declared",
+    threshold: float = 0.1,
+    selection: str = "{rule: single}",
+    total: float = 9,
+) -> Path:
+    text = SPEC.replace("ROWS", rows).replace("THRESHOLD", str(threshold)).replace("SELECTION", selection)
+    (folder / "spec.yaml").write_text(text.replace("TOTAL", str(total)), encoding="utf-8")
+    return folder / "spec.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    generator = np.random.default_rng(0)
+    n = 1000
+    pd.DataFrame(
+        {
+            "grade": generator.choice(["a", "b", "c"], n),
+            "sex": generator.choice(["f", "m"], n),
+            "age": generator.integers(14, 70, n),
+            "secret": CANARY,
+        }
+    ).to_csv(tmp_path / "staff.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_release_from_file_to_bundle(folder: Path) -> None:
+    spec = write_spec(folder)
+    planned = understudy("plan", spec)
+    assert planned.code == 0
+    assert "epsilon=9 = model epsilon=4, acceptance epsilon=5" in planned.out
+    assert "mean age" in planned.out
+    assert "declared public" in planned.out
+    released = understudy("release", spec, "--out", "bundle")
+    assert released.code == 0, released.err
+    assert "Accepted." in released.out
+    assert "stays spent whether or not" in released.err
+    data = pd.read_csv(folder / "bundle" / "data.csv")
+    assert set(data.columns) == {"grade", "sex", "age"}
+    assert CANARY not in (folder / "bundle" / "data.csv").read_text(encoding="utf-8")
+    assert understudy("verify", "bundle").code == 0
+    with Ledger.open(folder / "staff.ledger") as book:
+        book.verify()
+        assert book.spent <= 9
+    again = understudy("release", spec, "--out", "other")
+    assert again.code == 0
+    assert "Nothing was done" in again.out
+    assert not (folder / "other").exists()
+
+
+def test_a_rejected_candidate_is_not_published(folder: Path) -> None:
+    spec = write_spec(folder, threshold=0.0001)
+    result = understudy("release", spec, "--out", "bundle", "--json")
+    assert result.code == 3
+    document = json.loads(result.out)
+    assert document["accepted"] is False
+    assert "did not pass" in document["reason"]
+    assert not (folder / "bundle").exists()
+    again = understudy("release", spec, "--out", "bundle", "--json")
+    assert again.code == 3
+    assert json.loads(again.out)["ledger_head"] == document["ledger_head"]  # nothing more was charged
+    assert understudy("release", spec, "--restart").code == 3  # the ledger has no room for another
+
+
+def test_a_loop_says_nothing_of_its_attempts(folder: Path) -> None:
+    selection = "{rule: until-accepted, gamma: 0.2}"
+    spec = write_spec(folder, selection=selection, total=10.61)
+    result = understudy("release", spec, "--out", "bundle", "--json")
+    assert result.code == 0, result.err
+    document = json.loads(result.out)
+    assert document["accepted"] is True
+    for text in (result.out, result.err, *(p.read_text("utf-8") for p in (folder / "bundle").glob("*.json"))):
+        assert "attempts made" not in text
+        assert '"left"' not in text
+    assert "stop with probability 0.2 after each failure" in json.dumps(document["guarantee"])
+
+
+def test_the_json_of_a_plan_has_every_criterion(folder: Path) -> None:
+    result = understudy("plan", write_spec(folder, rows="{epsilon: 1}", total=10), "--json")
+    assert result.code == 0
+    document = json.loads(result.out)
+    assert document["rows"] == 900
+    assert [item["name"] for item in document["criteria"]] == ["cells", "mean age"]
+    assert document["criteria"][0]["noise_deviation"] == pytest.approx(2**0.5 / 5, rel=1e-3)
+    assert document["models"][0]["marginals"] == 3
+
+
+def test_a_public_number_of_rows_may_come_from_the_command_line(folder: Path) -> None:
+    spec = write_spec(folder, rows="{epsilon: 1}", total=10)
+    wrong = understudy("release", spec, "--row-count", 900)
+    assert wrong.code == 4  # the parts no longer add up: nothing is measured
+    assert "add up to epsilon=9, not to epsilon=10" in wrong.err
+    right = write_spec(folder)
+    assert understudy("release", right, "--row-count", 17).code == 4
+
+
+def test_another_source_gets_another_ledger(folder: Path) -> None:
+    spec = write_spec(folder)
+    (folder / "staff.csv").rename(folder / "other.csv")
+    result = understudy("release", spec, "--source", "other.csv", "--out", "bundle")
+    assert result.code == 0, result.err
+    assert (folder / "other.ledger").exists()
+    assert not (folder / "staff.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("plan", "absent.yaml"), 4, "There is no file"),
+        (("plan",), 2, "Give a specification"),
+        (("plan", "spec.yaml", "--schema", "x.yaml"), 2, "not both"),
+        (("release", "absent.yaml"), 4, "There is no file"),
+        (("release", "spec.yaml", "--source", "absent.csv"), 4, "There is no file 'absent.csv'"),
+        (("release", "spec.yaml", "--out", "."), 6, "exists already"),
+    ],
+)
+def test_bad_words_end_in_a_message_and_a_code(
+    folder: Path, words: tuple[str, ...], code: int, told: str
+) -> None:
+    write_spec(folder)
+    result = understudy(*words)
+    assert (result.code, told in result.err) == (code, True), result.err
+
+
+def test_a_broken_specification_lists_everything(folder: Path) -> None:
+    spec = write_spec(folder, threshold=3, total=2)
+    spec.write_text(spec.read_text("utf-8").replace("column: age", "column: wage"), encoding="utf-8")
+    result = understudy("release", spec)
+    assert result.code == 4
+    for part in ("no column named 'wage'", "outside the range of the error", "more than epsilon=2"):
+        assert part in result.err
+    assert not list(folder.glob("*.ledger"))
+
+
+def test_a_table_that_does_not_fit_costs_nothing(folder: Path) -> None:
+    spec = write_spec(folder)
+    frame = pd.read_csv(folder / "staff.csv")
+    frame.loc[3, "sex"] = "x"
+    frame.to_csv(folder / "staff.csv", index=False)
+    result = understudy("release", spec)
+    assert result.code == 4
+    assert "sex" in result.err
+    with Ledger.open(folder / "staff.ledger") as book:
+        assert book.spent == 0
+
+
+def test_a_release_whose_bundle_cannot_be_written_goes_on_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_spec(folder)
+    from understudy.release import bundle
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle, "write_frame", full)
+        failed = understudy("release", spec, "--out", "bundle")
+    assert failed.code == 6
+    assert "No space left" in failed.err
+    assert not (folder / "bundle").exists()
+    assert not list(folder.glob(".bundle*"))
+    with Ledger.open(folder / "staff.ledger") as book:
+        spent = book.spent
+    again = understudy("release", spec, "--out", "bundle")
+    assert again.code == 0, again.err
+    with Ledger.open(folder / "staff.ledger") as book:
+        assert book.spent == spent
+    state = json.loads((State.folder_for(folder / "staff.ledger", "staff") / "state.json").read_text("utf-8"))
+    assert state["published"] == str(folder / "bundle")
+
+
+# ---------------------------------------------------------------------- the shipped example
+
+
+def _release_example(folder: Path, *words: str) -> float:
+    """Release until accepted, on fresh ledgers: the example makes one attempt, accepted in most runs."""
+    for attempt in range(6):
+        start = time.process_time()
+        result = understudy(
+            "release", EXAMPLE, *words, "--ledger", folder / f"{attempt}.ledger", "--out", folder / "bundle"
+        )
+        seconds = time.process_time() - start
+        assert result.code in (0, 3), result.err
+        if result.code == 0:
+            return seconds
+    raise AssertionError("six attempts of the example were rejected; each should be accepted with 80 %")
+
+
+def test_the_shipped_example_runs_as_written(tmp_path: Path) -> None:
+    assert understudy("plan", EXAMPLE).code == 0
+    _release_example(tmp_path)
+    assert understudy("verify", tmp_path / "bundle").code == 0
+
+
+@pytest.mark.shared_data
+def test_the_shipped_example_releases_real_births_unchanged(shared_data: Path, tmp_path: Path) -> None:
+    """Reading, fit, projection and all criteria of 160,000 births within ten seconds of CPU."""
+    source = shared_data / "natality" / "birth_2019_nber_us_SINGLETON_SAMPLE160K.csv.gz"
+    seconds = _release_example(tmp_path, "--source", str(source))
+    assert seconds < 10
+    data = pd.read_csv(tmp_path / "bundle" / "data.csv")
+    assert abs(len(data) - 158_500) < 2_000
+    assert set(data["birth_month"]) == set(range(1, 13))
+    assert set(data["birth_sex"]) == {"M", "F"}
+    assert data.groupby(list(data.columns)).size().min() >= 2
