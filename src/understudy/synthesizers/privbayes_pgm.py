@@ -12,10 +12,12 @@ from understudy.errors import BudgetError
 from understudy.marginals import Measurement
 from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Schema
+from understudy.synthesizers._allocation import workload_for
+from understudy.synthesizers._conditionals import Learnt
 from understudy.synthesizers._network import Family
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers.base import Fitted, Plan, Progress, fixed_total, support_of
-from understudy.synthesizers.privbayes import Learnt, PrivBayes
+from understudy.synthesizers.privbayes import PrivBayes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,12 @@ class PrivBayesPGM(PrivBayes):
         progress("estimating", 0.7)
         distribution = self._estimate(curator, learnt)
         progress("done", 1.0)
-        return Fitted(distribution, learnt.plain(), workload=self._fitted_workload(curator.domain))
+        return Fitted(
+            distribution,
+            learnt.plain(),
+            workload=workload_for(self.workload, curator.domain),
+            history=learnt.history(),
+        )
 
     def _small_enough(
         self,

@@ -31,6 +31,7 @@ from understudy.privacy import (
 from understudy.schema import Boolean, Categorical, Column, Domain, Integer, Ordinal, Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers._agreement import NoisyTable, agreeing_tables, shared_views
+from understudy.synthesizers._conditionals import forbidden_cells
 from understudy.synthesizers._network import (
     Family,
     Limits,
@@ -46,7 +47,7 @@ from understudy.synthesizers._parents import (
     random_parent_sets,
     resolution_of,
 )
-from understudy.synthesizers.privbayes import PrivBayes, forbidden_cells
+from understudy.synthesizers.privbayes import PrivBayes
 
 FAMILY = ("privbayes", "privbayes-pgm")
 BUDGETS: tuple[Budget, ...] = (PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.1), GDP(0.5))
@@ -406,6 +407,7 @@ def test_the_root_is_a_public_choice() -> None:
         ({"rows_share": 0.0}, "rows_share"),
         ({"score": "G"}, "score"),
         ({"allocation": "most"}, "allocation"),
+        ({"public_seed": -1}, "public_seed"),
         ({"max_cells": 0}, "max_cells"),
         ({"max_candidates": 0}, "max_candidates"),
     ],
@@ -582,6 +584,8 @@ def test_the_graphical_model_learns_from_the_same_measurements(generalise: bool)
         np.testing.assert_array_equal(one.values, two.values)
     coarse = any(level for node in families_of(bayes) for _, level in node.parents)
     assert coarse == generalise
+    assert bayes.history is not None
+    assert bayes.history.batches == (len(bayes.measurements),)
     assert pgm.distribution.kind == ("coarse-views" if generalise else "junction-tree")
     difference = bayes.marginal(("a", "b")) - pgm.marginal(("a", "b"))
     assert np.abs(difference).sum() < 0.1 * bayes.total
