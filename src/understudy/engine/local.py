@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.engine.calibration import Potential
 from understudy.engine.consistency import Consistency
 from understudy.engine.factors import Array, Columns, spread, sum_to
+from understudy.engine.support import forbidden_cells
 from understudy.engine.targets import Target
 from understudy.engine.triangulation import triangulate
 
@@ -37,7 +37,9 @@ def consistent_tables(
     agree = Consistency(
         sizes, [target.columns for target in targets], [_precision(item) for item in targets], total
     )
-    forbidden = np.concatenate([_forbidden(target, support).ravel() for target in targets])
+    forbidden = np.concatenate(
+        [forbidden_cells(target.columns, target.values.shape, support).ravel() for target in targets]
+    )
     _, nearest, _ = agree.untangle(
         values, forbidden=forbidden if forbidden.any() else None, tolerance=_TOLERANCE, iterations=_ITERATIONS
     )
@@ -52,14 +54,6 @@ def consistent_tables(
 def _precision(target: Target) -> float:
     """Return the inverse variance: that of Laplace noise of scale b is 1 / (2 b^2)."""
     return target.weight if target.kind == 0 else 0.5 * target.weight**2
-
-
-def _forbidden(target: Target, support: Sequence[Potential]) -> npt.NDArray[np.bool_]:
-    forbidden = np.zeros(target.values.shape, dtype=bool)
-    for columns, logs in support:
-        if set(columns) <= set(target.columns):
-            forbidden |= np.isneginf(spread(logs, columns, target.columns))
-    return forbidden
 
 
 def backbone(

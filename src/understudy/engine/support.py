@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.calibration import Potential
-from understudy.engine.factors import Array, Columns
+from understudy.engine.factors import Array, Columns, spread
 from understudy.engine.order import order_of
 from understudy.errors import ConstraintError
 from understudy.schema import Domain
@@ -49,3 +49,22 @@ def support_potentials(domain: Domain, zeros: Iterable[Zeros]) -> list[Potential
         if not table.all():
             potentials.append((columns, np.where(table, 0.0, -np.inf)))
     return potentials
+
+
+def forbidden_cells(
+    columns: Columns, shape: tuple[int, ...], support: Iterable[Potential]
+) -> npt.NDArray[np.bool_]:
+    """Return which cells of a table are ruled out by the restrictions that fit inside its columns.
+
+    Examples
+    --------
+    >>> logs = np.array([0.0, -np.inf])
+    >>> forbidden_cells((0, 3), (2, 2), [((3,), logs), ((1,), logs)])
+    array([[False,  True],
+           [False,  True]])
+    """
+    forbidden = np.zeros(shape, dtype=bool)
+    for inner, logs in support:
+        if set(inner) <= set(columns):
+            forbidden |= np.isneginf(spread(logs, inner, columns))
+    return forbidden

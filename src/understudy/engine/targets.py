@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.engine.calibration import Potential
 from understudy.engine.consistency import Consistency
 from understudy.engine.factors import Array, Columns
 from understudy.engine.order import order_of
+from understudy.engine.support import forbidden_cells
 from understudy.errors import WorkloadError
 from understudy.marginals import Measurement
 from understudy.schema import Domain
@@ -123,7 +125,12 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
 
 
 def untangle(
-    sizes: Sequence[int], targets: Sequence[Target], total: float, *, tolerance: float = 1e-4
+    sizes: Sequence[int],
+    targets: Sequence[Target],
+    total: float,
+    *,
+    support: Sequence[Potential] = (),
+    tolerance: float = 1e-4,
 ) -> tuple[list[Target], float, float]:
     """Replace squared-loss targets by equivalent ones that do not contradict each other.
 
@@ -145,7 +152,11 @@ def untangle(
         sizes, [target.columns for target in squared], [target.weight for target in squared], total
     )
     values = np.concatenate([target.values.ravel() for target in squared])
-    flat, _, bound = agree.untangle(values, tolerance=tolerance, iterations=1000)
+    forbidden = None
+    if support:
+        ruled_out = [forbidden_cells(target.columns, target.values.shape, support) for target in squared]
+        forbidden = np.concatenate([cells.ravel() for cells in ruled_out])
+    flat, _, bound = agree.untangle(values, forbidden=forbidden, tolerance=tolerance, iterations=1000)
     result, constant = [], 0.0
     pieces = iter(zip(agree.starts, agree.starts[1:], strict=False))
     for target in targets:
