@@ -15,7 +15,11 @@ The score of ``s`` is private, but ``s`` was then measured: ``y = M_s(D) + e``. 
 1. With ``b = M_s(D) - M_s(p)`` fixed, ``|b_i + e_i| >= |b_i| + sign(b_i) e_i``, hence
    ``E <= |y - M_s(p)|_1 - sum sign(b_i) e_i``: a sum of noise with signs fixed in advance. (The paper reaches
    ``λ σ sqrt(n)`` by concentration; this argument covers every noise with exponential moments.)
-2. :func:`~understudy.inference.dual.distance_bound` with ``p`` itself as the answer and as the reference.
+2. ``E = 2 sum (-b_i)_+ + N - sum p_i`` with ``N`` the number of rows, and ``(-b_i)_+ <= p_i`` as counts are not
+   negative. Use that in the cells ``G`` where ``p`` is small against the noise. In the others, as above,
+   ``(p_i - y_i)_+ >= (-b_i)_+ - e_i`` where ``b_i < 0``, and those cells are fixed in advance. So
+   ``E <= 2 (sum_G p_i + sum_others (p_i - y_i)_+ + noise) + N - sum p_i``: the noise in cells that are
+   expected to be empty no longer counts.
 
 So ``|M_r(D) - M_r(p)|_1 <= c n_r + (q_s + ...) / w_r``, and the triangle inequality carries it to any other
 table: ``|M_r(D) - M_r(D')|_1`` is larger by at most ``|M_r(D') - M_r(p)|_1``, which is public.
@@ -32,10 +36,11 @@ import math
 
 import numpy as np
 
-from understudy.inference.covers import Cover
-from understudy.inference.dual import distance_bound
 from understudy.inference.history import Round
 from understudy.inference.laws import CellNoise, require_beta
+
+EMPTY = 0.4
+"""Cells expected to hold less than this many standard deviations count as empty; noise alone would cost as much."""
 
 GRID = 1 + 2.0**-10
 """Scores are put on a fine grid before a choice, at the price of a slightly larger sensitivity."""
@@ -69,7 +74,12 @@ def chosen_distance(step: Round, *, total: float, beta: float) -> float:
     answer = step.answer.astype(np.float64)
     values = step.measurement.values
     plain = float(np.abs(values - answer).sum()) + noise.signed_sum(values.size, beta / 2)
-    return min(plain, distance_bound(Cover(values, noise, answer), answer, total=total, beta=beta / 2))
+    filled = answer >= EMPTY * noise.stddev
+    below = float(np.maximum(answer - values, 0.0)[filled].sum()) + noise.signed_sum(
+        int(np.count_nonzero(filled)), beta / 2
+    )
+    sparse = 2 * (below + float(answer[~filled].sum())) + total - float(answer.sum())
+    return max(0.0, min(plain, sparse))
 
 
 def score_bound(step: Round, *, total: float, beta: float) -> float:
