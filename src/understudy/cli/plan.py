@@ -165,14 +165,16 @@ def _tell_release(planned: ReleasePlan) -> None:
             for item in planned.models
         ],
     )
-    tell(f"{planned.configurations} configurations, {len(planned.left_out)} left out.")
+    words = "configuration" if planned.configurations == 1 else "configurations"
+    tell(f"{planned.configurations} {words}, {len(planned.left_out)} left out.")
     for name, reason in planned.left_out[:10]:
         tell(f"Left out: {name}: {reason}")
-    for probability, expected, success in planned.attempts:
-        tell(
-            f"If an attempt is accepted with probability {probability:g}: {expected:.3g} attempts to expect, "
-            f"success with probability {success:.3g}."
-        )
+    if not planned.single:
+        for probability, expected, success in planned.attempts:
+            tell(
+                f"If an attempt is accepted with probability {probability:g}: {expected:.3g} attempts to expect, "
+                f"success with probability {success:.3g}."
+            )
     if planned.memory_megabytes is not None:
         tell(
             f"About {planned.memory_megabytes:,.0f} MB of memory and {planned.seconds_per_attempt:g} s per attempt."

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from understudy.errors import SchemaError, UnderstudyError
+from understudy.release._planned_criteria import CriterionPlan, plan_criteria, slack_test
 from understudy.release._spec_budget import short
-from understudy.release.criteria import (
-    ConditionalMeans,
-    ConditionalMedians,
-    Criterion,
-    PredictionError,
-    RegressionCoefficients,
-    RegressionMoments,
-    RelativeMarginalError,
-    clipped_ratio_sensitivity,
-    laplace_deviation,
-)
-from understudy.release.criteria.base import conservative_threshold
 from understudy.release.result import Configuration
-from understudy.release.slack import SlackTest
-from understudy.release.transform import neighbours
-from understudy.release.types import RecordTypes
-from understudy.schema import Domain, Schema
+from understudy.schema import Schema
 
 if TYPE_CHECKING:
     from understudy.release.spec import Spec
@@ -44,50 +26,6 @@ __all__ = [
 
 SMALLEST_COUNT = 50
 """Rows that the rarest value or group is assumed to have; the assumption of paper Births, section 4.5.2."""
-_RARELY = 0.05
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriterionPlan:
-    """One criterion before any data: its noise against its threshold.
-
-    Attributes
-    ----------
-    noise_deviation
-        Standard deviation of the noise: in the unit of the error (published), or in records (pass-only).
-    room
-        Pass-only: how many records a perfect candidate is away from violating the criterion, where that follows
-        from public facts. None where it depends on the table.
-    accepted_below, rejected_above
-        Exact errors below the one are accepted, above the other rejected, with probability 95 % or more, as far as
-        this criterion decides. None where they depend on the table.
-    false_reject, false_accept
-        Probability that a candidate half-way below the threshold is rejected, and that one half-way above it (one
-        and a half times the threshold) is accepted, by this criterion alone.
-    needs
-        In words, what the table must have so that a perfect candidate is accepted with probability 95 %.
-    noise_dominated
-        Whether noise alone decides about good candidates.
-    """
-
-    name: str
-    kind: str
-    type: str
-    metric: str
-    threshold: float
-    unit: str
-    form: str
-    epsilon: float | None = None
-    sensitivity: float | None = None
-    noise_deviation: float | None = None
-    room: float | None = None
-    accepted_below: float | None = None
-    rejected_above: float | None = None
-    false_reject: float | None = None
-    false_accept: float | None = None
-    recommended_threshold: float | None = None
-    needs: str = ""
-    noise_dominated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +52,7 @@ class ReleasePlan:
     accounting: str
     selection: str
     argument: str
+    single: bool
     rows: int | None
     row_count: str
     acceptance: str
@@ -204,11 +143,11 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
     if n is None and spec.source.simulated is not None:
         n = spec.source.simulated.rows
     schema = spec.schema_for(usable[0] if usable else spec.configurations[0])
-    criteria = _criteria(spec, schema, n, smallest_count)
+    criteria = plan_criteria(spec, schema, n, smallest_count)
     models = _models(spec, usable, n)
     shares, selection = spec.shares, spec.shares.selection
     warnings = _warnings(spec, criteria, usable, n)
-    test = _slack_test(spec, schema)
+    test = slack_test(spec, schema)
     threshold = None
     if test is not None:
         threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
@@ -219,6 +158,7 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
         accounting=shares.rule.main.name,
         selection=shares.attempts.describe(),
         argument="the parts of one attempt add up" if selection is None else selection.argument,
+        single=shares.single,
         rows=n,
         row_count=spec.row_count.words(),
         acceptance=_acceptance_words(spec, threshold),
@@ -245,151 +185,6 @@ def _acceptance_words(spec: Spec, threshold: float | None) -> str:
         f"One test of all criteria for epsilon={spec.shares.acceptance:g}: accept if the real table is, after noise, more "
         f"than {threshold:.1f} records away from violating any of them. A candidate that violates one is accepted "
         f"with probability {spec.false_accept:g} at most."
-    )
-
-
-# ---------------------------------------------------------------------- criteria
-
-
-def _slack_test(spec: Spec, schema: Schema) -> SlackTest | None:
-    real = tuple(criterion for criterion in spec.criteria_for(schema) if criterion.reads_real)
-    return SlackTest(real) if spec.form == "pass-only" and real else None
-
-
-def _criteria(spec: Spec, schema: Schema, n: int | None, smallest: int) -> tuple[CriterionPlan, ...]:
-    test = _slack_test(spec, schema)
-    found = []
-    for criterion, plain, words in zip(
-        spec.criteria_for(schema), spec.criteria, spec.words_for(schema), strict=True
-    ):
-        facts: dict[str, Any] = {
-            "name": criterion.name,
-            "kind": plain["kind"],
-            "type": words.type,
-            "metric": words.metric,
-            "threshold": criterion.threshold,
-            "unit": words.unit,
-        }
-        if not criterion.reads_real:
-            found.append(CriterionPlan(form="public", **facts))
-        elif test is not None:
-            found.append(CriterionPlan(form="pass-only", **facts, **_by_slack(spec, test, criterion, n)))
-        else:
-            values = _by_noise(spec, criterion, plain, n, smallest)
-            found.append(CriterionPlan(form="published", epsilon=plain.get("epsilon"), **facts, **values))
-    return tuple(found)
-
-
-def _by_slack(spec: Spec, test: SlackTest, criterion: Criterion, n: int | None) -> dict[str, Any]:
-    """Plan a criterion of the one test: how much room does a perfect candidate have, in records?"""
-    epsilon, unit = spec.shares.acceptance, spec.unit
-    scale = test.noise_scale(epsilon, unit=unit)
-    passing = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=unit)
-    safe = passing - scale * math.log(2 * _RARELY)  # slack at which 95 % of the candidates are accepted
-    facts: dict[str, Any] = {
-        "sensitivity": test.sensitivity(unit),
-        "noise_deviation": laplace_deviation(scale),
-        "false_accept": spec.false_accept,
-    }
-    threshold = criterion.threshold
-    if isinstance(criterion, RelativeMarginalError):
-        facts["needs"] = f"{math.ceil(safe / (1 - 1 / threshold)):,} rows in the rarest value"
-    elif isinstance(criterion, ConditionalMeans):
-        low, high = criterion.bounds
-        facts["needs"] = (
-            f"{math.ceil(safe * (high - low + threshold) / threshold):,} rows in the smallest group"
-        )
-    elif isinstance(criterion, ConditionalMedians):
-        facts["needs"] = f"{math.ceil(2 * safe):,} rows in the smallest group"
-    elif isinstance(criterion, RegressionCoefficients | PredictionError):
-        facts["needs"] = "depends on the table; rehearse"
-    elif n is not None:
-        room = n * threshold
-        facts["room"] = room
-        facts["needs"] = f"{math.ceil(safe / threshold):,} rows"
-        facts["noise_dominated"] = room < safe
-        facts["accepted_below"] = max(0.0, threshold - safe / n)
-        facts["rejected_above"] = threshold
-        facts["false_reject"] = 1 - test.acceptance(room / 2, threshold=passing, epsilon=epsilon, unit=unit)
-    return facts
-
-
-def _by_noise(
-    spec: Spec, criterion: Criterion, plain: Mapping[str, Any], n: int | None, smallest: int
-) -> dict[str, Any]:
-    """Plan a published error: its noise against its threshold."""
-    epsilon = plain.get("epsilon")
-    if epsilon is None:
-        return {}
-    if isinstance(criterion, RegressionCoefficients):
-        return _by_moments(spec, criterion, float(epsilon), n)
-    sensitivity = _planned_sensitivity(spec, criterion, n, smallest)
-    if sensitivity is None:
-        return {}
-    scale = sensitivity / epsilon
-    base = 1.0 if isinstance(criterion, RelativeMarginalError) else 0.0
-    half = (criterion.threshold - base) / 2
-    wrong = 0.5 * math.exp(-half / scale) if scale > 0 else 0.0
-    spread = -scale * math.log(2 * _RARELY)
-    if isinstance(criterion, ConditionalMedians):  # no noise in the unit of the error: scores move by records
-        return {"sensitivity": sensitivity, "needs": "error chosen by the exponential mechanism; rehearse"}
-    return {
-        "sensitivity": sensitivity,
-        "noise_deviation": laplace_deviation(scale),
-        "accepted_below": max(base, criterion.threshold - spread),
-        "rejected_above": criterion.threshold + spread,
-        "false_reject": wrong,
-        "false_accept": wrong,
-        "recommended_threshold": conservative_threshold(criterion.threshold, scale, _RARELY),
-        "noise_dominated": criterion.threshold - spread <= base,
-    }
-
-
-def _planned_sensitivity(spec: Spec, criterion: Criterion, n: int | None, smallest: int) -> float | None:
-    if isinstance(criterion, RelativeMarginalError):
-        return clipped_ratio_sensitivity([smallest], clip=criterion.clip, rows_per_unit=spec.unit.max_rows)
-    if isinstance(criterion, ConditionalMeans):
-        low, high = criterion.bounds
-        return min(high - low, spec.unit.max_rows * (high - low) / max(1, smallest))
-    if n is None:
-        return None
-    if isinstance(criterion, PredictionError):
-        low, high = criterion.bounds
-        return 2 * spec.unit.max_rows * (high - low) / n  # paper Proposition 9; the exact one is smaller
-    return max(criterion.sensitivity(unit, n) for unit in neighbours(spec))
-
-
-def _by_moments(
-    spec: Spec, criterion: RegressionCoefficients, epsilon: float, n: int | None
-) -> dict[str, Any]:
-    """Plan a private regression: the error its noise alone causes on evenly spread records of that number."""
-    if n is None:
-        return {}
-    public = _even_records(criterion, n)
-    if public is None:
-        return {"needs": "too many combinations to plan; rehearse"}
-    low, middle, high = RegressionMoments(criterion.regression).noise_quantiles(
-        public, epsilon=epsilon, unit=spec.unit, draws=100
-    )
-    return {
-        "noise_deviation": float(middle),
-        "needs": f"noise alone: L1 error {low:.3g} / {middle:.3g} / {high:.3g} (10, 50, 90 %) on evenly spread records",
-        "noise_dominated": bool(high > criterion.threshold / 2),
-    }
-
-
-def _even_records(criterion: RegressionCoefficients, n: int) -> RecordTypes | None:
-    """Return a table with every combination of the regression's values equally often."""
-    parts = (*criterion.regression.features, criterion.regression.target)
-    sizes = tuple(len(part.values) for part in parts)
-    cells = math.prod(sizes)
-    if cells > 200_000:
-        return None
-    codes = np.stack([axis.ravel() for axis in np.indices(sizes)], axis=1)
-    return RecordTypes(
-        Domain(tuple(part.column for part in parts), sizes),
-        codes,
-        np.full(cells, max(1, round(n / cells)), dtype=np.int64),
     )
 
 

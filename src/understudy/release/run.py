@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,62 +21,27 @@ from understudy.errors import (
     BudgetExceeded,
     ConstraintError,
     DataError,
-    LedgerMismatch,
     OutputError,
 )
 from understudy.privacy import PURE, Ledger, PureDP, Randomness, SystemRandomness
 from understudy.privacy import Laplace as LaplaceNoise
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
-from understudy.release._records import (
-    fit_from_plain,
-    judgement_from_plain,
-    judgement_to_plain,
-    provenance_from_plain,
-    provenance_to_plain,
-)
+from understudy.release._outcome import guarantee_of, open_ledger, recorded_outcome, room_needed
+from understudy.release._records import fit_from_plain, judgement_to_plain, provenance_to_plain
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit, RegressionCoefficients
 from understudy.release.flow import Judgement, baseline_key, fit_baseline, judge
-from understudy.release.planning import planned_models, usable_configurations
-from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
+from understudy.release.planning import usable_configurations
+from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
 from understudy.release.state import State
 from understudy.release.transform import Transformed
 from understudy.synthesizers import Model, no_progress
 
-__all__ = ["Release", "open_ledger", "run_release"]
+__all__ = ["Release", "guarantee_of", "open_ledger", "run_release"]
 
 Progress = Callable[[str, float], None]
-
-
-def open_ledger(spec: Spec, path: Path, *, table: str | None = None) -> Ledger:
-    """Open the ledger of a table, or make it with the total of the specification as its budget.
-
-    An existing ledger keeps its own total, which may be larger; it must belong to the same table and unit.
-    """
-    label = table or spec.source.table or spec.name
-    if not path.exists():
-        return Ledger.create(
-            path,
-            budget=spec.total,
-            unit=spec.unit,
-            table=label,
-            approximate_delta=spec.shares.reserve,
-        )
-    book = Ledger.open(path)
-    wrong = []
-    if book.table != label:
-        wrong.append(f"it belongs to the table {book.table!r}, not {label!r}")
-    if book.unit != spec.unit:
-        wrong.append(f"it protects {book.unit.describe()!r}, not {spec.unit.describe()!r}")
-    if wrong:
-        book.close()
-        raise LedgerMismatch(
-            f"The ledger {str(path)!r} cannot pay for this release: {' and '.join(wrong)}. Use the ledger of this "
-            "table, name the table as the ledger does (source.table), or start another ledger."
-        )
-    return book
 
 
 def run_release(
@@ -418,48 +382,7 @@ class Release:
 
     def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
         """Build the outcome from what was recorded."""
-        state, spec = self.state, self.spec
-        outcome = state.get("outcome")
-        judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
-        common: dict[str, Any] = {
-            "spec": spec,
-            "guarantee": guarantee_of(spec, self.ledger),
-            "release_id": state.release_id,
-            "ledger_entries": tuple(e for e in self.ledger.entries() if e.scope.startswith(self.scope)),
-            "ledger_id": self.ledger.ledger_id,
-            "ledger_head": self.ledger.head_hash,
-            "ledger_table": self.ledger.table,
-            "public_facts": spec.public_facts(),
-            "software": f"understudy {version('understudy')}",
-            "started": state.get("started"),
-            "finished": outcome["day"],
-            "criteria": () if judged is None else judged.criteria,
-            "acceptance": None if judged is None else judged.acceptance,
-        }
-        if not outcome["passed"]:
-            reason = outcome.get("reason") or (
-                "The candidate did not pass the acceptance test."
-                if spec.shares.single
-                else "No candidate was accepted before the selection ended."
-            )
-            return ReleaseFailure(reason=reason, **common)
-        configuration = next(item for item in configurations if item.name == outcome["configuration"])
-        schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
-        provenance = provenance_from_plain(outcome["provenance"], ledger_id=self.ledger.ledger_id)
-        candidate = Candidate(
-            configuration=configuration,
-            schema=schema,
-            types=state.load_candidate(schema.domain),
-            provenance=provenance,
-        )
-        return ReleaseResult(
-            schema=schema,
-            synthetic=candidate.frame(int(state.get("seed"))),
-            configuration=configuration,
-            provenance=provenance,
-            timings=outcome["seconds"],
-            **common,
-        )
+        return recorded_outcome(self.spec, self.ledger, self.state, configurations, scope=self.scope)
 
     # ------------------------------------------------------------------ the ledger's memory
 
@@ -479,32 +402,6 @@ class Release:
                 "recorded. That part of the budget is spent and its result is lost; drawing it again was not paid "
                 "for. Start anew (--restart) if the ledger has room for a whole release."
             )
-
-
-def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
-    """Return the promise of a release and how it is made up."""
-    shares = spec.shares
-    selection = shares.selection
-    accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
-    argument = "the parts of one attempt add up" if selection is None else selection.argument
-    return ReleaseGuarantee(
-        budget=shares.total,
-        unit=spec.unit,
-        accounting=accounting,
-        attempt=shares.attempt,
-        model=shares.model,
-        acceptance_epsilon=shares.acceptance,
-        selection=shares.attempts.describe(),
-        argument=argument,
-        considered={} if selection is None else dict(selection.considered),
-    )
-
-
-def room_needed(spec: Spec) -> int:
-    """Return a public guess of the bytes that models, candidates and decisions of a release take on the disk."""
-    rows = spec.row_count.value or spec.expected_rows or 1_000_000
-    largest = max((plan.model_megabytes for plan in planned_models(spec)), default=0.0)
-    return int(4e6 + 3e6 * min(largest, 500.0) + 16 * rows * len(spec.schema.names))
 
 
 def require_free(folder: Path) -> None:

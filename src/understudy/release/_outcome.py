@@ -1,0 +1,122 @@
+"""The outcome of a release, put together from its state and its ledger; and the ledger itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import LedgerMismatch
+from understudy.privacy import Ledger
+from understudy.release._records import judgement_from_plain, provenance_from_plain
+from understudy.release.candidate import Candidate
+from understudy.release.planning import planned_models
+from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
+from understudy.release.spec import Spec
+from understudy.release.state import State
+
+__all__ = ["guarantee_of", "open_ledger", "recorded_outcome", "room_needed"]
+
+
+def open_ledger(spec: Spec, path: Path, *, table: str | None = None) -> Ledger:
+    """Open the ledger of a table, or make it with the total of the specification as its budget.
+
+    An existing ledger keeps its own total, which may be larger; it must belong to the same table and unit.
+    """
+    label = table or spec.source.table or spec.name
+    if not path.exists():
+        return Ledger.create(
+            path,
+            budget=spec.total,
+            unit=spec.unit,
+            table=label,
+            approximate_delta=spec.shares.reserve,
+        )
+    book = Ledger.open(path)
+    wrong = []
+    if book.table != label:
+        wrong.append(f"it belongs to the table {book.table!r}, not {label!r}")
+    if book.unit != spec.unit:
+        wrong.append(f"it protects {book.unit.describe()!r}, not {spec.unit.describe()!r}")
+    if wrong:
+        book.close()
+        raise LedgerMismatch(
+            f"The ledger {str(path)!r} cannot pay for this release: {' and '.join(wrong)}. Use the ledger of this "
+            "table, name the table as the ledger does (source.table), or start another ledger."
+        )
+    return book
+
+
+def recorded_outcome(
+    spec: Spec, ledger: Ledger, state: State, configurations: Sequence[Configuration], *, scope: str
+) -> ReleaseResult | ReleaseFailure:
+    """Build the outcome of a release from what was recorded."""
+    outcome = state.get("outcome")
+    judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+    common: dict[str, Any] = {
+        "spec": spec,
+        "guarantee": guarantee_of(spec, ledger),
+        "release_id": state.release_id,
+        "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
+        "ledger_id": ledger.ledger_id,
+        "ledger_head": ledger.head_hash,
+        "ledger_table": ledger.table,
+        "public_facts": spec.public_facts(),
+        "software": f"understudy {version('understudy')}",
+        "started": state.get("started"),
+        "finished": outcome["day"],
+        "criteria": () if judged is None else judged.criteria,
+        "acceptance": None if judged is None else judged.acceptance,
+    }
+    if not outcome["passed"]:
+        reason = outcome.get("reason") or (
+            "The candidate did not pass the acceptance test."
+            if spec.shares.single
+            else "No candidate was accepted before the selection ended."
+        )
+        return ReleaseFailure(reason=reason, **common)
+    configuration = next(item for item in configurations if item.name == outcome["configuration"])
+    schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
+    provenance = provenance_from_plain(outcome["provenance"], ledger_id=ledger.ledger_id)
+    candidate = Candidate(
+        configuration=configuration,
+        schema=schema,
+        types=state.load_candidate(schema.domain),
+        provenance=provenance,
+    )
+    return ReleaseResult(
+        schema=schema,
+        synthetic=candidate.frame(int(state.get("seed"))),
+        configuration=configuration,
+        provenance=provenance,
+        timings=outcome["seconds"],
+        **common,
+    )
+
+
+def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
+    """Return the promise of a release and how it is made up."""
+    shares = spec.shares
+    selection = shares.selection
+    accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
+    argument = "the parts of one attempt add up" if selection is None else selection.argument
+    return ReleaseGuarantee(
+        budget=shares.total,
+        unit=spec.unit,
+        accounting=accounting,
+        attempt=shares.attempt,
+        model=shares.model,
+        acceptance_epsilon=shares.acceptance,
+        selection=shares.attempts.describe(),
+        argument=argument,
+        considered={} if selection is None else dict(selection.considered),
+    )
+
+
+def room_needed(spec: Spec) -> int:
+    """Return a public guess of the bytes that models, candidates and decisions of a release take on the disk."""
+    rows = spec.row_count.value or spec.expected_rows or 1_000_000
+    largest = max((plan.model_megabytes for plan in planned_models(spec)), default=0.0)
+    return int(4e6 + 3e6 * min(largest, 500.0) + 16 * rows * len(spec.schema.names))
