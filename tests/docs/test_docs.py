@@ -86,7 +86,7 @@ def test_importing_is_light_and_silent() -> None:
 def test_the_suite_is_still_there(request: pytest.FixtureRequest) -> None:
     """A collection that silently loses its tests is a finding."""
     names = {item.nodeid.split("::")[0] for item in request.session.items}
-    if len(names) < 20:
+    if len(names) < len(list((ROOT / "tests").rglob("test_*.py"))):
         pytest.skip("only part of the suite was asked for")
     assert len(request.session.items) > 2_000
 

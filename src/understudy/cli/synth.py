@@ -74,7 +74,7 @@ def synth(
     Everything that can be checked without the records is checked first. The ledger is charged before
     each draw of noise; a second run on the same ledger spends again, or is refused.
     """
-    from understudy.cli._output import print_json, progress_bar, say, tell
+    from understudy.cli._output import print_json, progress_bar, tell
     from understudy.curator import Curator
     from understudy.data import check_output_format, read_table, write_frame
     from understudy.schema import Schema
@@ -98,8 +98,7 @@ def synth(
     label = table_name or source.name
     ledger_path = ledger or out.parent / f"{source.name.split('.')[0]}.ledger"
     require_writable(ledger_path, what="ledger")
-    if not ledger_path.exists():
-        say(f"There is no ledger {ledger_path} yet: it is made with this budget as the total for the table.")
+    is_new = not ledger_path.exists()
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
@@ -128,6 +127,8 @@ def synth(
     if model is not None:
         tell(f"Wrote the model to {model}.")
     tell(f"Guarantee: {fitted.provenance.guarantee()}")
+    if is_new:
+        tell(f"Made the ledger {ledger_path}, with this budget as the total for the table.")
     tell(f"Ledger {ledger_path}:\n{standing.describe()}")
 
 
