@@ -14,7 +14,7 @@ is never built: one of the queried columns is cut into slices and the query answ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,16 +102,20 @@ class Answers:
         return self.marginals([columns])[0]
 
     def marginals(self, queries: Iterable[Columns]) -> list[Array]:
-        """Return expected counts for many cliques; large ones first, so that small ones reuse them."""
-        wanted = [to_mask(columns) for columns in queries]
-        for mask in set(wanted):
+        """Return expected counts for many cliques."""
+        wanted = list(queries)
+        results = dict(self.each(wanted))
+        return [results[columns] for columns in wanted]
+
+    def each(self, queries: Iterable[Columns]) -> Iterator[tuple[Columns, Array]]:
+        """Yield each distinct clique with its expected counts; costly ones first, cheap ones reuse them."""
+        wanted = {to_mask(columns) for columns in queries}
+        for mask in wanted:
             self._check(mask)
-        results: dict[int, Array] = {}
-        for mask in sorted(set(wanted), key=lambda mask: (-self._plan(mask).work, mask)):
-            results[mask] = self._answer(mask)
+        for mask in sorted(wanted, key=lambda mask: (-self._plan(mask).work, mask)):
+            yield from_mask(mask), self._answer(mask)
             if self._held > self._memory:
                 self._forget()
-        return [results[mask] for mask in wanted]
 
     def _check(self, mask: int) -> None:
         cells = self._cells(mask)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -150,17 +150,35 @@ class GraphicalModel:
         list of numpy.ndarray
             One table per clique, axes in the order of the domain, summing to ``total``.
         """
-        columns = [self.order.columns(clique) for clique in cliques]
-        found: dict[Columns, Array] = {}
-        if self.local:
-            for item in columns:
-                table = self._from_local(item)
-                if table is not None:
-                    found[item] = table
-        rest = [item for item in dict.fromkeys(columns) if item not in found]
-        answers = Answers(self.tree, self.tables, self.total)
-        found.update(zip(rest, answers.marginals(rest), strict=True))
-        return [self._own(item, found[item]) for item in columns]
+        results: list[Array | None] = [None] * len(cliques)
+        for position, table in self.each_marginal(cliques):
+            results[position] = table
+        return [table for table in results if table is not None]
+
+    def each_marginal(self, cliques: Sequence[Iterable[str]]) -> Iterator[tuple[int, Array]]:
+        """Yield ``(position, expected counts)`` for many cliques, one table in memory at a time.
+
+        Same answers as `marginals`, in the order that is cheapest to compute. Use it when the tables
+        together would not fit, as for all three-way marginals of a wide table.
+
+        Examples
+        --------
+        >>> model = GraphicalModel(Domain(("a", "b"), (2, 3)), 12.0)
+        >>> sorted((position, table.shape) for position, table in model.each_marginal([("b",), ("a", "b")]))
+        [(0, (3,)), (1, (2, 3))]
+        """
+        places: dict[Columns, list[int]] = {}
+        for position, clique in enumerate(cliques):
+            places.setdefault(self.order.columns(clique), []).append(position)
+        rest = []
+        for columns, positions in places.items():
+            table = self._from_local(columns) if self.local else None
+            if table is None:
+                rest.append(columns)
+            else:
+                yield from ((position, self._own(columns, table)) for position in positions)
+        for columns, answer in Answers(self.tree, self.tables, self.total).each(rest):
+            yield from ((position, self._own(columns, answer)) for position in places[columns])
 
     def _own(self, columns: Columns, values: Array) -> Array:
         """Return a table in the order of the domain that the caller may change."""

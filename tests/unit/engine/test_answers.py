@@ -101,6 +101,16 @@ def test_unknown_and_repeated_columns_are_refused():
         model.marginal(("c0", "c0"))
 
 
+def test_one_at_a_time_gives_every_position_once():
+    model = chain(4)
+    wanted = [("c0", "c3"), ("c1",), ("c3", "c0"), ()]
+    found = dict(model.each_marginal(wanted))
+    assert sorted(found) == [0, 1, 2, 3]
+    for position, table in enumerate(model.marginals(wanted)):
+        np.testing.assert_array_equal(found[position], table)
+    assert found[0] is not found[2]  # each caller owns its table
+
+
 def test_column_order_of_a_question_does_not_matter():
     model = chain(4)
     np.testing.assert_array_equal(model.marginal(("c2", "c0")), model.marginal(("c0", "c2")))
