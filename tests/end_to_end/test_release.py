@@ -217,6 +217,19 @@ def test_a_release_whose_bundle_cannot_be_written_goes_on_later(
     assert state["published"] == str(folder / "bundle")
 
 
+def test_a_run_stopped_after_its_bundle_was_written_is_recognised(folder: Path) -> None:
+    spec = write_spec(folder)
+    assert understudy("release", spec, "--out", "bundle").code == 0
+    file = State.folder_for(folder / "staff.ledger", "staff") / "state.json"
+    state = json.loads(file.read_text("utf-8"))
+    del state["published"]
+    file.write_text(json.dumps(state), encoding="utf-8")
+    again = understudy("release", spec, "--out", "bundle")
+    assert again.code == 0
+    assert "Nothing was done" in again.out
+    assert json.loads(file.read_text("utf-8"))["published"] == str(folder / "bundle")
+
+
 # ---------------------------------------------------------------------- the shipped example
 
 

@@ -55,12 +55,17 @@ def release(
     from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.release.bundle import write_bundle
     from understudy.release.run import Release, require_free
+    from understudy.release.state import State
 
     described = read_spec(spec, source=source, row_count=row_count)
     ledger_path = ledger or described.ledger or Path(f"{_stem(described.source.table)}.ledger")
     folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
     private = load_source(described)
+    if not State.folder_for(ledger_path.absolute(), described.name).exists():
+        require_free(folder)
     with Release.open(described, ledger=ledger_path, source=private, restart=restart) as running:
+        if running.published is None and _is_bundle_of(running.state.release_id, folder):
+            running.mark_published(folder)  # an earlier run was stopped after its last step
         if running.published is not None:
             tell(f"This release is complete and was published to {running.published}. Nothing was done.")
             tell("Use --restart to make another one; it is charged anew.")
@@ -123,6 +128,17 @@ def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, 
             "configuration": outcome.configuration.to_dict(),
         }
     return common | {"reason": outcome.reason}  # type: ignore[union-attr]
+
+
+def _is_bundle_of(release_id: str, folder: Path) -> bool:
+    """Say whether a folder is the bundle of this very release. A bundle appears complete or not at all."""
+    from json import JSONDecodeError, loads
+
+    try:
+        document = loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, JSONDecodeError):
+        return False
+    return isinstance(document, dict) and document.get("release") == release_id
 
 
 def _accepted(outcome: ReleaseResult | ReleaseFailure) -> TypeGuard[ReleaseResult]:

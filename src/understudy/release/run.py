@@ -133,6 +133,7 @@ class Release:
         randomness
             For tests only.
         """
+        usable_configurations(spec)  # a specification without any is refused before a ledger is made
         ledger = Path(ledger).absolute()
         folder = State.folder_for(ledger, spec.name)
         book = open_ledger(spec, ledger)
