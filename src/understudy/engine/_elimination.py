@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 ONE = np.uint64(1)
+ZERO = np.int64(0)  # a plain 0 would have a type of its own, and everything would be compiled twice
 M1 = np.uint64(0x5555555555555555)
 M2 = np.uint64(0x3333333333333333)
 M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -296,7 +297,7 @@ def _solve(  # type: ignore[no-untyped-def]
     for k in range(first, step):
         fixed += log_cells[k]
     left = np.empty(n, np.int64)
-    n_left = 0
+    n_left = ZERO
     for k in range(n):
         if alive[vertices[k]]:
             left[n_left] = vertices[k]
@@ -341,8 +342,8 @@ def _solve(  # type: ignore[no-untyped-def]
     return fixed + best, end
 
 
-@njit(cache=True)
-def components(adjacency, label):  # type: ignore[no-untyped-def]
+@inner
+def _components(adjacency, label):  # type: ignore[no-untyped-def]
     """Label the connected components of a graph; return how many there are."""
     d = adjacency.shape[0]
     stack = np.empty(d, np.int64)
@@ -368,45 +369,8 @@ def components(adjacency, label):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True)
-def eliminate(adjacency, vertices, sizes, rules, ties, log_vertex, log_bag, log_cells):  # type: ignore[no-untyped-def]
-    """Eliminate a connected set of vertices; return the cells of the maximal bags.
-
-    Step ``k`` of the best elimination removes ``log_vertex[k]`` with the neighbours in ``log_bag[k]``;
-    ``log_cells[k]`` is the size of that bag, or 0 if it lies inside another.
-    """
-    d, words = adjacency.shape
-    n = vertices.shape[0]
-    graph = np.empty((d, words), np.uint64)
-    alive = np.zeros(d, np.bool_)
-    for v in range(d):
-        for w in range(words):
-            graph[v, w] = adjacency[v, w]
-    for k in range(n):
-        alive[vertices[k]] = True
-    log_count = np.empty(n, np.int64)
-    log_open = np.empty(n, np.bool_)
-    cells, _ = _solve(
-        graph,
-        alive,
-        vertices,
-        n,
-        sizes,
-        rules,
-        ties,
-        np.inf,
-        0,
-        log_vertex,
-        log_bag,
-        log_count,
-        log_open,
-        log_cells,
-    )
-    return cells
-
-
-@njit(cache=True)
-def candidate_cells(adjacency, sizes, rules, ties, label, base, candidates, counts, limit):  # type: ignore[no-untyped-def]
+@inner
+def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, limit):  # type: ignore[no-untyped-def]
     """Return the model size in cells after adding each candidate clique to a graph.
 
     ``label`` and ``base`` hold the component of every column and the size of every component, so that
@@ -427,7 +391,7 @@ def candidate_cells(adjacency, sizes, rules, ties, label, base, candidates, coun
     gone_open = np.empty(d, np.bool_)
     gone_cells = np.empty(d)
     n_gone = _reduce(
-        graph, alive, every, d, sizes, 0, gone_vertex, gone_bag, gone_count, gone_open, gone_cells
+        graph, alive, every, d, sizes, ZERO, gone_vertex, gone_bag, gone_count, gone_open, gone_cells
     )
     place = np.full(d, -1)
     for k in range(n_gone):
@@ -483,7 +447,7 @@ def candidate_cells(adjacency, sizes, rules, ties, label, base, candidates, coun
                     keep[v // 64] |= ONE << np.uint64(v % 64)
                     stack[depth] = v
                     depth += 1
-        step = 0
+        step = ZERO
         for k in range(n_gone):
             v = gone_vertex[k]
             if not touched[label[v]] or (keep[v // 64] >> np.uint64(v % 64)) & ONE != 0:
@@ -523,3 +487,41 @@ def _is_new(adjacency, members, count):  # type: ignore[no-untyped-def]
             if (adjacency[a, b // 64] >> np.uint64(b % 64)) & ONE == 0:
                 return True
     return False
+
+
+@njit(cache=True)
+def analyse(  # type: ignore[no-untyped-def]
+    adjacency, sizes, rules, ties, candidates, counts, limit, log_vertex, log_bag, log_cells
+):
+    """Triangulate a graph, then size it up with each of some candidate cliques added.
+
+    Step ``k`` of the elimination removes ``log_vertex[k]`` with the neighbours in ``log_bag[k]``;
+    ``log_cells[k]`` is the size of that bag, or 0 if it lies inside another. Returns the model size in
+    cells with each candidate. One entry point for both uses: it is compiled once.
+    """
+    d, words = adjacency.shape
+    label = np.empty(d, np.int64)
+    n_components = _components(adjacency, label)
+    graph = np.empty((d, words), np.uint64)
+    for v in range(d):
+        for w in range(words):
+            graph[v, w] = adjacency[v, w]
+    alive = np.ones(d, np.bool_)
+    log_count = np.empty(d, np.int64)
+    log_open = np.empty(d, np.bool_)
+    vertices = np.empty(d, np.int64)
+    base = np.empty(n_components)
+    step = ZERO
+    for component in range(n_components):
+        n = ZERO
+        for v in range(d):
+            if label[v] == component:
+                vertices[n] = v
+                n += 1
+        base[component], step = _solve(
+            graph, alive, vertices, n, sizes, rules, ties, np.inf, step,
+            log_vertex, log_bag, log_count, log_open, log_cells,
+        )  # fmt: skip
+        for k in range(step):
+            log_open[k] = False
+    return _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, limit)

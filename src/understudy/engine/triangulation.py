@@ -86,28 +86,35 @@ def triangulate(sizes: Sequence[int], cliques: Iterable[Columns]) -> Triangulati
     >>> triangulate((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3), (0, 3)]).cells
     64
     """
-    from understudy.engine import _elimination as kernel
+    nothing = np.zeros((0, 1), dtype=np.int64)
+    _, sequence, neighbours, cells = _analyse(sizes, cliques, nothing, np.zeros(0, dtype=np.int64), math.inf)
+    bags = [
+        tuple(sorted((vertex, *_unpack_row(row))))
+        for vertex, row, size in zip(sequence.tolist(), neighbours, cells, strict=True)
+        if size > 0
+    ]
+    bags.sort()
+    return Triangulation(tuple(bags), tuple(sequence.tolist()), sum(cells_of(sizes, bag) for bag in bags))
+
+
+def _analyse(
+    sizes: Sequence[int],
+    cliques: Iterable[Columns],
+    candidates: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    limit: float,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+    """Return sizes with each candidate, and the elimination of the cliques themselves."""
+    from understudy.engine import _elimination
 
     d = len(sizes)
     adjacency = _adjacency(d, cliques)
-    label = np.empty(d, dtype=np.int64)
-    n_components = kernel.components(adjacency, label)
-    floats = np.array(sizes, dtype=np.float64)
-    ties = _ties(d)
-    bags: list[Columns] = []
-    order: list[int] = []
-    for component in range(n_components):
-        vertices = np.flatnonzero(label == component)
-        sequence = np.zeros(len(vertices), dtype=np.int64)
-        found = np.zeros((len(vertices), adjacency.shape[1]), dtype=np.uint64)
-        cells = np.zeros(len(vertices))
-        kernel.eliminate(adjacency, vertices, floats, _RULES, ties, sequence, found, cells)
-        for vertex, row, size in zip(sequence.tolist(), found, cells, strict=True):
-            order.append(vertex)
-            if size > 0:
-                bags.append(tuple(sorted((vertex, *_unpack_row(row)))))
-    bags.sort()
-    return Triangulation(tuple(bags), tuple(order), sum(cells_of(sizes, bag) for bag in bags))
+    sequence, neighbours, cells = np.zeros(d, dtype=np.int64), np.zeros_like(adjacency), np.zeros(d)
+    with_candidates = _elimination.analyse(
+        adjacency, np.array(sizes, dtype=np.float64), _RULES, _ties(d), candidates, counts, limit,
+        sequence, neighbours, cells,
+    )  # fmt: skip
+    return with_candidates, sequence, neighbours, cells
 
 
 def model_cells(domain: Domain, cliques: Iterable[Clique]) -> int:
@@ -161,25 +168,13 @@ def candidate_sizes(
     >>> candidate_sizes(domain, [("a", "b")], [("b", "c"), ("a",)]).round(3).tolist()
     [1.002, 1.0]
     """
-    from understudy.engine import _elimination as kernel
-
-    d = len(domain)
     ranks = order_of(domain)
-    adjacency = _adjacency(d, [ranks.columns(clique) for clique in cliques])
-    label = np.empty(d, dtype=np.int64)
-    n_components = kernel.components(adjacency, label)
-    floats = np.array(ranks.sizes, dtype=np.float64)
-    ties = _ties(d)
-    base = np.empty(n_components)
-    for component in range(n_components):
-        vertices = np.flatnonzero(label == component)
-        logs = np.empty(d, dtype=np.int64), np.empty((d, adjacency.shape[1]), dtype=np.uint64), np.empty(d)
-        base[component] = kernel.eliminate(adjacency, vertices, floats, _RULES, ties, *logs)
     columns = [ranks.columns(clique) for clique in candidates]
     counts = np.array([len(clique) for clique in columns], dtype=np.int64)
     padded = np.zeros((len(columns), int(counts.max(initial=1))), dtype=np.int64)
     for row, clique in enumerate(columns):
         padded[row, : len(clique)] = clique
     limit = limit_mb * MEGABYTE / BYTES_PER_CELL
-    cells = kernel.candidate_cells(adjacency, floats, _RULES, ties, label, base, padded, counts, limit)
+    measured = [ranks.columns(clique) for clique in cliques]
+    cells, *_ = _analyse(ranks.sizes, measured, padded, counts, limit)
     return np.asarray(cells * (BYTES_PER_CELL / MEGABYTE))
