@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -37,28 +38,26 @@ class Distribution(Protocol):
         """Return a JSON-able description and the arrays it refers to."""
 
 
+_KINDS = {
+    "dense": ("understudy.engine.dense", "DenseTable"),
+    "junction-tree": ("understudy.engine.model", "GraphicalModel"),
+    "local-consistency": ("understudy.engine.model", "GraphicalModel"),
+    "bayesian-network": ("understudy.engine.bayes", "BayesianNetwork"),
+    "coarse-views": ("understudy.engine.coarse", "CoarseModel"),
+    "released-records": ("understudy.engine.released", "ReleasedRecords"),
+}
+"""Where each kind of distribution lives: a class with ``from_arrays(domain, meta, arrays)``."""
+
+
 def distribution_from_arrays(
     kind: str, domain: Domain, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> Distribution:
     """Rebuild a distribution of one of the known kinds from the content of a model file."""
-    if kind == "dense":
-        from understudy.engine.dense import DenseTable
-
-        return DenseTable.from_arrays(domain, meta, arrays)
-    if kind in ("junction-tree", "local-consistency"):
-        from understudy.engine.model import GraphicalModel
-
-        return GraphicalModel.from_arrays(domain, meta, arrays)
-    if kind == "bayesian-network":
-        from understudy.engine.bayes import BayesianNetwork
-
-        return BayesianNetwork.from_arrays(domain, meta, arrays)
-    if kind == "coarse-views":
-        from understudy.engine.coarse import CoarseModel
-
-        return CoarseModel.from_arrays(domain, meta, arrays)
-    if kind == "released-records":
-        from understudy.engine.released import ReleasedRecords
-
-        return ReleasedRecords.from_arrays(domain, meta, arrays)
-    raise ModelFileError(f"A model of kind {kind!r} is not known to this version of Understudy.")
+    try:
+        module, name = _KINDS[kind]
+    except KeyError:
+        raise ModelFileError(
+            f"A model of kind {kind!r} is not known to this version of Understudy."
+        ) from None
+    rebuilt: Distribution = getattr(importlib.import_module(module), name).from_arrays(domain, meta, arrays)
+    return rebuilt

@@ -2,6 +2,7 @@
 
 from understudy.marginals.error import marginal_errors, workload_error
 from understudy.marginals.measurement import Measurement, NoiseKind
+from understudy.marginals.statistic import Statistic, StatisticNoise
 from understudy.marginals.workload import (
     Workload,
     all_kway,
@@ -15,6 +16,8 @@ from understudy.marginals.workload import (
 __all__ = [
     "Measurement",
     "NoiseKind",
+    "Statistic",
+    "StatisticNoise",
     "Workload",
     "all_kway",
     "downward_closure",

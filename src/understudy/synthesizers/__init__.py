@@ -1,9 +1,10 @@
 """Mechanisms that turn a budget into a model. They see the records only through a curator."""
 
 from understudy.synthesizers.base import Plan, PlannedMeasurement, Progress, Synthesizer, no_progress
+from understudy.synthesizers.method import Method
 from understudy.synthesizers.model import Model, Provenance
 from understudy.synthesizers.modelfile import load_model, save_model
-from understudy.synthesizers.registry import Method, create, method, methods
+from understudy.synthesizers.registry import create, method, methods
 
 __all__ = [
     "Method",

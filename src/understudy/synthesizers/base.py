@@ -14,7 +14,7 @@ from understudy.curator import Curator, Noise
 from understudy.engine import Distribution
 from understudy.errors import NoSuchGuarantee
 from understudy.inference import History
-from understudy.marginals import Measurement, Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._rounds import expected_absolute_noise
@@ -59,12 +59,15 @@ class Fitted:
     history
         How the measurements came about: planned at once, or chosen one after another. Error bounds and
         intervals need it; without it they assume that each measurement may depend on all earlier ones.
+    statistics
+        What else was released: noisy moments, coefficients, redrawn counts.
     """
 
     distribution: Distribution
     measurements: Sequence[Measurement]
     workload: Workload | None = None
     history: History | None = None
+    statistics: Sequence[Statistic] = ()
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ class Synthesizer(ABC):
             provenance=provenance,
             workload=fitted.workload,
             history=fitted.history,
+            statistics=tuple(fitted.statistics),
         )
 
     def require(self, budget: Budget) -> None:

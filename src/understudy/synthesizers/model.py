@@ -14,7 +14,7 @@ import numpy.typing as npt
 from understudy.engine import Distribution, GraphicalModel
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
-from understudy.marginals import Measurement, Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._drawing import Drawer
@@ -60,6 +60,7 @@ class Model:
     provenance: Provenance
     workload: Workload | None = None
     history: History | None = None
+    statistics: tuple[Statistic, ...] = ()
 
     @property
     def total(self) -> float:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
 from understudy.inference import History
-from understudy.marginals import Measurement, Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import Unit, budget_from_dict
 from understudy.schema import Schema
 
@@ -50,6 +50,10 @@ def save_model(model: Model, path: str | Path) -> None:
     for index, item in enumerate(model.measurements):
         arrays[f"measurement-{index}"] = item.values
         measurements.append({"clique": list(item.clique), "noise": item.noise, "scale": item.scale})
+    statistics = []
+    for index, released in enumerate(model.statistics):
+        arrays[f"statistic-{index}"] = released.values
+        statistics.append({"name": released.name, "noise": released.noise, "scale": released.scale})
     history = None
     if model.history is not None:
         history, parts = model.history.to_arrays()
@@ -69,6 +73,7 @@ def save_model(model: Model, path: str | Path) -> None:
             "ledger_id": provenance.ledger_id,
         },
         "measurements": measurements,
+        "statistics": statistics,
         "distribution": {"kind": model.distribution.kind, "meta": meta},
         "history": history,
         "workload": None if model.workload is None else model.workload.to_plain(),
@@ -124,6 +129,10 @@ def load_model(path: str | Path) -> Model:
             if values.shape != schema.domain.shape(clique):
                 raise ModelFileError(f"{path.name}: measurement {index} does not fit its columns.")
             measurements.append(Measurement(clique, values, item["noise"], float(item["scale"])))
+        statistics = [
+            Statistic(str(item["name"]), arrays[f"statistic-{index}"], item["noise"], float(item["scale"]))
+            for index, item in enumerate(document.get("statistics", []))
+        ]
         listed = document["workload"]
         workload = None if listed is None else Workload.from_plain(schema.domain, listed)
         told, kept = document.get("history"), _named(arrays, "history-")
@@ -143,6 +152,7 @@ def load_model(path: str | Path) -> Model:
         provenance=provenance,
         workload=workload,
         history=history,
+        statistics=tuple(statistics),
     )
 
 

@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
-from understudy.errors import MissingExtra, UnknownMethod, WorkloadError
+from understudy.errors import UnknownMethod, WorkloadError
 from understudy.synthesizers.base import Synthesizer
+from understudy.synthesizers.counts import METHODS as COUNTS
+from understudy.synthesizers.histograms import METHODS as HISTOGRAMS
+from understudy.synthesizers.method import Method
+from understudy.synthesizers.parametric import METHODS as PARAMETRIC
 
-
-@dataclass(frozen=True)
-class Method:
-    """Where a mechanism lives and what it is for, without importing it.
-
-    Attributes
-    ----------
-    name
-        What users type.
-    module, class_name
-        Where the class is.
-    data
-        The kind of tables it takes, in a few words.
-    extra
-        The optional dependency it needs, if any.
-    takes_workload
-        Whether it can be told which marginals matter.
-    """
-
-    name: str
-    module: str
-    class_name: str
-    data: str
-    extra: str | None = None
-    takes_workload: bool = False
-
-    def load(self) -> type[Synthesizer]:
-        """Import the class; a missing optional dependency is an error that says what to install."""
-        try:
-            module = importlib.import_module(self.module)
-        except ImportError as error:
-            if self.extra is None:
-                raise
-            raise MissingExtra(
-                f"{self.name} needs the optional extra: pip install 'understudy[{self.extra}]' ({error.name})."
-            ) from error
-        cls: type[Synthesizer] = getattr(module, self.class_name)
-        return cls
-
-
-_METHODS = (
+_METHODS: tuple[Method, ...] = (
     Method("independent", "understudy.synthesizers.independent", "Independent", "any encoded table"),
     Method("aim", "understudy.synthesizers.aim", "AIM", "any encoded table", takes_workload=True),
     Method("mst", "understudy.synthesizers.mst", "MST", "any encoded table", takes_workload=True),
@@ -87,6 +50,9 @@ _METHODS = (
         takes_workload=True,
     ),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
+    *COUNTS,
+    *HISTOGRAMS,
+    *PARAMETRIC,
 )
 
 _BY_NAME = {method.name: method for method in _METHODS}

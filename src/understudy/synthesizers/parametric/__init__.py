@@ -1,0 +1,7 @@
+"""Parametric mechanisms: noisy statistics of a model, then records from it (paper DIPS, section 3.2)."""
+
+from understudy.synthesizers.method import Method
+
+METHODS: tuple[Method, ...] = ()
+
+__all__ = ["METHODS"]

@@ -1,0 +1,103 @@
+"""Tables the contract is checked on: one for every kind of table a mechanism may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from understudy.schema import Schema
+
+CANARY = "canary-7f3a"
+"""Planted in a column that no schema mentions; nothing made from the table may contain it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A schema and tables of any length that fit it."""
+
+    text: str
+    columns: Callable[[np.random.Generator, int], dict[str, np.ndarray]]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.parse(self.text)
+
+    def frame(self, n: int, seed: int = 0) -> pd.DataFrame:
+        generator = np.random.default_rng(seed)
+        made = self.columns(generator, n)
+        return pd.DataFrame(
+            {**made, "person": generator.integers(0, max(1, n // 2), n), "note": np.full(n, CANARY, object)}
+        )
+
+
+def _mixed(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    """Size follows colour, smoking follows age."""
+    colour = generator.choice(3, n, p=[0.6, 0.3, 0.1])
+    size = np.where(generator.random(n) < 0.9, colour, generator.integers(0, 3, n))
+    age = generator.integers(0, 100, n)
+    smokes = (age >= 18) & (generator.random(n) < np.where(age > 40, 0.6, 0.2))
+    names = np.array(["red", "green", "blue"], dtype=object)[colour]
+    names[generator.random(n) < 0.05] = None
+    sizes = np.array(["small", "middle", "large"], dtype=object)[size]
+    return {"colour": names, "size": sizes, "age": age, "smokes": smokes}
+
+
+MIXED = Case(
+    """
+name: contract
+columns:
+  - {name: colour, kind: categorical, values: [red, green, blue], missing: true}
+  - {name: size, kind: ordinal, values: [small, middle, large]}
+  - {name: age, kind: integer, bins: {edges: [0, 18, 40, 65, 100]}}
+  - {name: smokes, kind: boolean}
+constraints:
+  - not (age < 18 and smokes == true)
+""",
+    _mixed,
+)
+
+
+def _numeric(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    """Two numbers that rise together and a group that shifts both."""
+    group = generator.random(n) < 0.4
+    height = np.clip(generator.normal(168 + 10 * group, 7, n), 140, 210)
+    weight = np.clip(0.9 * (height - 100) + generator.normal(8, 8, n), 30, 150)
+    return {"height": height, "weight": weight, "male": group}
+
+
+NUMERIC = Case(
+    """
+name: contract numbers
+columns:
+  - {name: height, kind: real, minimum: 140, maximum: 210, bins: 70}
+  - {name: weight, kind: real, minimum: 30, maximum: 150, bins: 60}
+  - {name: male, kind: boolean}
+""",
+    _numeric,
+)
+
+
+def _single(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    """Waiting times: a sharp peak and a long tail."""
+    return {"wait": np.clip(generator.gamma(2.0, 6.0, n), 0, 64)}
+
+
+SINGLE = Case(
+    """
+name: contract column
+columns:
+  - {name: wait, kind: real, minimum: 0, maximum: 64, bins: 64}
+""",
+    _single,
+)
+
+CASE_OF: dict[str, Case] = {}
+"""Mechanisms that cannot serve the mixed table, by name. Every other one is checked on it."""
+
+
+def case_of(method: str) -> Case:
+    """Return the table a mechanism is checked on."""
+    return CASE_OF.get(method, MIXED)
