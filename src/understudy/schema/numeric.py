@@ -19,7 +19,10 @@ from understudy.schema.limits import MAX_CODES
 from understudy.schema.ordered import Ordered
 from understudy.schema.reading import distinct_entries, numbers_of_text, read_numbers
 
-__all__ = ["Integer", "Numeric", "Real"]
+__all__ = ["GRID", "Integer", "Numeric", "Real"]
+
+GRID = 1_024
+"""Equal cells of a real column that has bounds but no bins."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -49,11 +52,18 @@ class Numeric(Ordered):
         if problems:
             self._no_layout()
             return problems
+        if self.is_grid and self.decode_by == "midpoint":
+            self._set("decode_by", "uniform")
         problems = self._check_layout("bins" if self.bins is not None else "domain")
         drawn_whole = self.decode_by == "integer-uniform" and not self.whole
         if drawn_whole and not problems and not self.cells.hold_whole_numbers():
             problems.append("decode_by: integer-uniform needs a whole number (below 2**53) in every bin")
         return problems
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether the codes are the fine grid of a real column with bounds and no bins."""
+        return not self.whole and self.bins is None and self.values is None
 
     def _check_bounds(self) -> list[str]:
         problems = []
@@ -121,7 +131,9 @@ class Numeric(Ordered):
                 Bins.of(self.bins), whole=self.whole, minimum=self.minimum, maximum=self.maximum
             )
         if not self.whole:
-            raise ValueError("a real column needs bins (or a list of values)")
+            if self.minimum is None or self.maximum is None:
+                raise ValueError("a real column needs a minimum and a maximum, bins, or a list of values")
+            return layout_of_bins(Bins(count=GRID), whole=False, minimum=self.minimum, maximum=self.maximum)
         if self.minimum is None or self.maximum is None:
             raise ValueError("an integer column needs a minimum and a maximum, bins, or a list of values")
         first, last = int(self.minimum), int(self.maximum)
@@ -179,12 +191,17 @@ class Integer(Numeric):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Real(Numeric):
-    """A column of real numbers, divided into bins.
+    """A column of real numbers, divided into bins or, without any, into a fine grid.
+
+    A column with bounds and no bins is a continuous one. Its codes are the 1,024 equal cells between the
+    bounds, finer than the noise of any statistic that is worth a budget: methods for continuous columns work
+    with the middles of the cells, and a synthetic value is drawn uniformly inside its cell. Methods that
+    count see a column with 1,024 codes. A number of bins makes the grid finer or coarser.
 
     Parameters
     ----------
     minimum, maximum
-        Public bounds, both included; a number of bins divides the range between them.
+        Public bounds, both included; the grid or a number of bins divides the range between them.
     values
         The possible values, ascending, when there are only a few.
     bins
@@ -192,10 +209,12 @@ class Real(Numeric):
     decode_by
         ``midpoint``, ``uniform`` (within the bin), ``integer-uniform`` (whole numbers of the bin), ``edge``
         (the lower end, or the number next to it if the end is excluded), or ``label``. An open bin gives its
-        edge.
+        edge. A grid has no bins to take the middle of: there ``uniform`` takes the place of ``midpoint``.
 
     Examples
     --------
+    >>> Real("height", unit="cm", minimum=120, maximum=220).size
+    1024
     >>> dose = Real("dose", unit="mg", minimum=0, maximum=100, bins=4)
     >>> dose.labels
     ('[0, 25)', '[25, 50)', '[50, 75)', '[75, 100]')

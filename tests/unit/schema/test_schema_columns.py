@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from understudy.errors import DataError, SchemaError
-from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real
+from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real, Schema
 
 GENERATOR = np.random.default_rng(0)
 
@@ -59,8 +59,9 @@ GENERATOR = np.random.default_rng(0)
         (lambda: Integer("x", values=[1.5]), "whole number"),
         (lambda: Integer("x", values=[]), "at least one number"),
         (lambda: Integer("x", values="12"), "at least one number"),  # type: ignore[arg-type]
-        (lambda: Real("x"), "needs bins"),
-        (lambda: Real("x", minimum=0, maximum=1), "needs bins"),
+        (lambda: Real("x"), "needs a minimum and a maximum"),
+        (lambda: Real("x", minimum=0), "needs a minimum and a maximum"),
+        (lambda: Real("x", minimum=1, maximum=1), "more than the range can be divided into"),
         (lambda: Real("x", minimum=10**400, maximum=1), "minimum: must be a finite number"),
         (lambda: Real("x", bins=[0, 1], decode_by="median"), "decode_by: write one of"),  # type: ignore[arg-type]
         (
@@ -536,3 +537,27 @@ def test_a_missing_spelling_must_not_be_a_possible_value() -> None:
     seen = Date("x", minimum="2014-01-01", maximum="2014-12-31", missing=True, missing_values=["9999-12-31"])
     for entries in (["9999-12-31"], [dt.date(9999, 12, 31)], np.array(["9999-12-31"], dtype="datetime64[D]")):
         assert seen.encode(entries).tolist() == [365]
+
+
+def test_a_real_column_with_bounds_alone_is_a_fine_grid() -> None:
+    height = Real("height", minimum=120, maximum=220, missing=True)
+    assert height.size == 1_025
+    assert height.encode([120.0, 120.05, 120.1, 220.0, None]).tolist() == [0, 0, 1, 1_023, 1_024]
+    assert height.midpoints[0] == 120 + 100 / 2_048
+    assert Real("x", minimum=0, maximum=1, bins=100_000).size == 100_000
+
+
+def test_a_grid_decodes_to_any_value_of_its_cells() -> None:
+    height = Real("height", minimum=0, maximum=1_024)
+    codes = np.repeat(np.array([3, 1_023], dtype=np.uint16), 500)
+    values = height.decode(codes, np.random.default_rng(0))
+    assert (np.floor(values[:500]) == 3).all()
+    assert len(np.unique(values)) == 1_000
+    assert height.encode(values).tolist() == codes.tolist()
+
+
+def test_a_grid_survives_a_file() -> None:
+    schema = Schema([Real("height", minimum=120, maximum=220)])
+    assert "bins" not in schema.to_yaml()
+    assert Schema.parse(schema.to_yaml()) == schema
+    assert Schema.parse(schema.to_yaml()).fingerprint() == schema.fingerprint()
