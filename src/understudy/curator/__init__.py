@@ -1,6 +1,7 @@
 """The only code that sees both exact values and the noise."""
 
 from understudy.curator._deniability_bounds import RecordGuarantee, SeedTest, affordable_records
+from understudy.curator._deniability_first_test import plausibly_deniable
 from understudy.curator._deniability_lazy import LazyCounts
 from understudy.curator._deniability_network import (
     Conditional,
@@ -40,6 +41,7 @@ __all__ = [
     "noise_for",
     "omega_range",
     "open_parts",
+    "plausibly_deniable",
     "records_event",
     "rows_event",
     "scan_plausible",

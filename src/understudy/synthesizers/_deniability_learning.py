@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, Noise, Part, counts_event, entropy_event, moments_event, rows_event
 from understudy.engine import BayesianNetwork, Node, Resolution, View
-from understudy.marginals import Measurement, NoiseKind
+from understudy.marginals import Measurement, NoiseKind, Statistic
 from understudy.privacy import PURE, Accounting, Event, Gaussian, Laplace, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._deniability_parameters import (
@@ -124,37 +124,44 @@ class Recipe:
         progress: Progress,
     ) -> tuple[Fitted, BayesianNetwork]:
         """Structure from entropies, then tables from counts."""
+        rows, parents = self.structure(curator, design, structure, shares)
+        progress("conditional tables", 0.5)
+        resolution = self.resolution(curator.schema)
+        nodes, measurements, statistics = self._tables(curator.schema, design, tables, resolution, parents)
+        progress("done", 1.0)
+        network = BayesianNetwork(resolution, rows, nodes)
+        return Fitted(network, measurements, statistics=statistics), network
+
+    def structure(
+        self, curator: Curator, design: Design, part: Part, shares: Sequence[float] | None
+    ) -> tuple[float, dict[str, tuple[View, ...]]]:
+        """Return the number of rows, known or measured, and the parents of each column."""
         schema, domain = curator.schema, curator.domain
         resolution = self.resolution(schema)
-        rows = self._rows(curator, design, structure, shares)
+        rows = self._rows(curator, design, part, shares)
         share = 1.0 if shares is None else shares[0]
-        parents: dict[str, tuple[View, ...]] = dict.fromkeys(domain.names, ())
+        if design.entropy is None:
+            return rows, dict.fromkeys(domain.names, ())
         scale = design.counts.scale
         table_rows = rows if shares is None else rows * shares[-1 if len(shares) == 2 else 1]
-        if design.entropy is not None:
-            keys = needed_entropies(resolution, fine_targets=self.fine_targets)
-            at_least = max(16, math.floor(rows * share - 3 * (design.rows.scale if design.rows else 0)))
-            values = structure.entropies(
-                [groups_of(resolution, key) for key in keys], noise=design.entropy, at_least=at_least
-            )
-            correlations = Correlations(resolution, dict(zip(keys, values, strict=True)))
+        keys = needed_entropies(resolution, fine_targets=self.fine_targets)
+        at_least = max(16, math.floor(rows * share - 3 * (design.rows.scale if design.rows else 0)))
+        values = part.entropies(
+            [groups_of(resolution, key) for key in keys], noise=design.entropy, at_least=at_least
+        )
+        correlations = Correlations(resolution, dict(zip(keys, values, strict=True)))
 
-            def affordable(target: str, views: Sequence[View]) -> bool:
-                combinations = resolution.cells(views)
-                cells = combinations * (3 if target in self.smooth(schema) else domain.size(target))
-                return combinations <= self.maxcost and cells * scale * self.usefulness <= table_rows
+        def affordable(target: str, views: Sequence[View]) -> bool:
+            combinations = resolution.cells(views)
+            cells = combinations * (3 if target in self.smooth(schema) else domain.size(target))
+            return combinations <= self.maxcost and cells * scale * self.usefulness <= table_rows
 
-            parents = learn_parents(
-                correlations,
-                fine_targets=self.fine_targets,
-                affordable=affordable,
-                least_gain=_gain_of_noise(correlations, design.entropy, at_least),
-            )
-        progress("conditional tables", 0.5)
-        nodes, measurements = self._tables(schema, design, tables, resolution, parents)
-        progress("done", 1.0)
-        network = BayesianNetwork(resolution, max(1.0, rows), nodes)
-        return Fitted(network, measurements), network
+        return rows, learn_parents(
+            correlations,
+            fine_targets=self.fine_targets,
+            affordable=affordable,
+            least_gain=_gain_of_noise(correlations, design.entropy, at_least),
+        )
 
     @staticmethod
     def _rows(curator: Curator, design: Design, part: Part, shares: Sequence[float] | None) -> float:
@@ -171,18 +178,19 @@ class Recipe:
         part: Part,
         resolution: Resolution,
         parents: Mapping[str, tuple[View, ...]],
-    ) -> tuple[tuple[Node, ...], list[Measurement]]:
+    ) -> tuple[tuple[Node, ...], list[Measurement], list[Statistic]]:
         """Measure one table per column and turn it into conditional probabilities."""
         domain = schema.domain
         generator = np.random.default_rng()
-        prior = design.counts.scale if self.prior is None else self.prior
-        nodes, measurements = [], []
+        kind: NoiseKind = "laplace" if isinstance(design.counts, Laplace) else "gaussian"
+        nodes, measurements, statistics = [], [], []
         for name in dependency_order(domain, parents):
             views = resolution.canonical(parents[name])
             groups: dict[str, npt.NDArray[np.int64]] = {view[0]: resolution.labels(view) for view in views}
             if name in self.smooth(schema):
                 noise = self._moments_noise(design.counts)
                 moments = part.moments(groups, name, positions(domain.size(name)), noise=noise)
+                statistics.append(Statistic(_given("moments", name, groups), moments, kind, noise.scale))
                 regression = resolution.shape(views) if self.continuous == "regression" else None
                 table = normal_table(moments, domain.size(name), strength=noise.scale, regression=regression)
             else:
@@ -190,17 +198,60 @@ class Recipe:
                 (noisy,) = part.measure([fine], noise=design.counts)
                 clique = domain.canonical(fine)
                 if noisy.shape == domain.shape(clique):
-                    kind: NoiseKind = "laplace" if isinstance(design.counts, Laplace) else "gaussian"
                     measurements.append(Measurement(clique, noisy, kind, design.counts.scale))
-                table = dirichlet_table(
-                    np.moveaxis(noisy, clique.index(name), -1),
-                    prior=max(prior, 1e-6),
-                    truncation=self.truncation,
-                    draw=self.parameters == "draw",
-                    generator=generator,
-                )
+                else:
+                    shown = _given("counts", name, groups)
+                    statistics.append(Statistic(shown, noisy, kind, design.counts.scale))
+                table = self._conditional(np.moveaxis(noisy, clique.index(name), -1), design, generator)
             nodes.append(Node(name, views, table))
-        return tuple(nodes), measurements
+        return tuple(nodes), measurements, statistics
+
+    def _conditional(
+        self, noisy: npt.NDArray[np.float64], design: Design, generator: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """Turn noisy counts into conditional probabilities, as the options say."""
+        prior = design.counts.scale if self.prior is None else self.prior
+        return dirichlet_table(
+            noisy,
+            prior=max(prior, 1e-6),
+            truncation=self.truncation,
+            draw=self.parameters == "draw",
+            generator=generator,
+        )
+
+    def lazy_records(
+        self,
+        schema: Schema,
+        design: Design,
+        part: Part,
+        parents: Mapping[str, tuple[View, ...]],
+        records: int,
+    ) -> npt.NDArray[np.int64]:
+        """Draw records column by column, learning only the rows of the tables that they ask for."""
+        domain, resolution = schema.domain, self.resolution(schema)
+        generator = np.random.default_rng()
+        codes = np.zeros((records, len(domain)), dtype=np.int64)
+        for name in dependency_order(domain, parents):
+            views = resolution.canonical(parents[name])
+            groups: dict[str, npt.NDArray[np.int64]] = {view[0]: resolution.labels(view) for view in views}
+            lazy = part.lazy_counts(groups | {name: np.arange(domain.size(name))}, name, noise=design.counts)
+            order = domain.canonical(groups)
+            asked = (
+                np.stack([groups[parent][codes[:, domain.index(parent)]] for parent in order], axis=1)
+                if order
+                else np.zeros((records, 0), dtype=np.int64)
+            )
+            seen, which = np.unique(asked, axis=0, return_inverse=True)
+            noisy = np.stack([lazy.row(tuple(row)) for row in seen.tolist()])
+            ends = np.cumsum(self._conditional(noisy, design, generator), axis=1)
+            drawn = generator.random(records) * ends[which.ravel(), -1]
+            codes[:, domain.index(name)] = (drawn[:, None] >= ends[which.ravel(), :-1]).sum(axis=1)
+        return codes
+
+
+def _given(what: str, name: str, groups: Mapping[str, npt.NDArray[np.int64]]) -> str:
+    """Name a table over groups of the parents, from public facts."""
+    return f"{what} of {name}" + (f" given groups of {', '.join(groups)}" if groups else "")
 
 
 def _gain_of_noise(correlations: Correlations, noise: Noise, at_least: int) -> float:

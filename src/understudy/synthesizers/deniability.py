@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+import numpy as np
+
 from understudy.curator import (
     Conditional,
     Curator,
@@ -18,6 +20,7 @@ from understudy.curator import (
 )
 from understudy.engine.released import ReleasedRecords
 from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.marginals import Statistic
 from understudy.privacy import (
     PURE,
     Accounting,
@@ -27,7 +30,7 @@ from understudy.privacy import (
     Unit,
     accounting_for,
 )
-from understudy.schema import Schema
+from understudy.schema import Domain, Schema
 from understudy.synthesizers._deniability_accounting import describe_accountings
 from understudy.synthesizers._deniability_learning import Recipe
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, no_progress
@@ -75,6 +78,10 @@ class Deniability(Synthesizer):
     continuous
         ``"normal"`` or ``"regression"`` gives numeric columns discretised normal conditionals, measured by three
         moments per combination of parents instead of by a count per value; ``None`` treats them as discrete.
+    lazy
+        Learn only those rows of the conditional tables that a record asks for, each once, with noise from a
+        secret key, so that ``maxcost`` may be millions. The model then holds ``records`` finished rows instead
+        of the network. Needs every column resampled.
 
     Privacy
     -------
@@ -118,6 +125,7 @@ class Deniability(Synthesizer):
     prior: float | None = None
     parameters: str = "mode"
     continuous: str | None = None
+    lazy: bool = False
 
     def __post_init__(self) -> None:
         problems = []
@@ -135,6 +143,10 @@ class Deniability(Synthesizer):
             problems.append(f"prior ({self.prior}) must not be negative.")
         if self.records is not None and self.records < 1:
             problems.append(f"records ({self.records}) must be at least 1.")
+        if self.lazy and (self.records is None or self.continuous is not None):
+            problems.append(
+                "lazy draws records while it learns: say how many (records), and leave out continuous."
+            )
         if not self.weak_above > 0:
             problems.append(f"weak_above ({self.weak_above}) must be positive.")
         for option, value, known in (
@@ -227,14 +239,24 @@ class Deniability(Synthesizer):
             *describe_accountings(design.structure, design.parameters, unit, budget, disjoint=self.disjoint),
         ]
         if self._seeded(schema):
+            if self.lazy:
+                raise NoSuchGuarantee(
+                    "Seed-based records need the whole network for their privacy test: use lazy only with every "
+                    "column resampled (omega=None)."
+                )
             if not isinstance(budget, ApproxDP):
                 raise NoSuchGuarantee(
                     "Seed-based records need a delta: use an ApproxDP budget, or resample every column (omega=None)."
                 )
-            test = (
-                self.seed_test(rows=schema.row_count if known else None) if known or self.min_seeds else None
-            )
-            if test is not None and self.records is not None:
+            # under replacement the number of rows is no secret, but a plan has not seen the table
+            countable = schema.row_count is not None or self.min_seeds is not None or not known
+            test = self.seed_test(rows=schema.row_count) if countable else None
+            if test is None:
+                notes.append(
+                    "What the seed-based records cost depends on the number of rows; declare it (row_count) or give "
+                    "min_seeds to see it here. It is checked before anything is spent in any case."
+                )
+            else:
                 event = self._records_event(test, unit, budget.delta / 2)
                 notes.append(
                     f"{self.records} seed-based records compose to epsilon={event.epsilon:.3g} at "
@@ -248,9 +270,15 @@ class Deniability(Synthesizer):
             unit=unit,
             accounting=accounting.name,
             measurements=tuple(measured),
-            model_cells=sum(self.maxcost * size for size in domain.sizes),
+            model_cells=self._model_cells(domain),
             notes=tuple(notes),
         )
+
+    def _model_cells(self, domain: Domain) -> int:
+        """Return the most numbers the model will hold: whole tables, or finished records."""
+        if self.records is not None and (self.lazy or self.omega is not None):
+            return self.records * len(domain)
+        return sum(self.maxcost * size for size in domain.sizes)
 
     # ------------------------------------------------------------------ fitting
 
@@ -288,6 +316,7 @@ class Deniability(Synthesizer):
             schema=curator.schema,
             distribution=fitted.distribution,
             measurements=tuple(fitted.measurements),
+            statistics=tuple(fitted.statistics),
             provenance=Provenance(
                 method=self.name,
                 options=self.options(),
@@ -313,6 +342,13 @@ class Deniability(Synthesizer):
             curator, plans, shares=shares, purpose="entropies and conditional tables of a network"
         )
         progress("structure", 0.1)
+        if self.lazy:
+            assert self.records is not None
+            rows, parents = self._recipe.structure(curator, design, parts[0], shares)
+            progress("records", 0.5)
+            codes = self._recipe.lazy_records(curator.schema, design, parts[-1], parents, self.records)
+            shown = Statistic("records of lazily learnt tables", codes.astype(np.float64), "mechanism")
+            return Fitted(ReleasedRecords(curator.domain, rows, codes), (), statistics=[shown])
         fitted, _ = self._recipe.learn(curator, design, parts[0], parts[-1], shares, progress)
         return fitted
 
@@ -349,4 +385,5 @@ class Deniability(Synthesizer):
         )
         assert self.records is not None
         codes = parts[-1].release(model, test, records=self.records, event=event)
-        return Fitted(ReleasedRecords(curator.domain, network.total, codes), fitted.measurements), spent
+        released = ReleasedRecords(curator.domain, network.total, codes)
+        return Fitted(released, fitted.measurements, statistics=fitted.statistics), spent

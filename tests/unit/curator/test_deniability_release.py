@@ -19,6 +19,7 @@ from understudy.curator import (
     moments_event,
     omega_range,
     open_parts,
+    plausibly_deniable,
     records_event,
     rows_event,
     scan_plausible,
@@ -439,3 +440,62 @@ def test_refusals() -> None:
         open_parts(box, [[event]], shares=None, purpose="records")
     assert rows_event(ADD, Laplace(2.0)) == rows_event(ADD, Laplace(2.0))
     assert isinstance(Composed((event,)).events[0], type(event))
+
+
+# ---------------------------------------------------------------------------------------- Privacy Test 1
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_privacy_test_one_is_the_definition(number) -> None:
+    """Passing means: k records, the seed among them, generate the candidate within a factor gamma of it."""
+    generator = np.random.default_rng(number)
+    net = random_network(number, (1, 4))
+    table = np.stack([generator.integers(0, size, 80) for size in (3, 4, 2, 3)], axis=1)
+    seeds = table[generator.integers(0, 80, 60)]
+    words = generator.integers(0, 2**64, (60, net.words_per_record), dtype=np.uint64)
+    candidates = net.propose(seeds, words)
+    k, gamma = 5, 3.0
+    passed = plausibly_deniable(net, candidates, seeds, table=table, k=k, gamma=gamma)
+    assert passed.any()
+    assert not passed.all()
+    for y, own, ok in zip(candidates, seeds, passed, strict=True):
+        chances = net.probability(y, table)
+        mine = net.probability(y, own[None, :])[0]
+        level = np.floor(-np.log(mine) / np.log(gamma))
+        low, high = gamma ** (-level - 1), gamma**-level
+        plausible = ((chances > low) & (chances <= high)).sum()
+        assert ok == (plausible >= k)
+        if ok:
+            within = (chances > 0) & (chances < gamma * mine) & (chances * gamma > mine)
+            assert within.sum() >= k
+
+
+def test_privacy_test_one_is_not_differentially_private() -> None:
+    """Without one of exactly k plausible seeds the same candidate can no longer come out."""
+    net = random_network(0, (2,))
+    table = np.tile(np.array([[1, 2, 0, 1]]), (5, 1))
+    candidate = table[:1]
+    assert plausibly_deniable(net, candidate, table[:1], table=table, k=5, gamma=4.0).all()
+    assert not plausibly_deniable(net, candidate, table[:1], table=table[:4], k=5, gamma=4.0).any()
+
+
+def test_privacy_test_one_refuses_parameters_without_meaning() -> None:
+    net = random_network(0, (2,))
+    one = np.zeros((1, 4), dtype=np.int64)
+    for k, gamma in ((0, 4.0), (5, 1.0), (5, float("nan"))):
+        with pytest.raises(BudgetError, match="Privacy Test 1"):
+            plausibly_deniable(net, one, one, table=one, k=k, gamma=gamma)
+
+
+def test_rows_of_a_cleaned_table_are_a_secret_even_under_replacement() -> None:
+    """A replaced record may be one that cleaning leaves out, so parts must not know their size."""
+    shape = schema(2, 2)
+    columns = {"c0": np.zeros(20, dtype=np.int64), "c1": np.ones(20, dtype=np.int64)}
+    for filtered, known in ((False, 20), (True, None)):
+        records = LocalTable(shape, columns)._marked(filtered=filtered)
+        unit = Unit.replace_one()
+        ledger = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
+        box = Curator(records, unit=unit, ledger=ledger, randomness=SeededRandomness(1))
+        event = rows_event(unit, Laplace(10.0))
+        (part,) = open_parts(box, [[event]], shares=None, purpose="rows")
+        assert part.known_rows == known

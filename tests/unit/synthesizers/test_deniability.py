@@ -300,3 +300,51 @@ def test_options_that_make_no_sense() -> None:
             maxcost=0, usefulness=0, buckets=1, structure_share=1, noise="none", parameters="mean", records=0
         )
     assert len(str(caught.value).split(". ")) >= 6
+
+
+# ------------------------------------------------------------------------------------ lazily learnt tables
+
+
+@pytest.mark.parametrize("budget", [PureDP(50.0), ApproxDP(50.0, 1e-6)])
+def test_lazy_tables_give_records_like_the_network_s(budget) -> None:
+    """With little noise both laws are close to the table's; a wrong configuration lookup would break colour -> size."""
+    model, ledger = fit(Deniability(lazy=True, records=4000, maxcost=10**6, buckets=20), budget)
+    assert model.statistics[0].noise == "mechanism"
+    assert model.provenance.spent >= 0.9 * ledger.spent > 0
+    made = model.sample_codes(4000, seed=1)
+    exact = table(4000).count(("colour", "size"))
+    found = np.zeros_like(exact)
+    np.add.at(found, (made["colour"], made["size"]), 1)
+    # two tables of 4,000 rows over 36 cells, a third of them possible: sampling alone gives about .06
+    assert np.abs(found - exact).sum() / 4000 < 0.2
+    assert found[exact == 0].sum() < 200
+
+
+def test_lazy_needs_records_and_no_seeds() -> None:
+    with pytest.raises(BudgetError, match="lazy"):
+        Deniability(lazy=True)
+    with pytest.raises(BudgetError, match="lazy"):
+        Deniability(lazy=True, records=10, continuous="normal")
+    with pytest.raises(NoSuchGuarantee, match="lazy"):
+        Deniability(lazy=True, records=10, omega=2, min_seeds=50).plan(
+            SCHEMA, unit=ADD, budget=ApproxDP(1.0, 1e-6)
+        )
+
+
+def test_every_table_that_was_paid_for_is_in_the_model(tmp_path: Path) -> None:
+    for continuous in (None, "normal"):
+        model, _ = fit(Deniability(continuous=continuous, buckets=3), PureDP(20.0))
+        assert len(model.measurements) + len(model.statistics) == len(SCHEMA.names)
+        model.save(tmp_path / "m.understudy")
+        loaded = load_model(tmp_path / "m.understudy")
+        assert [item.name for item in loaded.statistics] == [item.name for item in model.statistics]
+        for one, two in zip(loaded.statistics, model.statistics, strict=True):
+            np.testing.assert_array_equal(one.values, two.values)
+            assert (one.noise, one.scale) == (two.noise, two.scale)
+
+
+def test_a_plan_without_the_number_of_rows_says_so_under_replacement() -> None:
+    plan = seeded(min_seeds=None).plan(SCHEMA, unit=REPLACE, budget=ApproxDP(5.0, 1e-4))
+    assert any("row_count" in note for note in plan.notes)
+    with pytest.raises(NoSuchGuarantee, match="min_seeds"):
+        seeded(min_seeds=None).plan(SCHEMA, unit=ADD, budget=ApproxDP(5.0, 1e-4))
