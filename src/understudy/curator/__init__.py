@@ -20,6 +20,7 @@ from understudy.curator.deniability import (
     records_event,
     rows_event,
 )
+from understudy.curator.density import spread_error
 from understudy.curator.sealed import SealedCounts, SealedScalar
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "records_event",
     "rows_event",
     "scan_plausible",
+    "spread_error",
 ]

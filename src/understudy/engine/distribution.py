@@ -44,6 +44,7 @@ _KINDS = {
     "local-consistency": ("understudy.engine.model", "GraphicalModel"),
     "bayesian-network": ("understudy.engine.bayes", "BayesianNetwork"),
     "coarse-views": ("understudy.engine.coarse", "CoarseModel"),
+    "grouped-table": ("understudy.engine.grouped", "GroupedTable"),
     "released-records": ("understudy.engine.released", "ReleasedRecords"),
 }
 """Where each kind of distribution lives: a class with ``from_arrays(domain, meta, arrays)``."""
