@@ -21,30 +21,50 @@ from understudy.curator.deniability import (
     rows_event,
 )
 from understudy.curator.density import spread_error
+from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
+from understudy.curator.moments import (
+    MomentBlock,
+    SealedMoments,
+    measure_moments,
+    moment_noise,
+    rows_are_fixed,
+    seal_moments,
+)
 from understudy.curator.sealed import SealedCounts, SealedScalar
 
 __all__ = [
+    "ONE",
     "Conditional",
     "Curator",
+    "Feature",
     "LazyCounts",
+    "MomentBlock",
     "NetworkSeedModel",
     "Noise",
     "Part",
     "RecordGuarantee",
     "SealedCounts",
+    "SealedMoments",
     "SealedScalar",
     "SeedModel",
     "SeedTest",
+    "Standard",
     "affordable_records",
     "counts_event",
     "entropy_event",
+    "indicator",
+    "measure_moments",
+    "moment_noise",
     "moments_event",
     "noise_for",
     "omega_range",
     "open_parts",
     "plausibly_deniable",
     "records_event",
+    "rows_are_fixed",
     "rows_event",
     "scan_plausible",
+    "seal_moments",
     "spread_error",
+    "standardised",
 ]

@@ -1,0 +1,342 @@
+"""Sums of products of bounded numbers over the records: moments, group by group if wanted.
+
+A :class:`Feature` gives each code of a column (or each combination of codes of a few columns) a public number
+between -1 and 1. A :class:`MomentBlock` names products of two features; its statistic is the sum of each product
+over the records, within each cell of some categorical columns. Everything is a whole number on a fixed grid, so
+that whole-number noise protects it exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator._moment_bounds import Bounds, bounds_of, group_products
+from understudy.curator.curator import Curator, Noise
+from understudy.curator.features import Feature, product_key
+from understudy.data import Table
+from understudy.errors import BudgetError
+from understudy.marginals import Statistic
+from understudy.privacy import (
+    Accounting,
+    Composed,
+    Event,
+    Gaussian,
+    GaussianEvent,
+    Laplace,
+    LaplaceEvent,
+    Unit,
+)
+from understudy.schema import Clique, Domain
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MAX_BITS = 15
+"""Finest grid of a feature: ``2**-15``. Products are then whole multiples of ``2**-30``."""
+_LARGEST_SCALE = 2.0**40
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class MomentBlock:
+    """Sums of products of features over the records, within each cell of some columns.
+
+    Parameters
+    ----------
+    name
+        What the block is, for the ledger and the model.
+    features
+        The features the products are taken of.
+    pairs
+        Which products, as pairs of places in ``features``.
+    within
+        Columns whose every combination of codes gets sums of its own; none for sums over all records.
+    bits
+        Numbers are rounded to ``2**-bits`` before they are multiplied, products are whole multiples of
+        ``2**(-2 bits)``: the unit of the statistic.
+
+    Examples
+    --------
+    >>> from understudy.curator import ONE
+    >>> t = Feature("age", ("age",), [-1, 0, 1])
+    >>> block = MomentBlock.second("age", [ONE, t])
+    >>> block.pairs
+    ((0, 0), (0, 1), (1, 1))
+    >>> from understudy.privacy import Unit
+    >>> block.bounds(Domain(("age",), (3,)), Unit.add_remove(), rows_fixed=False).l1 / block.unit
+    3.0000000000027285
+    """
+
+    name: str
+    features: tuple[Feature, ...]
+    pairs: tuple[tuple[int, int], ...]
+    within: Clique = ()
+    bits: int = MAX_BITS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= MAX_BITS:
+            raise BudgetError(f"bits ({self.bits}) must be from 1 to {MAX_BITS}.")
+        if not self.pairs or not all(0 <= i < len(self.features) for pair in self.pairs for i in pair):
+            raise BudgetError(f"The moments {self.name!r} need pairs of places among their features.")
+
+    @classmethod
+    def second(cls, name: str, features: Sequence[Feature], *, within: Clique = ()) -> MomentBlock:
+        """Return the block of all products of two features that can tell something.
+
+        Products that are zero for every possible record, and those that repeat an earlier one (the square of
+        an indicator is the indicator itself), are left out: :meth:`matrix` knows them.
+        """
+        listed = tuple(features)
+        pairs: dict[tuple[Clique, bytes], tuple[int, int]] = {}
+        for i, j in itertools.combinations_with_replacement(range(len(listed)), 2):
+            key = product_key(listed[i], listed[j])
+            if key is not None:
+                pairs.setdefault(key, (i, j))
+        return cls(name, listed, tuple(pairs.values()), within)
+
+    @property
+    def unit(self) -> float:
+        """How many steps of the grid make one: divide the statistic by this number."""
+        return float(4**self.bits)
+
+    def cells(self, domain: Domain) -> int:
+        """Number of cells the sums are taken within."""
+        return domain.cells(self.within) if self.within else 1
+
+    def bounds(self, domain: Domain, unit: Unit, *, rows_fixed: bool) -> Bounds:
+        """Return the largest change between neighbours in steps of the grid; proof in ``bounds_of``.
+
+        Parameters
+        ----------
+        rows_fixed
+            Whether all neighbours have equally many rows (replace-one, one row per unit, none left out).
+        """
+        tables = [feature.on_grid(self.bits) for feature in self.features]
+        for feature, table in zip(self.features, tables, strict=True):
+            if feature.columns != domain.canonical(feature.columns) or table.size != _size(domain, feature):
+                raise BudgetError(f"Feature {feature.name!r} does not fit the columns of the schema.")
+        groups = group_products([feature.columns for feature in self.features], tables, self.pairs)
+        return bounds_of(groups, unit, cells=self.cells(domain), rows_fixed=rows_fixed)
+
+    def matrix(self, values: npt.ArrayLike) -> Floats:
+        """Turn sums, in steps of the grid, into symmetric matrices of moments in units of the features.
+
+        Returns
+        -------
+        array of shape (cells, features, features)
+            Products that were left out because they are zero or repeat another are filled in; those that
+            were not asked for are NaN.
+        """
+        sums = np.asarray(values, dtype=np.float64).reshape(-1, len(self.pairs)) / self.unit
+        size = len(self.features)
+        made = np.full((len(sums), size, size), np.nan)
+        for (i, j), place in self._places.items():
+            made[:, i, j] = made[:, j, i] = 0.0 if place < 0 else sums[:, place]
+        return made
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, int], int]:
+        """Which number tells each product; -1 for those that are always zero."""
+        known = {
+            product_key(self.features[i], self.features[j]): place for place, (i, j) in enumerate(self.pairs)
+        }
+        places = {}
+        for i, j in itertools.combinations_with_replacement(range(len(self.features)), 2):
+            key = product_key(self.features[i], self.features[j])
+            if key is None:
+                places[i, j] = -1
+            elif key in known:
+                places[i, j] = known[key]
+        return places
+
+
+class SealedMoments:
+    """The exact sums of a block and the most that one unit can change them.
+
+    Attributes
+    ----------
+    block
+        What the sums are. Public.
+    l1, l2
+        Largest change between neighbours, in steps of the grid. Public.
+    """
+
+    __slots__ = ("_exact", "block", "l1", "l2")
+
+    def __init__(self, exact: Ints, *, block: MomentBlock, bounds: Bounds) -> None:
+        self._exact = exact
+        self.block = block
+        self.l1, self.l2 = bounds.l1, bounds.l2
+
+    def __repr__(self) -> str:
+        return f"SealedMoments({self.block.name!r}, {self._exact.size} numbers, l1={self.l1:g})"
+
+    def __array__(self, *args: object, **kwargs: object) -> Ints:
+        raise TypeError("Sealed moments cannot be read; ask for them to be measured.")
+
+    def __bool__(self) -> bool:
+        raise TypeError("Sealed moments cannot be tested; ask for them to be measured.")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("Sealed moments cannot be compared; ask for them to be measured.")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> str:
+        raise TypeError("Sealed moments cannot be pickled or copied out of their process.")
+
+
+def rows_are_fixed(curator: Curator) -> bool:
+    """Whether all neighbours of the curator's table have equally many rows."""
+    unit = curator.unit
+    single = unit.relation == "replace-one" and unit.max_rows == 1
+    return single and curator._exact_known_rows is not None
+
+
+def moment_noise(
+    block: MomentBlock,
+    domain: Domain,
+    unit: Unit,
+    accounting: Accounting,
+    cost: float,
+    *,
+    rows_fixed: bool,
+    maximum_bits: int = MAX_BITS,
+) -> tuple[MomentBlock, Noise]:
+    """Return the block on the finest grid that noise of at most this cost allows, and the noise.
+
+    Laplace noise under pure accounting, Gaussian noise otherwise. The samplers take scales up to ``2**40``
+    steps; where more noise is needed the steps are made larger, which changes nothing that the noise does
+    not hide. From public facts alone.
+    """
+    for bits in range(maximum_bits, 0, -1):
+        tried = replace(block, bits=bits)
+        bounds = tried.bounds(domain, unit, rows_fixed=rows_fixed)
+        if accounting.name == "pure":
+            scale = accounting.laplace_scale(cost, bounds.l1)
+            if scale <= _LARGEST_SCALE:
+                return tried, Laplace(scale)
+        else:
+            scale = accounting.gaussian_sigma(cost, bounds.l2)
+            if scale <= _LARGEST_SCALE:
+                return tried, Gaussian(scale)
+    raise BudgetError(f"The budget is too small to measure {block.name!r}: the noise would hide everything.")
+
+
+def seal_moments(curator: Curator, blocks: Sequence[MomentBlock]) -> list[SealedMoments]:
+    """Seal the sums of several blocks, from one pass over the records.
+
+    Privacy
+    -------
+    In: private. Out: under seal. Each sum is an exact whole number; the bounds are those of
+    :meth:`MomentBlock.bounds`. The table is already cut to the unit's rows per person.
+    """
+    fixed = rows_are_fixed(curator)
+    bounds = [block.bounds(curator.domain, curator.unit, rows_fixed=fixed) for block in blocks]
+    exact = _exact_sums(curator._table, blocks)
+    return [
+        SealedMoments(sums, block=block, bounds=bound)
+        for sums, block, bound in zip(exact, blocks, bounds, strict=True)
+    ]
+
+
+def measure_moments(
+    curator: Curator, sealed: Sequence[SealedMoments], *, noise: Sequence[Noise], purpose: str
+) -> list[Statistic]:
+    """Add independent whole-number noise to every sum and charge for all blocks at once, first.
+
+    Returns
+    -------
+    list of Statistic
+        One per block, of shape (cells, products), in steps of the block's grid; ``block.matrix`` turns
+        them into moments.
+
+    Privacy
+    -------
+    In: private. Out: releasable. Each block is a vector of whole numbers that neighbours change by at most
+    ``l1`` in L1 and ``l2`` in L2. Discrete Laplace noise of scale ``b`` on each is ``l1/b``-DP; the rounded
+    Gaussian is the Gaussian mechanism followed by rounding, so ``l2/sigma``-GDP. Blocks compose; the charge of
+    their sum is committed before the first draw.
+    """
+    if len(sealed) != len(noise):
+        raise BudgetError(f"Need one noise per block of moments; got {len(noise)} for {len(sealed)}.")
+    if not sealed:
+        return []
+    events = tuple(_event(item, kind) for item, kind in zip(sealed, noise, strict=True))
+    curator._charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
+    return [
+        Statistic(
+            item.block.name,
+            (item._exact + kind.draw(item._exact.shape, curator._randomness)).astype(np.float64),
+            "laplace" if isinstance(kind, Laplace) else "gaussian",
+            kind.scale,
+        )
+        for item, kind in zip(sealed, noise, strict=True)
+    ]
+
+
+def _event(sealed: SealedMoments, noise: Noise) -> Event:
+    """Say what adding this noise to these sums means for privacy."""
+    if isinstance(noise, Laplace):
+        return LaplaceEvent(sealed.l1, noise.scale)
+    if isinstance(noise, Gaussian):
+        return GaussianEvent(sealed.l2, noise.sigma)
+    raise BudgetError("Moments take Laplace or Gaussian noise.")
+
+
+def _exact_sums(table: Table, blocks: Sequence[MomentBlock]) -> list[Ints]:
+    """Return the sums of each block, of shape (cells, products).
+
+    Products are below ``2**30``, at most ``2**16`` are added at a time in double precision, so every sum is
+    the exact whole number; the pieces are added in 64 bits.
+    """
+    domain = table.schema.domain
+    sums = [np.zeros((block.cells(domain), len(block.pairs)), dtype=np.int64) for block in blocks]
+    used = {name for block in blocks for feature in block.features for name in feature.columns}
+    used |= {name for block in blocks for name in block.within}
+    columns = domain.canonical(used) or domain.names[:1]
+    tables = [
+        [feature.on_grid(block.bits).astype(np.float64) for feature in block.features] for block in blocks
+    ]
+    for chunk in table.chunks(columns, rows=_ROWS):
+        rows = len(next(iter(chunk.values())))
+        if rows == 0:
+            continue
+        for block, looked_up, total in zip(blocks, tables, sums, strict=True):
+            numbers = np.stack(
+                [
+                    np.broadcast_to(values[_cell(domain, feature.columns, chunk, rows)], rows)
+                    for values, feature in zip(looked_up, block.features, strict=True)
+                ],
+                axis=1,
+            )
+            first, second = np.array(block.pairs).T
+            if not block.within:
+                total[0] += (numbers.T @ numbers)[first, second].astype(np.int64)
+                continue
+            cell = _cell(domain, block.within, chunk, rows)
+            for place, (i, j) in enumerate(block.pairs):
+                part = np.bincount(cell, weights=numbers[:, i] * numbers[:, j], minlength=len(total))
+                total[:, place] += part.astype(np.int64)
+    return sums
+
+
+def _cell(
+    domain: Domain, clique: Clique, chunk: dict[str, npt.NDArray[np.unsignedinteger]], rows: int
+) -> Ints:
+    """Return the flat index of each record's cell."""
+    cell = np.zeros(rows, dtype=np.int64)
+    for name in clique:
+        cell = cell * domain.size(name) + chunk[name]
+    return cell
+
+
+def _size(domain: Domain, feature: Feature) -> int:
+    return math.prod(domain.size(name) for name in feature.columns)
