@@ -95,6 +95,21 @@ def test_a_person_level_unit(folder: Path) -> None:
     assert "one person" in result.out
 
 
+def test_seed_based_records_open_a_ledger_with_a_reserve(folder: Path) -> None:
+    options = [
+        f"--option={word}" for word in ("omega=2", "records=20", "min_seeds=250", "k=60", "epsilon0=0.5")
+    ]
+    result = synth(
+        folder, *options, "--rows", 20, method="deniability", budget=("--epsilon", 9, "--delta", 1e-2)
+    )
+    assert result.code == 0, result.err
+    with Ledger.open(folder / "staff.ledger") as book:
+        assert 0 < float(book.spending.delta) <= 5e-3 == book.rule.approximate_delta
+    again = synth(folder, *options, method="deniability", budget=("--epsilon", 9, "--delta", 1e-2))
+    assert again.code != 0
+    assert "Traceback" not in again.err
+
+
 def test_plan_reads_no_records(folder: Path) -> None:
     (folder / "staff.csv").unlink()
     words = ("--schema", folder / "schema.yaml", "--unit", "replace-one", "--epsilon", 0.5)

@@ -10,14 +10,18 @@ from understudy.errors import LedgerMismatch
 from understudy.privacy import Budget, Entry, Ledger, LedgerGuarantee, Unit
 
 
-def open_ledger(path: Path, *, budget: Budget, unit: Unit, table: str) -> Ledger:
+def open_ledger(
+    path: Path, *, budget: Budget, unit: Unit, table: str, approximate_delta: float = 0.0
+) -> Ledger:
     """Open the ledger of a table, or create it with ``budget`` as the total if there is none.
+
+    A new one sets ``approximate_delta`` aside for events with a delta of their own.
 
     An existing ledger keeps its own total, which may be larger than what is about to be spent; it must
     belong to the same table and protect the same unit.
     """
     if not path.exists():
-        return Ledger.create(path, budget=budget, unit=unit, table=table)
+        return Ledger.create(path, budget=budget, unit=unit, table=table, approximate_delta=approximate_delta)
     book = Ledger.open(path)
     wrong = []
     if book.table != table:

@@ -105,7 +105,13 @@ def synth(
         records = read_table(
             source, described, id_column=privacy_unit.id_column, separator=separator, encoding=encoding
         )
-        with open_ledger(ledger_path, budget=budget, unit=privacy_unit, table=label) as book:
+        with open_ledger(
+            ledger_path,
+            budget=budget,
+            unit=privacy_unit,
+            table=label,
+            approximate_delta=synthesizer.reserve(described, budget),
+        ) as book:
             curator = Curator(records, unit=privacy_unit, ledger=book)
             fitted = synthesizer.fit(curator, budget, progress=progress)
             standing = book.guarantee()

@@ -34,6 +34,7 @@ from understudy.privacy import (
     Unit,
     ZcdpEvent,
     accounting_for,
+    delta_of,
     exponential_mechanism,
     permute_and_flip,
 )
@@ -115,6 +116,8 @@ class Curator:
         self._accounting: Accounting = ledger.accounting
         self._allowed: Fraction | None = None
         self._used = Fraction(0)
+        self._reserve = Fraction(ledger.rule.approximate_delta)
+        self._delta_used = Fraction(0)
         self._budget: Budget = ledger.budget
 
     # ------------------------------------------------------------------ public facts
@@ -185,7 +188,18 @@ class Curator:
         """What has been spent within this allowance, in the additive unit of :attr:`accounting`."""
         return float(self._used)
 
-    def within(self, budget: Budget, *, scope: str, accounting: Accounting | None = None) -> Curator:
+    @property
+    def reserve(self) -> float:
+        """What is left of the delta set aside for events with a delta of their own, rounded down."""
+        if self._allowed is None:
+            left = self._reserve - self._ledger.spending.delta
+        else:
+            left = self._reserve - self._delta_used
+        return _round_down(max(left, Fraction(0)))
+
+    def within(
+        self, budget: Budget, *, scope: str, accounting: Accounting | None = None, reserve: float = 0.0
+    ) -> Curator:
         """Return a curator of the same table that can spend at most ``budget``.
 
         Every charge must fit both the allowance and the ledger. The allowance is checked against
@@ -199,10 +213,19 @@ class Curator:
             Public name of the work, written into the ledger with each charge.
         accounting
             How costs add up; by default the tightest valid accounting for the kind of budget.
+        reserve
+            The part of an ``ApproxDP`` budget's delta set aside for events with a delta of their own. It is
+            taken from the reserve of the ledger.
+
+        Privacy
+        -------
+        Charges of an allowance add up to at most its total for ``delta - reserve`` and their own deltas to at
+        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`.
         """
         chosen = accounting_for(budget) if accounting is None else accounting
-        allowed = Fraction(chosen.total(budget))
+        allowed = Fraction(chosen.total(budget, approximate_delta=reserve))
         self._require_room(chosen, allowed, budget)
+        self._require_reserve(reserve, budget)
         same = self._allowed is not None and chosen.name == self._accounting.name
         if same and allowed > Fraction(self.remaining):
             raise BudgetExceeded(
@@ -223,6 +246,8 @@ class Curator:
         child._accounting = chosen
         child._allowed = allowed
         child._used = Fraction(0)
+        child._reserve = Fraction(reserve)
+        child._delta_used = Fraction(0)
         child._budget = budget
         child._ledger.note(f"allowance of {budget.describe()} opened", scope=child._scope)
         return child
@@ -254,6 +279,18 @@ class Curator:
                 "Ask for a pure budget (epsilon without delta)."
             )
 
+    def _require_reserve(self, reserve: float, budget: Budget) -> None:
+        """Refuse an allowance whose own deltas the ledger has set nothing aside for."""
+        if Fraction(reserve) > Fraction(self.reserve):
+            raise BudgetExceeded(
+                f"This needs a delta of {reserve:.3g} of its own, out of {budget.describe()}; {self.reserve:.3g} is set "
+                "aside for that. Use a ledger of its own, made with approximate_delta=... (from the command line: a "
+                "new --ledger, which this method opens that way).",
+                requested=reserve,
+                remaining=self.reserve,
+                accounting="delta",
+            )
+
     def split(self, weights: Sequence[float]) -> list[float]:
         """Divide what remains in proportion to the weights; the parts never add up to more."""
         return list(self._accounting.split(self.remaining, weights))
@@ -269,16 +306,33 @@ class Curator:
             purses.append(purse)
             purse = purse._parent
         costs = [item._affordable(event, purpose) for item in purses]
+        delta = delta_of(event, parts=self._unit.parts_touched)
         self._ledger.charge(event, purpose=purpose, scope=self._scope)
         for item, cost in zip(purses, costs, strict=True):
             item._used += cost
+            item._delta_used += delta
 
     def _affordable(self, event: Event, purpose: str) -> Fraction:
-        """Return the cost of an event in this accounting, or refuse it."""
-        cost = self._accounting.cost(event, parts=self._unit.parts_touched)
+        """Return the cost of an event in this accounting, or refuse it.
+
+        The event's own delta, if any, must fit the reserve; its epsilon is then a cost like any other.
+        """
+        parts = self._unit.parts_touched
+        priced = self._accounting.exact_cost(event, parts=parts, reserve=True)
+        exact = None if priced is None else Fraction(_round_up(priced))
         if self._allowed is None:  # the ledger itself decides
-            return Fraction(cost) if math.isfinite(cost) else Fraction(0)
-        if not math.isfinite(cost) or Fraction(cost) > self._allowed - self._used:
+            return Fraction(0) if exact is None else exact
+        delta = delta_of(event, parts=parts)
+        if delta > self._reserve - self._delta_used:
+            raise BudgetExceeded(
+                f"{purpose} needs a delta of {float(delta):.3g} of its own; the allowance of "
+                f"{self._budget.describe()} has {self.reserve:.3g} set aside for that.",
+                requested=float(delta),
+                remaining=self.reserve,
+                accounting="delta",
+            )
+        if exact is None or exact > self._allowed - self._used:
+            cost = math.inf if exact is None else float(exact)
             raise BudgetExceeded(
                 f"{purpose} costs {cost:.6g} ({self._accounting.symbol}); {self.remaining:.6g} of the "
                 f"allowance of {self._budget.describe()} remains. Use more noise, or a larger budget.",
@@ -286,7 +340,7 @@ class Curator:
                 remaining=self.remaining,
                 accounting=self._accounting.name,
             )
-        return Fraction(cost)
+        return exact
 
     # ------------------------------------------------------------------ sealing
 

@@ -108,6 +108,14 @@ class Synthesizer(ABC):
         """Return the accounting this mechanism uses for a kind of budget."""
         return accounting_for(budget)
 
+    def reserve(self, schema: Schema, budget: Budget) -> float:
+        """Return the part of an approximate budget's delta needed for events with a delta of their own.
+
+        Mechanisms whose whole delta comes from the accounting of additive noise, which is most of them,
+        need none. A ledger made for one that does must set as much aside (``approximate_delta``).
+        """
+        return 0.0
+
     @abstractmethod
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what a fit would do, from public facts alone, or refuse with a reason."""
@@ -128,7 +136,12 @@ class Synthesizer(ABC):
         """
         self.require(budget)
         self.plan(curator.schema, unit=curator.unit, budget=budget)
-        purse = curator.within(budget, scope=self.name, accounting=self.accounting(budget))
+        purse = curator.within(
+            budget,
+            scope=self.name,
+            accounting=self.accounting(budget),
+            reserve=self.reserve(curator.schema, budget),
+        )
         fitted = self._fit(purse, progress=progress)
         provenance = Provenance(
             method=self.name,

@@ -33,8 +33,7 @@ from understudy.privacy import (
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._deniability_accounting import describe_accountings
 from understudy.synthesizers._deniability_learning import Recipe
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, no_progress
-from understudy.synthesizers.model import Model, Provenance
+from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +176,10 @@ class Deniability(Synthesizer):
             return PURE
         return accounting_for(budget)
 
+    def reserve(self, schema: Schema, budget: Budget) -> float:
+        """Half of the delta goes to seed-based records, where there are any."""
+        return budget.delta / 2 if isinstance(budget, ApproxDP) and self._seeded(schema) else 0.0
+
     def _omega(self, schema: Schema) -> tuple[int, ...]:
         return omega_range(self.omega, len(schema.names))
 
@@ -220,6 +223,17 @@ class Deniability(Synthesizer):
             )
         return event
 
+    def _left_for_the_network(self, event: ApproxEvent, given: float, unit: Unit) -> float:
+        """Return what the seed-based records leave of an epsilon, or refuse if that is next to nothing."""
+        parallel = self.disjoint and unit.parts_touched == 1
+        left = given if parallel else given - event.epsilon
+        if event.epsilon > given or left <= 0.05 * given:
+            raise NoSuchGuarantee(
+                f"The seed-based records alone need epsilon={event.epsilon:.3g} of the {given:g} given. Release "
+                "fewer, use a smaller epsilon0 with a larger k, or a larger budget."
+            )
+        return left
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy entropies and tables will be, and what seed-based records would cost."""
         accounting = self.accounting(budget)
@@ -258,6 +272,7 @@ class Deniability(Synthesizer):
                 )
             else:
                 event = self._records_event(test, unit, budget.delta / 2)
+                self._left_for_the_network(event, budget.epsilon, unit)
                 notes.append(
                     f"{self.records} seed-based records compose to epsilon={event.epsilon:.3g} at "
                     f"delta={event.delta:.3g}; one alone costs epsilon="
@@ -282,53 +297,9 @@ class Deniability(Synthesizer):
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
-        """Fit a model, spending at most ``budget``; with seeds, also release the records.
-
-        Privacy
-        -------
-        Without seeds this is :meth:`Synthesizer.fit`. With seeds an allowance cannot pay, because events with
-        a delta are paid from the ledger's reserve: everything is charged to ``curator`` in one entry whose pure
-        cost, checked here, is at most the budget's epsilon and whose delta is within the reserve.
-        """
-        if not self._seeded(curator.schema):
-            return super().fit(curator, budget, progress=progress)
-        self.require(budget)
-        self.plan(curator.schema, unit=curator.unit, budget=budget)
-        assert isinstance(budget, ApproxDP)
-        delta = curator.ledger.rule.approximate_delta - float(curator.ledger.spending.delta)
-        if not 0 < delta <= budget.delta:
-            raise NoSuchGuarantee(
-                "Seed-based records need a delta of their own. Open the ledger with approximate_delta between 0 and "
-                "the budget's delta (half of it is a good choice), or resample every column (omega=None)."
-            )
-        test = self.seed_test(rows=curator.known_rows)
-        event = self._records_event(test, curator.unit, delta)
-        parallel = self.disjoint and curator.unit.parts_touched == 1
-        left = budget.epsilon if parallel else budget.epsilon - event.epsilon
-        if event.epsilon > budget.epsilon or left <= 0.05 * budget.epsilon:
-            raise NoSuchGuarantee(
-                f"The seed-based records alone need epsilon={event.epsilon:.3g} of the {budget.epsilon:g} given. Release "
-                "fewer, use a smaller epsilon0 with a larger k, or a larger budget."
-            )
-        fitted, cost = self._fit_with_seeds(curator, left * (1 - 1e-12), test, event, progress)
-        return Model(
-            schema=curator.schema,
-            distribution=fitted.distribution,
-            measurements=tuple(fitted.measurements),
-            statistics=tuple(fitted.statistics),
-            provenance=Provenance(
-                method=self.name,
-                options=self.options(),
-                unit=curator.unit,
-                budget=budget,
-                accounting=PURE.name,
-                spent=cost,
-                ledger_id=curator.ledger.ledger_id,
-            ),
-        )
-
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        if self._seeded(curator.schema):
+            return self._fit_with_seeds(curator, progress)
         rows_known = curator.known_rows is not None and not self.disjoint
         design = self._recipe.design(
             curator.schema, curator.unit, curator.accounting, curator.remaining, rows_known=rows_known
@@ -352,10 +323,12 @@ class Deniability(Synthesizer):
         fitted, _ = self._recipe.learn(curator, design, parts[0], parts[-1], shares, progress)
         return fitted
 
-    def _fit_with_seeds(
-        self, curator: Curator, cost: float, test: SeedTest, event: ApproxEvent, progress: Progress
-    ) -> tuple[Fitted, float]:
+    def _fit_with_seeds(self, curator: Curator, progress: Progress) -> Fitted:
         """Learn the network and release the records, all charged at once."""
+        test = self.seed_test(rows=curator.known_rows)
+        event = self._records_event(test, curator.unit, curator.reserve)
+        left = self._left_for_the_network(event, curator.remaining, curator.unit)
+        cost = left * (1 - 1e-12)
         rows_known = curator.known_rows is not None and not self.disjoint
         design = self._recipe.design(curator.schema, curator.unit, PURE, cost, rows_known=rows_known)
         plans = [plan for plan in (design.structure, design.parameters, (event,)) if plan]
@@ -363,11 +336,9 @@ class Deniability(Synthesizer):
         if self.disjoint:
             chosen = self.shares if len(plans) == 3 else self.shares[1:]
             shares = tuple(share / sum(chosen) for share in chosen)
-        before = float(curator.ledger.spending.sums[PURE.name] or 0)
         parts = open_parts(
             curator, plans, shares=shares, purpose="network and seed-based records (Privacy Test 2)"
         )
-        spent = float(curator.ledger.spending.sums[PURE.name] or 0) - before
         fitted, network = self._recipe.learn(curator, design, parts[0], parts[-2], shares, progress)
         progress("seed-based records", 0.8)
         model = NetworkSeedModel(
@@ -386,4 +357,4 @@ class Deniability(Synthesizer):
         assert self.records is not None
         codes = parts[-1].release(model, test, records=self.records, event=event)
         released = ReleasedRecords(curator.domain, network.total, codes)
-        return Fitted(released, fitted.measurements, statistics=fitted.statistics), spent
+        return Fitted(released, fitted.measurements, statistics=fitted.statistics)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
 from understudy.privacy import (
     GDP,
+    GDP_ACCOUNTING,
+    PURE,
     ZCDP,
     ApproxDP,
+    ApproxEvent,
     DiscreteGaussian,
     Gaussian,
     Laplace,
@@ -258,3 +262,51 @@ def test_privbayes_scores_equal_brute_force() -> None:
     ):
         with pytest.raises(BudgetError):
             call()
+
+
+# ---------------------------------------------------------------------------------------- deltas of their own
+
+
+def _with_reserve(reserve: float) -> Curator:
+    unit = Unit.add_remove()
+    ledger = Ledger.in_memory(budget=ApproxDP(1.0, 1e-4), unit=unit, table="t", approximate_delta=reserve)
+    return Curator(make()._table, unit=unit, ledger=ledger)
+
+
+def test_an_allowance_pays_deltas_from_its_reserve_and_no_further() -> None:
+    box = _with_reserve(5e-5)
+    purse = box.within(ApproxDP(1.0, 1e-4), scope="records", accounting=PURE, reserve=4e-5)
+    purse._charge(ApproxEvent(0.5, 3e-5), purpose="records")
+    assert purse.spent == 0.5
+    assert purse.reserve == pytest.approx(1e-5)
+    assert box.reserve == pytest.approx(2e-5)
+    with pytest.raises(BudgetExceeded, match="delta"):  # within the ledger's reserve, not the allowance's
+        purse._charge(ApproxEvent(0.1, 1.5e-5), purpose="records")
+    with pytest.raises(BudgetExceeded, match="epsilon"):
+        purse._charge(ApproxEvent(0.6, 1e-6), purpose="records")
+    assert box.ledger.spending.delta == Fraction(3e-5)
+
+
+def test_an_allowance_without_reserve_pays_no_delta() -> None:
+    box = _with_reserve(5e-5)
+    purse = box.within(ApproxDP(1.0, 4e-5), scope="records", accounting=PURE)
+    with pytest.raises(BudgetExceeded, match="delta"):
+        purse._charge(ApproxEvent(0.1, 1e-9), purpose="records")
+    assert box.ledger.spent == 0
+
+
+def test_a_reserve_beyond_the_ledger_s_is_refused_before_anything_is_spent() -> None:
+    box = _with_reserve(1e-5)
+    with pytest.raises(BudgetExceeded, match="set aside"):
+        box.within(ApproxDP(1.0, 1e-4), scope="records", accounting=PURE, reserve=2e-5)
+    purse = box.within(ApproxDP(1.0, 1e-4), scope="records", accounting=PURE, reserve=1e-5)
+    with pytest.raises(BudgetExceeded, match="set aside"):
+        purse.within(ApproxDP(0.5, 5e-5), scope="inner", accounting=PURE, reserve=2e-5)
+    assert box.ledger.spent == 0
+
+
+def test_a_reserve_leaves_less_for_the_noise() -> None:
+    """The total of an allowance is that of the remaining delta; counting it twice would double the delta."""
+    box = _with_reserve(5e-5)
+    purse = box.within(ApproxDP(0.5, 1e-4), scope="noise", reserve=5e-5)
+    assert purse.remaining == GDP_ACCOUNTING.total(ApproxDP(0.5, 5e-5))

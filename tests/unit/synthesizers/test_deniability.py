@@ -264,7 +264,6 @@ def test_refusals_before_anything_is_spent() -> None:
     budget = ApproxDP(5.0, 1e-4)
     cases = [
         (seeded(records=None), budget, ADD, 5e-5, "say how many"),
-        (seeded(), budget, ADD, 0.0, "approximate_delta"),
         (seeded(min_seeds=None), budget, ADD, 5e-5, "min_seeds"),
         (seeded(records=100_000, k=50, epsilon0=1.0), budget, ADD, 5e-5, "accept_weak"),
         (seeded(records=2000), budget, ADD, 5e-5, "seed-based records"),
@@ -279,6 +278,10 @@ def test_refusals_before_anything_is_spent() -> None:
         assert ledger.spent == 0
     with pytest.raises(BudgetError, match="omega"):
         Deniability(omega=9, records=5, min_seeds=100).plan(SCHEMA, unit=ADD, budget=budget)
+    without = Ledger.in_memory(budget=budget, unit=ADD, table="t")
+    with pytest.raises(BudgetExceeded, match="approximate_delta"):
+        seeded().fit(Curator(table(100), unit=ADD, ledger=without), budget)
+    assert without.spent == 0
     small = Ledger.in_memory(budget=ApproxDP(1.0, 1e-4), unit=ADD, table="t", approximate_delta=5e-5)
     curator = Curator(table(100), unit=ADD, ledger=small)
     with pytest.raises(BudgetExceeded):
