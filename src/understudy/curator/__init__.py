@@ -10,6 +10,19 @@ from understudy.curator._deniability_network import (
     omega_range,
     scan_plausible,
 )
+from understudy.curator.coefficients import (
+    Reach,
+    SealedCoefficients,
+    contrasts,
+    fourier_coefficients,
+    fourier_reach,
+    grid_step,
+    interaction_basis,
+    linear_coefficients,
+    linear_reach,
+    measure_coefficients,
+    tail_norms,
+)
 from understudy.curator.curator import Curator, Noise, noise_for
 from understudy.curator.deniability import (
     Part,
@@ -22,6 +35,7 @@ from understudy.curator.deniability import (
 )
 from understudy.curator.density import spread_error
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
+from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
 from understudy.curator.moments import (
     MomentBlock,
     SealedMoments,
@@ -42,7 +56,10 @@ __all__ = [
     "NetworkSeedModel",
     "Noise",
     "Part",
+    "Reach",
     "RecordGuarantee",
+    "SealedBuckets",
+    "SealedCoefficients",
     "SealedCounts",
     "SealedMoments",
     "SealedScalar",
@@ -50,10 +67,20 @@ __all__ = [
     "SeedTest",
     "Standard",
     "affordable_records",
+    "bisect_ranges",
+    "contrasts",
     "counts_event",
     "entropy_event",
+    "fourier_coefficients",
+    "fourier_reach",
+    "grid_step",
     "indicator",
+    "interaction_basis",
+    "linear_coefficients",
+    "linear_reach",
+    "measure_coefficients",
     "measure_moments",
+    "merged_cells",
     "moment_noise",
     "moments_event",
     "noise_for",
@@ -67,4 +94,5 @@ __all__ = [
     "seal_moments",
     "spread_error",
     "standardised",
+    "tail_norms",
 ]
