@@ -99,10 +99,10 @@ def test_seed_based_records_open_a_ledger_with_a_reserve(folder: Path) -> None:
     options = [
         f"--option={word}" for word in ("omega=2", "records=20", "min_seeds=250", "k=60", "epsilon0=0.5")
     ]
-    result = synth(
-        folder, *options, "--rows", 20, method="deniability", budget=("--epsilon", 9, "--delta", 1e-2)
-    )
+    result = synth(folder, *options, method="deniability", budget=("--epsilon", 9, "--delta", 1e-2))
     assert result.code == 0, result.err
+    assert "Spent by pure accounting" in result.out + result.err
+    assert len(pd.read_csv(folder / "out.csv")) == 20  # each once
     with Ledger.open(folder / "staff.ledger") as book:
         assert 0 < float(book.spending.delta) <= 5e-3 == book.rule.approximate_delta
     again = synth(folder, *options, method="deniability", budget=("--epsilon", 9, "--delta", 1e-2))
@@ -142,6 +142,51 @@ def test_draft_refuse_declare_fit(folder: Path) -> None:
     checked = understudy("schema", "check", draft, folder / "staff.csv", "--json")
     assert json.loads(checked.out)["table_fits"] is True
     assert understudy("schema", "check", draft).code == 0
+
+
+NATALITY = """
+name: natality
+columns:
+  - {name: mother_age, kind: integer, bins: ["<18", 18-19, 20-24, 25-29, 30-34, 35-36, 37-39, 40-42, 43-44, "44<"]}
+  - {name: parity, kind: integer, bins: ["1", 2-3, 4-6, 7-10, "10<"], missing: true, out_of_domain: to-missing}
+  - {name: gestation_week, kind: integer, bins: ["<29", 29-31, 32-33, 34-36, 37-41, "41<"], missing: true}
+  - {name: is_female, kind: boolean}
+  - {name: birth_weight, kind: integer, bins: ["<1500", 1500-1599, "...", 4400-4499, "4499<"], missing: true}
+"""
+
+
+@pytest.mark.parametrize("method", ["privbayes", "deniability"])
+def test_networks_on_natality(shared_data: Path, tmp_path: Path, method: str) -> None:
+    source = shared_data / "natality" / "birth_2019_nber_us_SINGLETON_SAMPLE10K.csv"
+    (tmp_path / "schema.yaml").write_text(NATALITY, encoding="utf-8")
+    result = understudy(
+        "synth", source, "--schema", tmp_path / "schema.yaml", "--method", method, "--epsilon", 4,
+        "--unit", "replace-one", "--out", tmp_path / "out.csv", "--json",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    made = pd.read_csv(tmp_path / "out.csv")
+    assert len(made) == json.loads(result.out)["rows"] == 10_000
+    light = made["gestation_week"] < 34
+    assert made.loc[light, "birth_weight"].mean() + 500 < made.loc[~light, "birth_weight"].mean()
+
+
+@pytest.mark.parametrize("method", ["privbayes", "deniability"])
+def test_networks_on_the_survey_of_the_deniability_paper(
+    shared_data: Path, tmp_path: Path, method: str
+) -> None:
+    folder = shared_data / "acs13_sgf"
+    sizes = [line.split(",") for line in (folder / "acs13_attrs.csv").read_text().split()]
+    lines = ["name: acs13", "columns:"]
+    lines += [
+        f"  - {{name: {name}, kind: integer, minimum: 1, maximum: {len(rest)}}}" for name, *rest in sizes
+    ]
+    (tmp_path / "schema.yaml").write_text("\n".join(lines), encoding="utf-8")
+    result = understudy(
+        "synth", folder / "acs13_stats.csv.gz", "--schema", tmp_path / "schema.yaml", "--method", method,
+        "--epsilon", 1, "--delta", 1e-9, "--unit", "replace-one", "--rows", 5000, "--out", tmp_path / "out.csv",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 5000
 
 
 def test_the_readme_proof_on_nltcs(shared_data: Path, tmp_path: Path) -> None:

@@ -55,19 +55,28 @@ class LedgerGuarantee:
         return self.rule.unit
 
     @property
+    def _standing(self) -> Accounting:
+        """The accounting whose total the entries are within: the filter's main one, or else the pure one."""
+        main = self.spending.sums[self.rule.main.name]
+        within = main is not None and main <= self.rule.total
+        return self.rule.main if within or not isinstance(self.budget, ApproxDP) else PURE
+
+    @property
     def accounting(self) -> str:
-        """Name of the accounting that the filter adds up in."""
-        return self.rule.main.name
+        """Name of the accounting by which the entries are within the promise."""
+        return self._standing.name
 
     @property
     def total(self) -> float:
         """What may be spent, in the additive unit of ``accounting``."""
-        return float_down(self.rule.total)
+        if self._standing is self.rule.main or not isinstance(self.budget, ApproxDP):
+            return float_down(self.rule.total)
+        return self.budget.epsilon
 
     @property
     def remaining(self) -> float:
         """What is left of ``total``."""
-        return self.rule.remaining(self.spending)
+        return self.rule.remaining(self.spending, accounting=self._standing.name)
 
     @property
     def spent(self) -> Mapping[str, float]:
@@ -93,7 +102,7 @@ class LedgerGuarantee:
 
     def describe(self) -> str:
         """Return promise and spending in a few lines."""
-        main = self.rule.main
+        main = self._standing
         lines = [
             f"Promise: {self.budget.describe()}, unit: {self.unit.describe()}.",
             f"Spent by {main.name} accounting: {main.symbol} "

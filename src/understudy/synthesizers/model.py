@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine import Distribution, GraphicalModel
+from understudy.engine.released import ReleasedRecords
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.marginals import Measurement, Statistic, Workload
@@ -81,7 +82,12 @@ class Model:
         return self.distribution.marginals([self.schema.domain.canonical(clique) for clique in cliques])
 
     def default_rows(self) -> int:
-        """Return how many rows a sample has when nobody says: the declared or estimated number."""
+        """Return how many rows a sample has when nobody says: the declared or estimated number.
+
+        Records that were released once and for all are not repeated unless somebody asks for more.
+        """
+        if isinstance(self.distribution, ReleasedRecords):
+            return len(self.distribution.codes)
         if self.schema.row_count is not None:
             return self.schema.row_count
         return max(0, round(self.total))
