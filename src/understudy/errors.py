@@ -14,6 +14,7 @@
     │   ├── LedgerCorrupted                 a ledger whose hash chain does not hold
     │   └── LedgerMismatch                  a ledger that belongs to another table, unit or budget
     ├── WorkloadError (ValueError)          cliques or workloads that do not fit the schema
+    ├── WrongPairing (ValueError)           a combining rule that is not valid for how the sets were made
     ├── DomainTooLarge (ValueError)         a model that would not fit in memory
     ├── ModelFileError (ValueError)         a model file that cannot be read or written
     ├── BundleError (ValueError)            a published bundle that does not hold what it says
@@ -49,6 +50,7 @@ __all__ = [
     "UnderstudyError",
     "UnknownMethod",
     "WorkloadError",
+    "WrongPairing",
 ]
 
 
@@ -114,6 +116,10 @@ class LedgerMismatch(LedgerError):
 
 class WorkloadError(UnderstudyError, ValueError):
     """Cliques or workloads that do not fit the schema."""
+
+
+class WrongPairing(UnderstudyError, ValueError):
+    """A combining rule that is not valid for the way in which the synthetic sets were made."""
 
 
 class DomainTooLarge(UnderstudyError, ValueError):

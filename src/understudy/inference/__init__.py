@@ -1,6 +1,7 @@
 """Uncertainty: bounds on the error of a model, and intervals for what it says. All of it is post-processing."""
 
 from understudy.inference.bounds import Bound, Bounder, error_bounds
+from understudy.inference.combining import Combined, combine, combine_fits
 from understudy.inference.covers import Evidence, weighted_average
 from understudy.inference.history import Certificate, History, Round, RoundLog, Standing, answer_each
 from understudy.inference.intervals import (
@@ -11,21 +12,28 @@ from understudy.inference.intervals import (
     total_interval,
 )
 from understudy.inference.published import supported_bound, unsupported_bound
+from understudy.inference.rules import RULES, SYNTHESES, Rule
 from understudy.inference.uncertainty import Uncertainty
 
 __all__ = [
+    "RULES",
+    "SYNTHESES",
     "Bound",
     "Bounder",
     "Certificate",
+    "Combined",
     "Evidence",
     "History",
     "Interval",
     "Round",
     "RoundLog",
+    "Rule",
     "Standing",
     "Uncertainty",
     "answer_each",
     "cell_intervals",
+    "combine",
+    "combine_fits",
     "count_interval",
     "error_bounds",
     "mean_interval",
