@@ -1,17 +1,25 @@
-"""Proved primitives for histograms and densities: how much bins hide, smoothed draws, kernel sums, step functions."""
+"""Proved primitives for histograms: what coarse bins hide, counts in ascending order, records from smoothed bins."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.curator.curator import Curator
+from understudy.curator.moments import rows_are_fixed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
+from understudy.privacy import Accounting, Composed, Event, PureEvent, Randomness, SelectionEvent, Unit
 
-Labels = npt.NDArray[np.signedinteger[Any]]
+_PSEUDO_BITS = 20
+"""Pseudo-counts are whole multiples of ``2**-20`` rows."""
+
+MAX_SMOOTHED = 20_000
+"""Most records one smoothed histogram gives: each is an act of its own in the ledger."""
 
 
 def spread_error(sealed: SealedCounts, labels: Sequence[npt.ArrayLike]) -> SealedScalar:
@@ -59,3 +67,146 @@ def spread_error(sealed: SealedCounts, labels: Sequence[npt.ArrayLike]) -> Seale
         even = np.moveaxis(sums[which] / widths[which].reshape(shape), 0, axis)
     rows = float(sealed._unit.histogram_l1)
     return SealedScalar(float(np.abs(table - even).sum()), sensitivity=2.0 * (1.0 - 1.0 / widest) * rows)
+
+
+def sorted_counts(sealed: SealedCounts) -> SealedCounts:
+    """Return the counts in ascending order, without saying which bin each belongs to (an unattributed histogram).
+
+    Privacy
+    -------
+    In: private. Out: under seal. Sorting brings no two vectors further apart in any Lp norm: if ``x_i < x_j`` and
+    ``y_i > y_j``, exchanging ``y_i`` and ``y_j`` does not increase ``|x_i - y_i|^p + |x_j - y_j|^p``, and enough such
+    exchanges sort ``y`` as ``x`` is sorted. So the sensitivities are those of the counts (for one added row, Hay
+    et al. 2010, Proposition 3).
+    """
+    result = object.__new__(SealedCounts)
+    result._exact = np.sort(sealed._exact, axis=None)
+    result._unit, result._known_rows = sealed._unit, sealed._known_rows
+    result.clique, result.shape = ("sorted counts",), result._exact.shape
+    result.l1, result.l2, result.linf = sealed.l1, sealed.l2, sealed.linf
+    return result
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """How much is added to every bin before records are drawn from it, and what each record costs.
+
+    Parameters
+    ----------
+    unit
+        Who is protected.
+    pseudo
+        Rows added to every bin, as a whole multiple of ``2**-20``.
+    rows_fixed
+        Whether neighbours have equally many rows.
+
+    Privacy
+    -------
+    A record falls into bin ``j`` with probability ``(c_j + t) / (n + K t)``, which is equation (3.3) of paper DIPS:
+    the mixture of the histogram and the uniform distribution with the weight ``lambda = K t / (n + K t)``. With
+    ``t = 1 / (exp(e) - 1)`` that is the paper's ``K / (K + n (exp(e) - 1))``, so its ``epsilon`` is what *one* record
+    costs times their number. ``t`` does not depend on the number of rows, which may therefore be private.
+
+    *Adding up to k rows*, ``a_j`` of them in bin ``j``: the log-ratio is ``ln((c_j + a_j + t) / (c_j + t))`` less a
+    constant that is the same for all bins. The first part lies between 0 and ``e = ln(1 + k / t)``, so the ratios have
+    range ``e`` and the draw is also ``e``-DP: a draw by an exponential mechanism in the sense of
+    :class:`~understudy.privacy.SelectionEvent`. *Replacing one row* when the number of rows stays: the constant is zero
+    and the first part lies between ``-e`` and ``e``: ``e``-DP. *Replacing otherwise* is one removal and one addition:
+    range ``2 e``.
+
+    Records are independent given the table, so ``m`` of them compose: ``m`` events.
+
+    Examples
+    --------
+    >>> one = Smoothing.for_epsilon(Unit.add_remove(), 0.01, rows_fixed=False)
+    >>> round(one.pseudo, 2), round(one.event.epsilon, 6)
+    (99.5, 0.01)
+    """
+
+    unit: Unit
+    pseudo: float
+    rows_fixed: bool
+
+    @classmethod
+    def for_epsilon(cls, unit: Unit, epsilon: float, *, rows_fixed: bool) -> Smoothing:
+        """Return the smallest pseudo-count whose records cost at most ``epsilon`` each."""
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise BudgetError(f"epsilon ({epsilon}) of a record must be positive and finite.")
+        share = epsilon / (1 if cls._single(unit, rows_fixed) else 2)
+        share = min(share * (1.0 - 2.0**-40), 500.0)
+        units = max(1, math.ceil(unit.max_rows / math.expm1(share) * 2.0**_PSEUDO_BITS))
+        return cls(unit, units * 2.0**-_PSEUDO_BITS, rows_fixed)
+
+    @staticmethod
+    def _single(unit: Unit, rows_fixed: bool) -> bool:
+        """Say whether one logarithm covers all neighbours."""
+        return unit.relation == "add-remove" or (unit.max_rows == 1 and rows_fixed)
+
+    @property
+    def event(self) -> PureEvent | SelectionEvent:
+        """What one record means for privacy."""
+        step = math.log1p(self.unit.max_rows / self.pseudo) * (1.0 + 2.0**-48)
+        if self.unit.relation == "add-remove":
+            return SelectionEvent(step)
+        return PureEvent(step) if self._single(self.unit, self.rows_fixed) else SelectionEvent(2.0 * step)
+
+    @classmethod
+    def affordable(
+        cls, unit: Unit, accounting: Accounting, cost: float, *, records: int, rows_fixed: bool
+    ) -> Smoothing:
+        """Return the least smoothing with which ``records`` records cost at most ``cost`` together."""
+        each = cost / records * (1.0 - 2.0**-40)
+        single = cls._single(unit, rows_fixed)
+        ranged = unit.relation == "add-remove" or not single
+        epsilon = accounting.selection_epsilon(each) if ranged else accounting.pure_epsilon(each)
+        return cls.for_epsilon(unit, epsilon, rows_fixed=rows_fixed)
+
+
+def smoothed_records(
+    curator: Curator, sealed: SealedCounts, smoothing: Smoothing, *, records: int, purpose: str
+) -> npt.NDArray[np.int64]:
+    """Draw records from a smoothed histogram, once and for all, and charge for all of them first.
+
+    Returns
+    -------
+    array of ints
+        The bin (flat) of each record. Nothing else about the histogram is released; drawing again is another
+        charge.
+
+    Privacy
+    -------
+    In: private. Out: releasable at the cost of ``records`` times ``smoothing.event``; the proof is in
+    :class:`Smoothing`. The weights ``c_j + t`` are whole multiples of ``2**-20`` and a record is a uniform whole number
+    below their sum, so no probability is rounded.
+    """
+    if not 1 <= records <= MAX_SMOOTHED:
+        raise BudgetError(f"records ({records}) must be between 1 and {MAX_SMOOTHED:,}.")
+    if sealed._unit != smoothing.unit or (smoothing.rows_fixed and not rows_are_fixed(curator)):
+        raise BudgetError(
+            "The smoothing was worked out for another unit, or for tables of equally many rows."
+        )
+    added = smoothing.pseudo * 2.0**_PSEUDO_BITS
+    if added < 1 or added != math.floor(added) or added * sealed._exact.size >= 2.0**62:
+        raise BudgetError(
+            f"A pseudo-count of {smoothing.pseudo:.6g} rows on {sealed._exact.size:,} bins cannot be drawn from exactly. "
+            "Ask for fewer bins or records, or for a larger budget."
+        )
+    events: tuple[Event, ...] = (smoothing.event,) * records
+    curator._charge(events[0] if records == 1 else Composed(events), purpose=purpose)
+    exact = sealed._exact.astype(np.int64).ravel()
+    ends = np.cumsum((exact << _PSEUDO_BITS) + int(added))
+    tickets = _below(int(ends[-1]), records, curator._randomness)
+    return np.searchsorted(ends, tickets, side="right").astype(np.int64)
+
+
+def _below(limit: int, n: int, randomness: Randomness) -> npt.NDArray[np.int64]:
+    """Draw whole numbers below a limit, all equally likely: as many bits as needed, again where too large."""
+    mask = np.uint64((1 << (limit - 1).bit_length()) - 1)
+    kept: list[npt.NDArray[np.int64]] = []
+    missing = n
+    while missing:
+        drawn = (randomness.words(2 * missing + 8) & mask).astype(np.int64)
+        drawn = drawn[drawn < limit][:missing]
+        kept.append(drawn)
+        missing -= len(drawn)
+    return np.concatenate(kept)

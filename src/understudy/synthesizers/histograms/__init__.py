@@ -2,6 +2,31 @@
 
 from understudy.synthesizers.method import Method
 
-METHODS: tuple[Method, ...] = ()
+METHODS: tuple[Method, ...] = (
+    Method(
+        "perturbed-histogram",
+        "understudy.synthesizers.histograms.perturbed",
+        "PerturbedHistogram",
+        "tables with few bins in all",
+    ),
+    Method(
+        "smoothed-histogram",
+        "understudy.synthesizers.histograms.smoothed",
+        "SmoothedHistogram",
+        "tables with few bins in all",
+    ),
+    Method(
+        "sorted-histogram",
+        "understudy.synthesizers.histograms.sorted",
+        "SortedHistogram",
+        "tables with few bins in all",
+    ),
+    Method(
+        "universal-histogram",
+        "understudy.synthesizers.histograms.universal",
+        "UniversalHistogram",
+        "ordered columns; tables with few bins in all",
+    ),
+)
 
 __all__ = ["METHODS"]
