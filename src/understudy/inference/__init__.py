@@ -13,6 +13,13 @@ from understudy.inference.intervals import (
 )
 from understudy.inference.published import supported_bound, unsupported_bound
 from understudy.inference.rules import RULES, SYNTHESES, Rule
+from understudy.inference.sufficient import (
+    normal_draws,
+    proportion_draws,
+    redraw,
+    regression_draws,
+    whole_noise,
+)
 from understudy.inference.uncertainty import Uncertainty
 
 __all__ = [
@@ -37,8 +44,13 @@ __all__ = [
     "count_interval",
     "error_bounds",
     "mean_interval",
+    "normal_draws",
+    "proportion_draws",
+    "redraw",
+    "regression_draws",
     "supported_bound",
     "total_interval",
     "unsupported_bound",
     "weighted_average",
+    "whole_noise",
 ]

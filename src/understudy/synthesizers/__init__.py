@@ -4,11 +4,13 @@ from understudy.synthesizers.base import Plan, PlannedMeasurement, Progress, Syn
 from understudy.synthesizers.method import Method
 from understudy.synthesizers.model import Model, Provenance
 from understudy.synthesizers.modelfile import load_model, save_model
+from understudy.synthesizers.multiple import MultipleSynthesis, posterior_sets, synthesize_many
 from understudy.synthesizers.registry import create, method, methods
 
 __all__ = [
     "Method",
     "Model",
+    "MultipleSynthesis",
     "Plan",
     "PlannedMeasurement",
     "Progress",
@@ -19,5 +21,7 @@ __all__ = [
     "method",
     "methods",
     "no_progress",
+    "posterior_sets",
     "save_model",
+    "synthesize_many",
 ]

@@ -1,0 +1,290 @@
+"""Several synthetic tables under one budget, made so that analyses of them can be combined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from understudy.curator import Curator
+from understudy.engine import DenseTable, Distribution
+from understudy.engine.grouped import GroupedTable
+from understudy.errors import WorkloadError
+from understudy.inference import Combined, combine, combine_fits, proportion_draws
+from understudy.marginals import Measurement
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.synthesizers.base import Progress, Synthesizer, no_progress
+from understudy.synthesizers.model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HOW = ("independent", "posterior", "resampled")
+"""Ways of making several sets: see :func:`synthesize_many`."""
+
+_POOL = 20
+"""How many rows are drawn for each one kept, where a distribution cannot be drawn from row by row."""
+
+
+@runtime_checkable
+class HasPosterior(Protocol):
+    """A distribution that can draw its parameters again, the privacy noise taken into account."""
+
+    def posterior(self, generator: np.random.Generator) -> Distribution:
+        """Return the distribution with parameters of a new draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class MultipleSynthesis:
+    """Several sets that remember how they were made, so that only valid rules combine them.
+
+    Attributes
+    ----------
+    kind
+        ``"independent"``, ``"posterior"`` or ``"resampled"``.
+    models
+        One model per set; for ``"resampled"`` the same one each time.
+    budget
+        What all of them together were allowed to spend.
+    """
+
+    kind: str
+    models: tuple[Model, ...]
+    budget: Budget
+
+    @property
+    def sets(self) -> int:
+        """Number of sets."""
+        return len(self.models)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that the real table has, as far as the first model knows."""
+        return self.models[0].default_rows()
+
+    def frames(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pd.DataFrame]:
+        """Draw the sets one after the other as pandas frames.
+
+        Sets of one release are drawn row by row, each row independent of the others, because the rule that
+        combines them counts on the sampling error of each set. Sets with noise of their own are drawn as
+        usual, with as little sampling error as possible.
+
+        Parameters
+        ----------
+        rows
+            Rows of each set; by default as many as the real table has or is estimated to have.
+        seed
+            Makes the draw repeatable.
+        """
+        count = self.rows if rows is None else rows
+        for model, child in zip(self.models, np.random.SeedSequence(seed).spawn(self.sets), strict=True):
+            if self.kind == "independent":
+                yield model.sample(rows, seed=int(child.generate_state(1)[0]))
+            else:
+                yield _independent_rows(model, count, np.random.default_rng(child))
+
+    def analyse(
+        self,
+        analysis: Callable[[pd.DataFrame], Any],
+        *,
+        rows: int | None = None,
+        seed: int | None = None,
+        rule: str | None = None,
+        **options: Any,
+    ) -> Combined:
+        """Run an analysis on every set and combine the results.
+
+        Parameters
+        ----------
+        analysis
+            Takes a frame; returns a pair of an estimate and its variance (arrays allowed), or a fitted model
+            as :func:`understudy.inference.combine_fits` takes it.
+        rows, seed
+            Of the sets. More rows than the real table has make the percentile rule applicable to posterior sets.
+        rule, options
+            As in :func:`understudy.inference.combine`.
+        """
+        count = self.rows if rows is None else rows
+        found = [analysis(frame) for frame in self.frames(count, seed=seed)]
+        options.setdefault("size_ratio", count / max(1, self.rows))
+        if hasattr(found[0], "params"):
+            return combine_fits(found, synthesis=self, rule=rule, **options)
+        estimates, variances = zip(*found, strict=True)
+        return combine(estimates, variances, synthesis=self, rule=rule, **options)
+
+    def combine(self, estimates: Any, variances: Any, *, rule: str | None = None, **options: Any) -> Combined:
+        """Combine estimates and variances that were computed from the sets, in their order."""
+        return combine(estimates, variances, synthesis=self, rule=rule, **options)
+
+    def __repr__(self) -> str:
+        return f"MultipleSynthesis({self.kind}, {self.sets} sets, {self.budget.describe()})"
+
+
+def synthesize_many(
+    method: Synthesizer,
+    curator: Curator,
+    budget: Budget,
+    m: int,
+    *,
+    how: str = "posterior",
+    seed: int | None = None,
+    progress: Progress = no_progress,
+) -> MultipleSynthesis:
+    """Make ``m`` models of one table under one budget.
+
+    Parameters
+    ----------
+    method
+        Any registered mechanism for ``"independent"`` and ``"resampled"``. ``"posterior"`` needs one whose
+        noise can be redrawn: the parametric models, and tables or histograms with noise in every cell.
+    curator, budget
+        The private table, and what all sets together may spend.
+    m
+        Number of sets.
+    how
+        ``"posterior"``: one fit with the whole budget; the parameters of each set are drawn from a posterior that
+        knows the noise. Narrow intervals; combined by rule ``"full"``, or ``"percentile"`` for large sets.
+        ``"independent"``: ``m`` fits with an equal share of the budget each; combined by rule ``"partial"``.
+        Works with every mechanism, but each set is noisier.
+        ``"resampled"``: one fit, the same distribution for all sets. *No rule gives valid intervals for it.*
+    seed
+        Of the parameter draws, which are post-processing. It never touches the privacy noise.
+
+    Privacy
+    -------
+    In: private, through the curator. Out: public models. ``"independent"`` spends ``m`` equal parts that add up
+    to the budget in the accounting of the method; the others spend the budget once. Parameter draws see only
+    what was released.
+
+    Examples
+    --------
+    >>> from understudy.data import LocalTable
+    >>> from understudy.privacy import Ledger, Unit
+    >>> from understudy.schema import Schema
+    >>> from understudy.synthesizers import create
+    >>> schema = Schema.parse("name: t\\nrow_count: 100\\ncolumns: [{name: smokes, kind: boolean}]")
+    >>> table = LocalTable(schema, {"smokes": np.repeat([0, 1], [70, 30])})
+    >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.replace_one(), table="t")
+    >>> curator = Curator(table, unit=Unit.replace_one(), ledger=ledger)
+    >>> sets = synthesize_many(create("laplace"), curator, PureDP(1.0), 50)
+    >>> sets
+    MultipleSynthesis(posterior, 50 sets, epsilon=1 (pure differential privacy))
+    >>> share = sets.analyse(lambda t: (t.smokes.mean(), t.smokes.mean() * (1 - t.smokes.mean()) / len(t)))
+    >>> share.rule, share.sets
+    ('full', 50)
+    """
+    if m < 1:
+        raise WorkloadError(f"The number of sets ({m}) must be at least 1.")
+    if how not in HOW:
+        raise WorkloadError(f"how ({how!r}) must be one of {', '.join(HOW)}.")
+    method.require(budget)
+    if how == "independent":
+        share = share_of(budget, m, method)
+        method.require(share)
+        method.plan(curator.schema, unit=curator.unit, budget=share)
+        models = []
+        for index in range(m):
+            models.append(method.fit(curator, share, progress=_part(progress, index, m)))
+        return MultipleSynthesis(how, tuple(models), budget)
+    model = method.fit(curator, budget, progress=progress)
+    if how == "resampled":
+        return MultipleSynthesis(how, (model,) * m, budget)
+    return posterior_sets(model, m, seed=seed)
+
+
+def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> MultipleSynthesis:
+    """Return ``m`` draws of a fitted model's parameters from a posterior that knows the noise.
+
+    Raises
+    ------
+    WorkloadError
+        If the noise of this kind of model cannot be redrawn.
+    """
+    generator = np.random.default_rng(seed)
+    drawn = [
+        replace(model, distribution=item, workload=None) for item in _posterior_draws(model, m, generator)
+    ]
+    return MultipleSynthesis("posterior", tuple(drawn), model.provenance.budget)
+
+
+def share_of(budget: Budget, parts: int, method: Synthesizer) -> Budget:
+    """Return one of equal parts of a budget that add up to it in the accounting of the method.
+
+    Examples
+    --------
+    >>> from understudy.synthesizers import create
+    >>> share_of(ZCDP(1.0), 4, create("independent"))
+    ZCDP(rho=0.25)
+    """
+    if isinstance(budget, PureDP):
+        return PureDP(budget.epsilon / parts)
+    accounting = method.accounting(budget)
+    cost = accounting.split(accounting.total(budget), [1.0] * parts)[0]
+    makers: dict[str, Callable[[float], Budget]] = {"pure": PureDP, "zcdp": ZCDP, "gdp": _gdp}
+    share = makers[accounting.name](cost)
+    if isinstance(budget, ApproxDP) and not isinstance(share, method.budgets):
+        return ApproxDP(budget.epsilon / parts, budget.delta / parts)
+    return share
+
+
+def _gdp(cost: float) -> Budget:
+    mu = math.sqrt(cost)
+    while mu * mu > cost:
+        mu = math.nextafter(mu, 0.0)
+    return GDP(mu)
+
+
+def _part(progress: Progress, index: int, m: int) -> Progress:
+    def say(stage: str, fraction: float) -> None:
+        progress(f"set {index + 1} of {m}: {stage}", (index + fraction) / m)
+
+    return say
+
+
+def _posterior_draws(model: Model, m: int, generator: np.random.Generator) -> Sequence[Distribution]:
+    distribution = model.distribution
+    if isinstance(distribution, HasPosterior):
+        return [distribution.posterior(generator) for _ in range(m)]
+    measured = _whole_table(model)
+    if measured is None:
+        raise WorkloadError(
+            f"A model of {model.provenance.method} cannot draw its parameters again: its noise is not additive noise on "
+            'all cells of a table, and it offers no posterior of its own. Use how="independent".'
+        )
+    public = model._public_total()
+    tables = proportion_draws(measured, draws=m, generator=generator, rows=public)
+    total = max(1.0, distribution.total if public is None else public)
+    if isinstance(distribution, GroupedTable):
+        return [GroupedTable(distribution.domain, distribution.labels, table * total) for table in tables]
+    return [DenseTable(distribution.domain, table * total) for table in tables]
+
+
+def _whole_table(model: Model) -> Measurement | None:
+    """Return the noisy counts of all cells that a table or histogram was made from, if that is all there is."""
+    distribution = model.distribution
+    if isinstance(distribution, DenseTable):
+        whole = [item for item in model.measurements if item.clique == distribution.domain.names]
+        others = [item for item in model.measurements if item.clique not in ((), distribution.domain.names)]
+        return whole[0] if len(whole) == 1 and not others and not model.statistics else None
+    if isinstance(distribution, GroupedTable) and len(model.statistics) == 1 and not model.measurements:
+        item = model.statistics[0]
+        if item.values.shape == distribution.cells.shape and item.noise != "mechanism":
+            return Measurement(distribution.domain.names, item.values, item.noise, item.scale)
+    return None
+
+
+def _independent_rows(model: Model, rows: int, generator: np.random.Generator) -> pd.DataFrame:
+    """Draw rows that do not depend on each other.
+
+    Distributions are drawn from with as little sampling error as possible, by rounding; taking rows at
+    random from twenty times as many gives them back the error of an independent sample.
+    """
+    seed = int(generator.integers(1 << 62))
+    if rows == 0:
+        return model.sample(0, seed=seed)
+    pool = model.sample_codes(_POOL * rows, seed=seed)
+    kept = generator.integers(_POOL * rows, size=rows)
+    return model.schema.decode({name: codes[kept] for name, codes in pool.items()}, seed=seed)
