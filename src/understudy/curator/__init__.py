@@ -44,9 +44,19 @@ from understudy.curator.moments import (
     rows_are_fixed,
     seal_moments,
 )
+from understudy.curator.rank_correlation import STEPS as CONCORDANCE_STEPS
+from understudy.curator.rank_correlation import (
+    Ranks,
+    SealedConcordance,
+    concordance_bounds,
+    concordance_noise,
+    measure_concordance,
+    seal_concordance,
+)
 from understudy.curator.sealed import SealedCounts, SealedScalar
 
 __all__ = [
+    "CONCORDANCE_STEPS",
     "ONE",
     "Conditional",
     "Curator",
@@ -56,10 +66,12 @@ __all__ = [
     "NetworkSeedModel",
     "Noise",
     "Part",
+    "Ranks",
     "Reach",
     "RecordGuarantee",
     "SealedBuckets",
     "SealedCoefficients",
+    "SealedConcordance",
     "SealedCounts",
     "SealedMoments",
     "SealedScalar",
@@ -68,6 +80,8 @@ __all__ = [
     "Standard",
     "affordable_records",
     "bisect_ranges",
+    "concordance_bounds",
+    "concordance_noise",
     "contrasts",
     "counts_event",
     "entropy_event",
@@ -79,6 +93,7 @@ __all__ = [
     "linear_coefficients",
     "linear_reach",
     "measure_coefficients",
+    "measure_concordance",
     "measure_moments",
     "merged_cells",
     "moment_noise",
@@ -91,6 +106,7 @@ __all__ = [
     "rows_are_fixed",
     "rows_event",
     "scan_plausible",
+    "seal_concordance",
     "seal_moments",
     "spread_error",
     "standardised",

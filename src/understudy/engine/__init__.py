@@ -5,6 +5,7 @@ Everything here is post-processing: the engine sees a public domain and noisy me
 
 from understudy.engine.bayes import BayesianNetwork, Node
 from understudy.engine.coarse import CoarseModel, Extended, Labels, Resolution, View
+from understudy.engine.copula import GaussianCopula, Latent, orthant_tables
 from understudy.engine.dense import DenseTable, project_to_simplex
 from understudy.engine.distribution import Distribution, distribution_from_arrays
 from understudy.engine.estimation import estimate
@@ -20,8 +21,10 @@ __all__ = [
     "Distribution",
     "Extended",
     "FitInfo",
+    "GaussianCopula",
     "GraphicalModel",
     "Labels",
+    "Latent",
     "Node",
     "Resolution",
     "View",
@@ -31,6 +34,7 @@ __all__ = [
     "estimate",
     "model_cells",
     "model_size",
+    "orthant_tables",
     "project_to_simplex",
     "sample_chunks",
     "sample_codes",

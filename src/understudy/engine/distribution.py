@@ -45,6 +45,9 @@ _KINDS = {
     "bayesian-network": ("understudy.engine.bayes", "BayesianNetwork"),
     "coarse-views": ("understudy.engine.coarse", "CoarseModel"),
     "grouped-table": ("understudy.engine.grouped", "GroupedTable"),
+    "gaussian-copula": ("understudy.engine.copula", "GaussianCopula"),
+    "sequential-regression": ("understudy.engine.sequential", "SequentialModel"),
+    "partition-tree": ("understudy.engine.partition", "PartitionTree"),
     "released-records": ("understudy.engine.released", "ReleasedRecords"),
 }
 """Where each kind of distribution lives: a class with ``from_arrays(domain, meta, arrays)``."""

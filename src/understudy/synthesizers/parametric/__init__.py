@@ -2,6 +2,10 @@
 
 from understudy.synthesizers.method import Method
 
-METHODS: tuple[Method, ...] = ()
+METHODS: tuple[Method, ...] = (
+    Method(
+        "dpcopula", "understudy.synthesizers.parametric.copula", "DPCopula", "mixed and continuous tables"
+    ),
+)
 
 __all__ = ["METHODS"]

@@ -1,0 +1,285 @@
+"""DPCopula: noisy margins and noisy rank correlations of a Gaussian copula (Li, Xiong and Jiang 2014)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator import CONCORDANCE_STEPS as STEPS
+from understudy.curator import (
+    Curator,
+    Feature,
+    MomentBlock,
+    Ranks,
+    concordance_bounds,
+    concordance_noise,
+    measure_concordance,
+    measure_moments,
+    moment_noise,
+    noise_for,
+    rows_are_fixed,
+    seal_concordance,
+    seal_moments,
+)
+from understudy.engine import GaussianCopula
+from understudy.errors import BudgetError, DomainTooLarge
+from understudy.inference import History
+from understudy.marginals import Statistic
+from understudy.privacy import Accounting, Budget, Unit
+from understudy.schema import Domain, Schema
+from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.parametric._copula_layout import Layout
+from understudy.synthesizers.parametric._latent import (
+    Dimension,
+    correlation_from,
+    dimensions_of,
+    expected_curve,
+    matrix_of,
+)
+
+Array = npt.NDArray[np.float64]
+CORRELATIONS = ("scores", "kendall")
+MAX_CELLS = 20_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPCopula(Synthesizer):
+    """Measure the margin of every column and a rank correlation of every pair; draw from a Gaussian copula.
+
+    Columns without an order have no rank. They, or the columns named in ``partition``, divide the table into parts
+    (the hybrid of the paper for columns with few values); every part has margins of its own.
+
+    Parameters
+    ----------
+    correlation
+        ``"scores"`` (default): sums of products of scores, the middle ranks from -1 to 1 that the released margins
+        give each code (Spearman's correlation). ``"kendall"``: Kendall's tau, as in the paper.
+    partition
+        Columns that divide the table into parts; by default those without an order and with more than two values,
+        fewest values first, as long as there are no more than ``max_parts`` parts. An empty tuple divides nothing.
+    max_parts
+        Most parts that are chosen by default.
+    per_part
+        Whether every part has correlations of its own, as in the paper's hybrid, or all parts share them (default).
+    margin_share
+        Share of the budget for margins; the rest measures correlations.
+    groups
+        Number of ranked groups that the codes of a column are merged into for the correlations.
+
+    Privacy
+    -------
+    Three kinds of looks, whose costs add up to at most the budget. (1) With a partition, its table: one histogram.
+    (2) For each column its margin in each part, on one to four grids from coarse to fine (columns with at most 16
+    codes: one): each is one histogram over (part, group). (3) The correlations of all pairs in one look. *Kendall*:
+    ``n tau`` changes between neighbours by at most 3 (add-remove) or 4 (replace-one), whatever ``n`` is:
+    :mod:`understudy.curator.rank_correlation`. *Scores*: each product lies between -1 and 1 and is summed over
+    records: :mod:`understudy.curator.moments`. Scores and ranked groups are functions of the margins released
+    in (2). Laplace noise under pure budgets, Gaussian noise otherwise. Inverting the statistics, repairing the
+    correlation matrix and drawing are post-processing.
+
+    Examples
+    --------
+    >>> DPCopula(correlation="kendall", partition=()).name
+    'dpcopula'
+    """
+
+    name: ClassVar[str] = "dpcopula"
+    summary: ClassVar[str] = (
+        "noisy margins and rank correlations of a Gaussian copula, in parts by unordered columns"
+    )
+
+    correlation: str = "scores"
+    partition: tuple[str, ...] | None = None
+    max_parts: int = 64
+    per_part: bool = False
+    margin_share: float = 0.7
+    groups: int = 24
+
+    def __post_init__(self) -> None:
+        if self.correlation not in CORRELATIONS:
+            raise BudgetError(f"correlation ({self.correlation!r}) must be one of {', '.join(CORRELATIONS)}.")
+        if self.partition is not None:
+            if isinstance(self.partition, str):
+                raise BudgetError("partition must be a list of column names.")
+            object.__setattr__(self, "partition", tuple(self.partition))
+        if self.max_parts < 1:
+            raise BudgetError(f"max_parts ({self.max_parts}) must be at least 1.")
+        if not 0 < self.margin_share < 1:
+            raise BudgetError(f"margin_share ({self.margin_share}) must lie between 0 and 1.")
+        if not 2 <= self.groups <= 100:
+            raise BudgetError(f"groups ({self.groups}) must be from 2 to 100.")
+
+    # ------------------------------------------------------------------ before
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how noisy margins and correlations will be, or refuse with a reason."""
+        accounting = self.accounting(budget)
+        layout = self._layout(schema)
+        costs = layout.costs(accounting, accounting.total(budget), self.margin_share)
+        noises = [noise_for(accounting, unit, cost) for cost in costs.counts]
+        notes = list(layout.notes)
+        if layout.pairs:
+            scale = self._correlation_scale(layout, schema, unit, accounting, costs.correlations)
+            notes.append(
+                f"Each of {len(layout.pairs)} correlations gets noise of about {scale:.3g} divided by the number of "
+                "rows; those that do not stand out are shrunk towards zero."
+            )
+        measurements = tuple(
+            PlannedMeasurement(clique, cells, noise)
+            for (clique, cells), noise in zip(layout.looks, noises, strict=True)
+            if cells == schema.domain.cells(clique)
+        )
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=measurements,
+            model_cells=layout.cells,
+            notes=tuple(notes),
+        )
+
+    def _layout(self, schema: Schema) -> Layout:
+        """Choose the partition and list all looks, from public facts alone."""
+        domain = schema.domain
+        unordered = [
+            column.name
+            for column in sorted(schema.columns, key=lambda column: column.size)
+            if column.kind == "categorical" and column.value_count > 2
+        ]
+        notes = []
+        if self.partition is None:
+            chosen: list[str] = []
+            for name in unordered:
+                if domain.cells(tuple(chosen)) * domain.size(name) <= self.max_parts:
+                    chosen.append(name)
+            partition = domain.canonical(chosen)
+        else:
+            partition = domain.canonical(self.partition)
+        ranked = [name for name in unordered if name not in partition]
+        if ranked:
+            notes.append(
+                f"{', '.join(ranked)}: without an order, and not in the partition, so correlations use the order in "
+                "which the schema lists the values."
+            )
+        layout = Layout(schema, partition, tuple(notes))
+        if layout.cells > MAX_CELLS:
+            raise DomainTooLarge(
+                f"Margins in {layout.parts:,} parts of the table have {layout.cells:,} cells; dpcopula holds at most "
+                f"{MAX_CELLS:,}. Leave columns out of the partition, or use coarser bins.",
+                cells=layout.cells,
+                allowed=MAX_CELLS,
+            )
+        return layout
+
+    def _correlation_scale(
+        self, layout: Layout, schema: Schema, unit: Unit, accounting: Accounting, cost: float
+    ) -> float:
+        """Return the noise scale of one correlation times the number of rows."""
+        fixed = total_is_public(schema, unit)
+        if self.correlation == "kendall":
+            bounds = concordance_bounds(
+                unit, pairs=len(layout.pairs), parts=layout.parts, per_part=self.per_part, rows_fixed=fixed
+            )
+            return concordance_noise(accounting, bounds, cost).scale / STEPS * math.pi / 2
+        block = self._block(layout, [np.linspace(-1, 1, 3)] * len(layout.latents))
+        toy = Domain(tuple(f"dimension {i}" for i in range(len(layout.latents))), (3,) * len(layout.latents))
+        block, noise = moment_noise(block, toy, unit, accounting, cost, rows_fixed=fixed)
+        return noise.scale / block.unit * math.pi
+
+    def _block(self, layout: Layout, scores: list[Array]) -> MomentBlock:
+        """Return a stand-in block of score products with one column per dimension, for planning."""
+        features = tuple(
+            Feature(f"dimension {i}", (f"dimension {i}",), values) for i, values in enumerate(scores)
+        )
+        return MomentBlock("scores", features, layout.pairs)
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        layout = self._layout(curator.schema)
+        accounting, unit = curator.accounting, curator.unit
+        costs = layout.costs(accounting, curator.remaining, self.margin_share)
+        progress("counting", 0.1)
+        noise = [noise_for(accounting, unit, cost) for cost in costs.counts]
+        sealed = curator.counts_grouped([dict(groups) for groups in layout.groupings])
+        released = curator.measure_many(
+            sealed, noise=noise, purpose=f"measure {len(sealed)} margins on grids"
+        )
+        progress("margins", 0.4)
+        parts, margins = layout.estimate(released, noise, curator.known_rows)
+        measurements, statistics = layout.sort(released)
+        dimensions = [
+            dimension
+            for name in layout.inside
+            for dimension in dimensions_of(
+                name, curator.schema.column(name).value_count, margins[name], groups=self.groups
+            )
+        ]
+        correlations = np.eye(len(dimensions))[None]
+        if layout.pairs:
+            progress("correlations", 0.6)
+            statistic, scale = self._correlate(curator, layout, dimensions)
+            statistics.append(statistic)
+            correlations = self._invert(layout, dimensions, parts, statistic.values / scale, statistic, scale)
+        copula = GaussianCopula(
+            curator.domain,
+            layout.partition,
+            parts,
+            tuple(dimension.latent for dimension in dimensions),
+            {name: curator.schema.column(name).value_count for name in layout.inside},
+            margins,
+            correlations,
+        )
+        progress("done", 1.0)
+        return Fitted(copula, measurements, history=History.planned(len(measurements)), statistics=statistics)
+
+    def _correlate(
+        self, curator: Curator, layout: Layout, dimensions: list[Dimension]
+    ) -> tuple[Statistic, float]:
+        """Spend what is left on the correlations; return the statistic and how many steps make one."""
+        unit, accounting, cost = curator.unit, curator.accounting, curator.remaining
+        purpose = f"measure {len(layout.pairs)} rank correlations"
+        if self.correlation == "kendall":
+            ranks = [Ranks(item.latent.column, item.labels) for item in dimensions]
+            sealed = seal_concordance(
+                curator, ranks, layout.pairs, partition=layout.partition, per_part=self.per_part
+            )
+            noise = concordance_noise(accounting, (sealed.l1, sealed.l2), cost)
+            return measure_concordance(curator, sealed, noise=noise, purpose=purpose), float(STEPS)
+        features = tuple(layout.feature(item) for item in dimensions)
+        within = layout.partition if self.per_part else ()
+        block = MomentBlock("products of scores", features, layout.pairs, within)
+        fixed = rows_are_fixed(curator)
+        block, kind = moment_noise(block, curator.domain, unit, accounting, cost, rows_fixed=fixed)
+        statistic = measure_moments(curator, seal_moments(curator, [block]), noise=[kind], purpose=purpose)[0]
+        return statistic, block.unit
+
+    def _invert(
+        self,
+        layout: Layout,
+        dimensions: list[Dimension],
+        parts: Array,
+        values: Array,
+        statistic: Statistic,
+        scale: float,
+    ) -> Array:
+        """Find the correlations that explain the statistics through the margins."""
+        deviation = math.sqrt(statistic.variance) / scale
+        found = np.zeros((len(values), len(layout.pairs)))
+        for place, (i, j) in enumerate(layout.pairs):
+            curves = np.stack(
+                [
+                    rows * expected_curve(dimensions[i], dimensions[j], part, statistic=self.correlation)
+                    for part, rows in enumerate(parts)
+                ]
+            )
+            wanted = curves if len(values) > 1 else curves.sum(axis=0, keepdims=True)
+            for part, curve in enumerate(wanted):
+                found[part, place] = correlation_from(curve, float(values[part, place]), deviation)
+        return np.stack([matrix_of(len(dimensions), layout.pairs, row.tolist()) for row in found])
