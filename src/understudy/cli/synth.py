@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +65,20 @@ def synth(
         int | None,
         typer.Option(help="Seed for drawing rows from the model. Never touches the privacy noise."),
     ] = None,
+    sets: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Write this many sets under the one budget, OUT-1 and so on, for analyses that are combined.",
+        ),
+    ] = None,
+    how: Annotated[
+        str,
+        typer.Option(
+            help="How sets are made: posterior (one release, parameters redrawn), independent (a share of the "
+            "budget each) or resampled (no valid intervals)."
+        ),
+    ] = "posterior",
     separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -75,9 +90,11 @@ def synth(
     each draw of noise; a second run on the same ledger spends again, or is refused.
     """
     from understudy.cli._output import print_json, progress_bar, tell
+    from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
     from understudy.curator import Curator
     from understudy.data import check_output_format, read_table, write_frame
     from understudy.schema import Schema
+    from understudy.synthesizers import synthesize_many
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -91,7 +108,10 @@ def synth(
     synthesizer.require(budget)
     synthesizer.plan(described, unit=privacy_unit, budget=budget)
     check_output_format(out)
-    require_writable(out, what="output")
+    reserve = synthesizer.reserve(described, budget)
+    if sets is not None:
+        reserve = check_many(synthesizer, described, unit=privacy_unit, budget=budget, m=sets, how=how)
+    require_writable(out if sets is None else numbered(out, 1), what="output")
     if model is not None:
         require_writable(model, what="model file")
     source = Path(table)
@@ -110,18 +130,32 @@ def synth(
             budget=budget,
             unit=privacy_unit,
             table=label,
-            approximate_delta=synthesizer.reserve(described, budget),
+            approximate_delta=reserve,
         ) as book:
             curator = Curator(records, unit=privacy_unit, ledger=book)
-            fitted = synthesizer.fit(curator, budget, progress=progress)
+            if sets is None:
+                fitted = synthesizer.fit(curator, budget, progress=progress)
+            else:
+                many = synthesize_many(
+                    synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress
+                )
+                fitted = many.models[0]
             standing = book.guarantee()
         progress("sampling", 1.0)
-        frame = _deliver(fitted, out=out, model=model, rows=rows, seed=seed, write=write_frame)
+        if sets is None:
+            length = len(_deliver(fitted, out=out, model=model, rows=rows, seed=seed, write=write_frame))
+            written = [str(out)]
+        else:
+            length, written = deliver_many(
+                many, out=out, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
+            )
+    guarantee = replace(fitted.provenance, budget=budget).guarantee()
     result: dict[str, Any] = {
         "method": method,
-        "guarantee": fitted.provenance.guarantee(),
-        "rows": len(frame),
+        "guarantee": guarantee,
+        "rows": length,
         "out": str(out),
+        **({} if sets is None else {"sets": written, "how": how}),
         "model": None if model is None else str(model),
         "ledger": str(ledger_path),
         "spent": summary(standing),
@@ -129,10 +163,12 @@ def synth(
     if json:
         print_json(result)
         return
-    tell(f"Wrote {len(frame):,} synthetic rows to {out}.")
+    tell(f"Wrote {length:,} synthetic rows to {' and '.join(dict.fromkeys((written[0], written[-1])))}.")
+    if sets is not None:
+        tell(f"{sets} sets, made by {how}. {how_to_combine(many)}")
     if model is not None:
         tell(f"Wrote the model to {model}.")
-    tell(f"Guarantee: {fitted.provenance.guarantee()}")
+    tell(f"Guarantee: {guarantee}")
     if is_new:
         tell(f"Made the ledger {ledger_path}, with this budget as the total for the table.")
     tell(f"Ledger {ledger_path}:\n{standing.describe()}")

@@ -16,6 +16,7 @@ from understudy.errors import WorkloadError
 from understudy.inference import Combined, combine, combine_fits, proportion_draws
 from understudy.marginals import Measurement
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.schema import Schema
 from understudy.synthesizers.base import Progress, Synthesizer, no_progress
 from understudy.synthesizers.model import Model
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 HOW = ("independent", "posterior", "resampled")
 """Ways of making several sets: see :func:`synthesize_many`."""
+
+REDRAWN = ("laplace", "perturbed-histogram", "modips")
+"""Methods whose noise can be redrawn, so that sets can be posterior draws of one release."""
 
 _POOL = 20
 """How many rows are drawn for each one kept, where a distribution cannot be drawn from row by row."""
@@ -163,7 +167,6 @@ def synthesize_many(
     --------
     >>> from understudy.data import LocalTable
     >>> from understudy.privacy import Ledger, Unit
-    >>> from understudy.schema import Schema
     >>> from understudy.synthesizers import create
     >>> schema = Schema.parse("name: t\\nrow_count: 100\\ncolumns: [{name: smokes, kind: boolean}]")
     >>> table = LocalTable(schema, {"smokes": np.repeat([0, 1], [70, 30])})
@@ -176,13 +179,10 @@ def synthesize_many(
     >>> share.rule, share.sets
     ('full', 50)
     """
-    if m < 1:
-        raise WorkloadError(f"The number of sets ({m}) must be at least 1.")
-    if how not in HOW:
-        raise WorkloadError(f"how ({how!r}) must be one of {', '.join(HOW)}.")
+    check_sets(method, how=how, m=m)
     method.require(budget)
     if how == "independent":
-        share = share_of(budget, m, method)
+        share = share_of(budget, m, method, schema=curator.schema)
         method.require(share)
         method.plan(curator.schema, unit=curator.unit, budget=share)
         models = []
@@ -193,6 +193,19 @@ def synthesize_many(
     if how == "resampled":
         return MultipleSynthesis(how, (model,) * m, budget)
     return posterior_sets(model, m, seed=seed)
+
+
+def check_sets(method: Synthesizer, *, how: str, m: int) -> None:
+    """Refuse, before anything is spent, sets that cannot be made that way."""
+    if m < 1:
+        raise WorkloadError(f"The number of sets ({m}) must be at least 1.")
+    if how not in HOW:
+        raise WorkloadError(f"how ({how!r}) must be one of {', '.join(HOW)}.")
+    if how == "posterior" and method.name not in REDRAWN:
+        raise WorkloadError(
+            f"Sets of {method.name} cannot be posterior draws of one release: its parameters cannot be drawn again with "
+            f'the noise taken into account. Use how="independent", or one of {", ".join(REDRAWN)}.'
+        )
 
 
 def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> MultipleSynthesis:
@@ -210,17 +223,20 @@ def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> Multiple
     return MultipleSynthesis("posterior", tuple(drawn), model.provenance.budget)
 
 
-def share_of(budget: Budget, parts: int, method: Synthesizer) -> Budget:
+def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema) -> Budget:
     """Return one of equal parts of a budget that add up to it in the accounting of the method.
 
     Examples
     --------
     >>> from understudy.synthesizers import create
-    >>> share_of(ZCDP(1.0), 4, create("independent"))
+    >>> schema = Schema.parse("name: t\\ncolumns: [{name: smokes, kind: boolean}]")
+    >>> share_of(ZCDP(1.0), 4, create("independent"), schema=schema)
     ZCDP(rho=0.25)
     """
     if isinstance(budget, PureDP):
         return PureDP(budget.epsilon / parts)
+    if isinstance(budget, ApproxDP) and method.reserve(schema, budget) > 0:
+        return ApproxDP(budget.epsilon / parts, budget.delta / parts)
     accounting = method.accounting(budget)
     cost = accounting.split(accounting.total(budget), [1.0] * parts)[0]
     makers: dict[str, Callable[[float], Budget]] = {"pure": PureDP, "zcdp": ZCDP, "gdp": _gdp}
