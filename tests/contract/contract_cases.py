@@ -94,7 +94,10 @@ columns:
     _single,
 )
 
-CASE_OF: dict[str, Case] = {}
+CASE_OF: dict[str, Case] = {
+    "kde": SINGLE,
+    "ecdf": SINGLE,
+}
 """Mechanisms that cannot serve the mixed table, by name. Every other one is checked on it."""
 
 

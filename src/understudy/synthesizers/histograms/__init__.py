@@ -16,6 +16,18 @@ METHODS: tuple[Method, ...] = (
         "tables with few bins in all",
     ),
     Method(
+        "kde",
+        "understudy.synthesizers.histograms.kde",
+        "KernelDensity",
+        "one to three ordered columns",
+    ),
+    Method(
+        "ecdf",
+        "understudy.synthesizers.histograms.ecdf",
+        "EmpiricalDistribution",
+        "one ordered column",
+    ),
+    Method(
         "sorted-histogram",
         "understudy.synthesizers.histograms.sorted",
         "SortedHistogram",

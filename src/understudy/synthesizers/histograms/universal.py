@@ -11,7 +11,7 @@ from understudy.curator import Curator, Noise, SealedCounts, noise_for
 from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
-from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
+from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
@@ -21,6 +21,7 @@ from understudy.synthesizers.histograms._bins import (
     legitimate,
     planned_grids,
     rows_are_known,
+    rows_noise,
 )
 from understudy.synthesizers.histograms._tree import (
     consistent,
@@ -106,7 +107,7 @@ class UniversalHistogram(Synthesizer):
         depths = range(0 if root or len(tree) == 1 else 1, len(tree))
         costs = accounting.split(total, [growth**depth for depth in depths])
         return [
-            _root_noise(accounting, unit, cost)
+            rows_noise(accounting, unit, cost)
             if tree[depth].cells == 1
             else noise_for(accounting, unit, cost)
             for depth, cost in zip(depths, costs, strict=True)
@@ -162,13 +163,6 @@ class UniversalHistogram(Synthesizer):
             history=History.planned(len(measurements)),
             statistics=statistics,
         )
-
-
-def _root_noise(accounting: Accounting, unit: Unit, cost: float) -> Noise:
-    """Return the noise of the number of rows, which one unit changes by at most its own rows."""
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(cost, unit.max_rows))
-    return Gaussian(accounting.gaussian_sigma(cost, unit.max_rows))
 
 
 def _seal(curator: Curator, grid: Grid) -> SealedCounts:
