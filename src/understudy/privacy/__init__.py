@@ -47,6 +47,18 @@ from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
 from understudy.privacy.unit import Relation, Unit
 
 if TYPE_CHECKING:
+    from understudy.privacy.count_models import (
+        CountLaw,
+        UrnPrior,
+        draw_counts,
+        draw_urn,
+        largest_count,
+        probabilistic_delta,
+        released_delta,
+        solve_alpha,
+        solve_law,
+        true_delta,
+    )
     from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise
     from understudy.privacy.noise_opendp import OpenDPRandomness
     from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
@@ -64,6 +76,7 @@ __all__ = [
     "ApproxEvent",
     "Budget",
     "Composed",
+    "CountLaw",
     "DiscreteGaussian",
     "Entry",
     "Event",
@@ -88,6 +101,7 @@ __all__ = [
     "Spending",
     "SystemRandomness",
     "Unit",
+    "UrnPrior",
     "ZcdpEvent",
     "accounting_for",
     "accounting_named",
@@ -97,21 +111,30 @@ __all__ = [
     "bounded_range_to_zcdp",
     "budget_from_dict",
     "delta_of",
+    "draw_counts",
+    "draw_urn",
     "event_from_dict",
     "exponential_mechanism",
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
+    "largest_count",
     "permute_and_flip",
+    "probabilistic_delta",
     "pure_to_gdp",
     "pure_to_zcdp",
+    "released_delta",
+    "solve_alpha",
+    "solve_law",
     "tightest",
+    "true_delta",
     "zcdp_delta",
     "zcdp_to_approx",
 ]
 
 # Compiled samplers are imported when first asked for, so that reading a ledger stays quick.
 _LAZY = {
+    "CountLaw": "count_models",
     "DiscreteGaussian": "noise",
     "Gaussian": "noise",
     "Geometric": "noise",
@@ -121,8 +144,17 @@ _LAZY = {
     "Randomness": "randomness",
     "SeededRandomness": "randomness",
     "SystemRandomness": "randomness",
+    "UrnPrior": "count_models",
+    "draw_counts": "count_models",
+    "draw_urn": "count_models",
     "exponential_mechanism": "selection",
+    "largest_count": "count_models",
     "permute_and_flip": "selection",
+    "probabilistic_delta": "count_models",
+    "released_delta": "count_models",
+    "solve_law": "count_models",
+    "solve_alpha": "count_models",
+    "true_delta": "count_models",
 }
 
 
