@@ -23,6 +23,7 @@ from understudy.curator.coefficients import (
     measure_coefficients,
     tail_norms,
 )
+from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
 from understudy.curator.curator import Curator, Noise, noise_for
 from understudy.curator.deniability import (
     Part,
@@ -84,6 +85,7 @@ __all__ = [
     "concordance_noise",
     "contrasts",
     "counts_event",
+    "draw_from_urns",
     "entropy_event",
     "fourier_coefficients",
     "fourier_reach",
@@ -103,6 +105,8 @@ __all__ = [
     "open_parts",
     "plausibly_deniable",
     "records_event",
+    "redraw",
+    "redraw_event",
     "rows_are_fixed",
     "rows_event",
     "scan_plausible",
@@ -111,4 +115,5 @@ __all__ = [
     "spread_error",
     "standardised",
     "tail_norms",
+    "urn_event",
 ]

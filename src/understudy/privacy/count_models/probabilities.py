@@ -29,7 +29,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.errors import NoSuchGuarantee
-from understudy.privacy.count_models._dd_kernels import step_bound, steps
 from understudy.privacy.count_models.laws import Array, CountLaw
 
 UNIT = 2.0**-53
@@ -75,6 +74,8 @@ def probabilities(law: CountLaw, means: Array) -> Probabilities:
     >>> found.first, round(float(found.values[0, 0]), 6)
     (0, 0.367879)
     """
+    from understudy.privacy.count_models._dd_kernels import step_bound, steps
+
     sigma, nu = law.sigma or 0.0, law.nu or 0.0
     psi = chi = 0.0
     if law.kind in (2, 4):
@@ -114,6 +115,8 @@ def last_count(law: CountLaw, mean: float, numbers: tuple[float, float, float, f
     From each of some points beyond the mean the ratio of successive probabilities is at most ``step_bound`` there, so the
     products of these bounds carry the weight at the mean, which is at most one, down to the end.
     """
+    from understudy.privacy.count_models._dd_kernels import step_bound
+
     sigma, nu, psi, chi = numbers
     width = 8 * math.sqrt(mean + law.excess * mean * mean) + 40
     while width < 1e15:

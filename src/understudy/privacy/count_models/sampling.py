@@ -34,7 +34,6 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy.count_models._dd_kernels import draw_groups
 from understudy.privacy.count_models.divergence import true_delta
 from understudy.privacy.count_models.laws import CountLaw
 from understudy.privacy.count_models.probabilities import first_count, last_count
@@ -151,6 +150,8 @@ def _numbers(law: CountLaw) -> tuple[float, float, float, float]:
 
 def _draw(law: CountLaw, values: IntArray, starts: IntArray, randomness: Randomness) -> IntArray:
     """Redraw cells in groups of equal counts."""
+    from understudy.privacy.count_models._dd_kernels import draw_groups
+
     sigma, nu, psi, chi = _numbers(law)
     means = values.astype(np.float64) + law.alpha
     ratios = law.first_ratios(means if law.kind == 4 else means[:1])

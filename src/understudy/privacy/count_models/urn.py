@@ -33,10 +33,8 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from understudy.errors import BudgetError
-from understudy.privacy._noise_kernels import below, new_stream
 from understudy.privacy._numbers import positive, whole
 from understudy.privacy.randomness import Randomness
 from understudy.privacy.unit import Unit
@@ -119,6 +117,9 @@ def draw_urn(prior: UrnPrior, counts: IntArray, randomness: Randomness) -> IntAr
     >>> int(draw_urn(UrnPrior(1, 0, rows=50), np.array([3, 0, 7]), SeededRandomness(2)).sum())
     50
     """
+    from understudy.privacy._noise_kernels import new_stream
+    from understudy.privacy.count_models._urn_kernel import urn
+
     flat = np.ascontiguousarray(counts, dtype=np.int64).ravel()
     occupied = np.flatnonzero(flat)
     n = int(flat.sum())
@@ -127,7 +128,7 @@ def draw_urn(prior: UrnPrior, counts: IntArray, randomness: Randomness) -> IntAr
     ends = np.cumsum(flat[occupied])
     drawn = np.empty(prior.rows, dtype=np.int64)
     stream = new_stream(randomness.bytes(32))
-    _urn(
+    urn(
         np.uint64(numerator), np.uint64(shift), np.uint64(flat.size), n, owners, occupied, ends, stream, drawn
     )
     return np.bincount(drawn, minlength=flat.size).astype(np.int64).reshape(counts.shape)
@@ -148,21 +149,3 @@ def _weights(prior: UrnPrior, cells: int) -> tuple[int, int]:
     if total() >= _LARGEST_WEIGHT:
         raise BudgetError("The prior is too large for this number of cells.")
     return numerator, shift
-
-
-@njit(cache=True, nogil=True)
-def _urn(numerator, shift, cells, n, owners, occupied, ends, stream, drawn):  # type: ignore[no-untyped-def]
-    """Fill ``drawn`` with the cells of successive draws."""
-    prior = numerator * cells
-    for j in range(len(drawn)):
-        r = below(stream, prior + (np.uint64(n + j) << shift))
-        if r < prior:
-            drawn[j] = np.int64(r // numerator)
-            continue
-        ball = np.int64((r - prior) >> shift)
-        if ball >= n:
-            drawn[j] = drawn[ball - n]
-        elif len(owners):
-            drawn[j] = owners[ball]
-        else:
-            drawn[j] = occupied[np.searchsorted(ends, ball, side="right")]

@@ -1,0 +1,120 @@
+"""Opening a sealed table by redrawing its cells: count distributions and Pólya's urn (papers Poisson and DIPS).
+
+These looks are not "noise on a statistic": the output is a new count whose law depends on the old one. What they cost is proved
+in :mod:`understudy.privacy.count_models`; here the cost is computed from the very law that is drawn from, charged, and only
+then the cells are redrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator.curator import Curator
+from understudy.curator.sealed import SealedCounts
+from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.privacy import (
+    ApproxEvent,
+    Composed,
+    CountLaw,
+    PureEvent,
+    Unit,
+    UrnPrior,
+    draw_counts,
+    draw_urn,
+    largest_count,
+    released_delta,
+)
+
+IntArray = npt.NDArray[np.int64]
+
+
+def redraw_event(law: CountLaw, *, epsilon: float, unit: Unit) -> ApproxEvent:
+    """Say what redrawing a whole table costs: ``epsilon`` and the true delta of the draws, rounded up.
+
+    Examples
+    --------
+    >>> event = redraw_event(CountLaw("poisson", 0.1), epsilon=3.0, unit=Unit.add_remove())
+    >>> round(event.delta, 3)
+    0.207
+    """
+    delta = released_delta(law, epsilon, unit)
+    if not delta < 1:
+        raise NoSuchGuarantee(
+            f"{law.describe()} promises nothing at epsilon={epsilon:g} for {unit.describe()}: raise alpha or epsilon."
+        )
+    largest_count(law)  # refuses laws too wide for exact draws, before anything is charged
+    return ApproxEvent(epsilon, delta)
+
+
+def redraw(
+    curator: Curator, sealed: SealedCounts, *, law: CountLaw, epsilon: float, purpose: str
+) -> IntArray:
+    """Redraw every cell of a sealed table from a count distribution and charge first.
+
+    Parameters
+    ----------
+    curator
+        Pays.
+    sealed
+        A histogram of the rows over *all* cells of a public domain, empty ones included.
+    law
+        The count distribution. Public.
+    epsilon
+        Where on its privacy curve the release is charged.
+    purpose
+        Public words for the ledger.
+
+    Returns
+    -------
+    array of int64
+        New counts, not negative, of the shape of the table.
+
+    Privacy
+    -------
+    In: private. Out: releasable. A unit changes the counts of at most ``unit.parts_touched`` cells, by at most ``max_rows``
+    in all for each of leaving and entering; cells that hold equally many rows in both tables are redrawn from the same
+    law. :func:`understudy.privacy.released_delta` is the largest hockey-stick divergence over all such changes, with the
+    error of the sampler. Empty cells are redrawn like all others, so which cells were occupied does not show.
+    """
+    event = redraw_event(law, epsilon=epsilon, unit=curator.unit)
+    curator._charge(event, purpose=purpose)
+    return draw_counts(
+        law, np.asarray(sealed._exact, dtype=np.int64).reshape(sealed.shape), curator._randomness
+    )
+
+
+def urn_event(priors: Sequence[UrnPrior], *, unit: Unit) -> PureEvent | Composed:
+    """Say what synthetic counts from urns cost together."""
+    if not priors:
+        raise BudgetError("There is no urn to draw from.")
+    events = tuple(PureEvent(prior.epsilon(unit)) for prior in priors)
+    return events[0] if len(events) == 1 else Composed(events)
+
+
+def draw_from_urns(
+    curator: Curator, sealed: Sequence[SealedCounts], *, priors: Sequence[UrnPrior], purpose: str
+) -> list[IntArray]:
+    """Draw synthetic counts from the posterior predictive law of each sealed table and charge for all of them first.
+
+    Parameters
+    ----------
+    sealed
+        Histograms of the rows over all cells of public domains.
+    priors
+        One per table: its pseudocount and the number of synthetic records, which must be public.
+
+    Privacy
+    -------
+    In: private. Out: releasable. Each table costs ``max_rows ln(1 + m/alpha)`` under either relation; the proof is in
+    :mod:`understudy.privacy.count_models.urn`. Several tables of the same rows compose.
+    """
+    if len(sealed) != len(priors):
+        raise BudgetError(f"Need one prior per table; got {len(priors)} for {len(sealed)}.")
+    curator._charge(urn_event(priors, unit=curator.unit), purpose=purpose)
+    return [
+        draw_urn(prior, np.asarray(item._exact, dtype=np.int64).reshape(item.shape), curator._randomness)
+        for prior, item in zip(priors, sealed, strict=True)
+    ]
