@@ -97,6 +97,10 @@ columns:
 CASE_OF: dict[str, Case] = {
     "kde": SINGLE,
     "ecdf": SINGLE,
+    "noise-first": SINGLE,
+    "structure-first": SINGLE,
+    "efpa": SINGLE,
+    "p-hp": SINGLE,
 }
 """Mechanisms that cannot serve the mixed table, by name. Every other one is checked on it."""
 

@@ -229,9 +229,9 @@ def contrasts(size: int) -> Array:
 
 def interaction_basis(domain: Domain, part: Clique) -> Array:
     """Return the products of contrasts of some columns: a matrix of coefficients by cells of their marginal."""
-    basis = np.ones((1, 1))
+    basis: Array = np.ones((1, 1))
     for name in part:
-        basis = np.kron(basis, contrasts(domain.size(name)))
+        basis = np.kron(basis, contrasts(domain.size(name))).astype(np.float64)
     return basis
 
 

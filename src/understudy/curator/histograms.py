@@ -19,6 +19,7 @@ a bucket of ``m`` cells with mean ``Î¼`` changes the squared error by ``2 (x - Î
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -47,7 +48,7 @@ def merged_cells(sealed: SealedCounts, labels: npt.ArrayLike) -> SealedCounts:
     Returns
     -------
     SealedCounts
-        One count per group.
+        One count per group, over one axis called ``groups``.
 
     Privacy
     -------
@@ -61,7 +62,7 @@ def merged_cells(sealed: SealedCounts, labels: npt.ArrayLike) -> SealedCounts:
     >>> counts = SealedCounts(np.array([[3, 1], [0, 2]]), clique=("a", "b"), domain=Domain(("a", "b"), (2, 2)),
     ...                       unit=Unit.replace_one(), known_rows=None)
     >>> merged_cells(counts, [[0, 1], [1, 1]])
-    SealedCounts(('a', 'b'), shape=(2,), l1=2)
+    SealedCounts(('groups',), shape=(2,), l1=2)
     """
     which = np.asarray(labels, dtype=np.int64)
     groups = int(which.max(initial=-1)) + 1
@@ -73,7 +74,7 @@ def merged_cells(sealed: SealedCounts, labels: npt.ArrayLike) -> SealedCounts:
     np.add.at(sums, which.ravel(), sealed._exact.ravel())
     coarse = object.__new__(SealedCounts)
     coarse._exact, coarse._unit, coarse._known_rows = sums, sealed._unit, sealed._known_rows
-    coarse.clique, coarse.shape = sealed.clique, sums.shape
+    coarse.clique, coarse.shape = ("groups",), sums.shape
     rows = float(sealed._unit.max_rows)
     coarse.l1, coarse.l2 = (rows, rows) if groups == 1 else (sealed.l1, sealed.l2)
     coarse.linf = sealed.linf
@@ -184,7 +185,8 @@ def bisect_ranges(
     price: float,
     epsilon: float,
     purpose: str,
-) -> list[int | None]:
+    singles: bool = False,
+) -> list[list[int]]:
     """Choose, for each of several ranges of cells, where to cut it in two or to leave it whole; charge first.
 
     The score of an outcome is minus the sum over the resulting buckets of their absolute deviations from the mean
@@ -200,11 +202,13 @@ def bisect_ranges(
         Expected absolute noise of one bucket. Public.
     epsilon
         Privacy parameter of all these choices together.
+    singles
+        Whether a range may also be cut into its single cells, which have no deviation.
 
     Returns
     -------
-    list of int or None
-        First cell of the right half for each range, or ``None`` to leave it whole.
+    list of lists of int
+        For each range the first cells of all its new buckets but the first: none if it is left whole.
 
     Privacy
     -------
@@ -222,7 +226,7 @@ def bisect_ranges(
     if len(sealed.shape) != 1 or not parts:
         raise BudgetError("Bisections need counts over one axis and at least one range.")
     ends = [0, *(place for part in sorted(parts) for place in part), sealed.shape[0]]
-    if any(b < a for a, b in zip(ends, ends[1:], strict=False)) or any(b - a < 2 for a, b in parts):
+    if any(b < a for a, b in itertools.pairwise(ends)) or any(b - a < 2 for a, b in parts):
         raise BudgetError("The ranges must be disjoint, inside the cells, and hold at least two cells each.")
     if not (math.isfinite(epsilon) and epsilon > 0 and math.isfinite(price) and price >= 0):
         raise BudgetError("epsilon must be positive and finite, and the price of a bucket not negative.")
@@ -230,10 +234,13 @@ def bisect_ranges(
     touched = min(len(parts), sealed._unit.parts_touched)
     sensitivity = 2.0 * (1.0 - 1.0 / widest) * sealed.l1 / (1.0 - 3 * touched * 2.0**-20)
     curator._charge(SelectionEvent(epsilon), purpose=purpose)
-    cuts: list[int | None] = []
+    cuts: list[list[int]] = []
     for first, end in parts:
         errors = split_deviations(sealed._exact[first:end].astype(np.int64))
+        errors += 2 * price
         errors[0] -= price  # one bucket instead of two
+        if singles and end - first > 2:
+            errors = np.append(errors, (end - first) * price)
         chosen = exponential_mechanism(
             -errors,
             epsilon=epsilon,
@@ -241,5 +248,8 @@ def bisect_ranges(
             randomness=curator._randomness,
             score_error=_SCORE_ERROR * sensitivity,
         )
-        cuts.append(None if chosen == 0 else first + chosen)
+        if chosen == end - first:
+            cuts.append(list(range(first + 1, end)))
+        else:
+            cuts.append([first + chosen] if chosen else [])
     return cuts

@@ -39,6 +39,26 @@ METHODS: tuple[Method, ...] = (
         "UniversalHistogram",
         "ordered columns; tables with few bins in all",
     ),
+    Method(
+        "dpcube",
+        "understudy.synthesizers.histograms.dpcube",
+        "DPCube",
+        "tables with few cells in all",
+    ),
+    Method(
+        "noise-first",
+        "understudy.synthesizers.histograms.noise_first",
+        "NoiseFirst",
+        "one ordered column",
+    ),
+    Method(
+        "structure-first",
+        "understudy.synthesizers.histograms.structure_first",
+        "StructureFirst",
+        "one ordered column",
+    ),
+    Method("efpa", "understudy.synthesizers.histograms.efpa", "EFPA", "one ordered column"),
+    Method("p-hp", "understudy.synthesizers.histograms.php", "PHPartition", "one ordered column"),
 )
 
 __all__ = ["METHODS"]

@@ -1,0 +1,194 @@
+"""DPCube: noisy cells, a kd-tree over them, and noisy counts of its boxes (Xiao et al. 2010, 2012)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator import Curator, Noise, merged_cells, noise_for
+from understudy.errors import BudgetError
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
+from understudy.privacy import Accounting, Budget, Unit
+from understudy.schema import Schema
+from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.histograms._bins import Grid, check_post_processing, legitimate, planned_grids
+from understudy.synthesizers.histograms._kdtree import KdTree
+from understudy.synthesizers.histograms._partition import check_share, noise_of
+
+Array = npt.NDArray[np.float64]
+
+RULES = ("variance", "median")
+INSIDE = ("uniform", "cells")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPCube(Synthesizer):
+    """Measure all cells, find boxes of like cells among the noisy counts, and measure the boxes.
+
+    Phase one adds noise to every cell of the cross-tabulation. A kd-tree cuts the noisy table into boxes until the
+    counts inside a box differ no more than noise does. Phase two measures the count of every box. A box count is
+    estimated from both phases, each in proportion to its precision, and shared out inside the box.
+
+    Parameters
+    ----------
+    cell_share
+        Share of the budget for phase one.
+    rule
+        Where boxes are cut. ``"variance"`` (default): the cut that leaves the least squared error. ``"median"``: across
+        the longest side at the median of the noisy counts, as in the first version of the paper.
+    threshold
+        How many standard deviations of noise a box must exceed to be cut.
+    inside
+        ``"uniform"`` (default): the cells of a box share its count evenly. ``"cells"``: they keep their noisy
+        differences, the least-squares estimate without any assumption.
+    bins
+        ``"schema"``, or a number of bins that adjacent values of ordered columns are merged into first.
+    max_cells
+        Largest table that will be enumerated.
+    post_processing
+        How negative counts are removed, as for ``perturbed-histogram``.
+
+    Privacy
+    -------
+    (1) The cells partition the records: one measurement with ``cell_share`` of the budget. The boxes are computed from
+    its noisy counts, so they are public. (2) They partition the records too: a second measurement with the rest.
+    Both compose; estimation is post-processing. Cells that the schema's constraints exclude hold no records and are
+    left out of the estimates.
+
+    Examples
+    --------
+    >>> DPCube(rule="median").name
+    'dpcube'
+    """
+
+    name: ClassVar[str] = "dpcube"
+    summary: ClassVar[str] = "noisy cells, merged into boxes of like cells by a kd-tree, and noisy boxes"
+
+    cell_share: float = 0.5
+    rule: str = "variance"
+    threshold: float = 2.0
+    inside: str = "uniform"
+    bins: int | str = "schema"
+    max_cells: int = 200_000
+    post_processing: str = "simplex"
+
+    def __post_init__(self) -> None:
+        check_share("cell_share", self.cell_share)
+        if self.rule not in RULES:
+            raise BudgetError(f"rule ({self.rule!r}) must be one of {', '.join(RULES)}.")
+        if self.inside not in INSIDE:
+            raise BudgetError(f"inside ({self.inside!r}) must be one of {', '.join(INSIDE)}.")
+        if not self.threshold >= 0:
+            raise BudgetError(f"threshold ({self.threshold}) must not be negative.")
+        if isinstance(self.bins, bool) or not (
+            self.bins == "schema" or (isinstance(self.bins, int) and self.bins >= 1)
+        ):
+            raise BudgetError(
+                f"bins ({self.bins!r}) must be 'schema' or a number of bins; boxes are found among them."
+            )
+        if self.max_cells < 1:
+            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        check_post_processing(self.post_processing)
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how noisy cells and boxes will be, or how much too large the table is."""
+        grid = self._grid(schema)
+        accounting = self.accounting(budget)
+        cells, boxes = self._noises(accounting, unit, accounting.total(budget))
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=(PlannedMeasurement(schema.domain.names, grid.cells, cells),),
+            model_cells=grid.cells,
+            notes=(
+                f"Then the counts of boxes found among {grid.cells:,} noisy cells are measured with {boxes.kind} noise "
+                f"of scale {boxes.scale:.4g} rows.",
+            ),
+        )
+
+    def _grid(self, schema: Schema) -> Grid:
+        return planned_grids(schema, bins=self.bins, max_cells=self.max_cells, method=self.name)[0]
+
+    def _noises(self, accounting: Accounting, unit: Unit, total: float) -> tuple[Noise, Noise]:
+        cells, boxes = accounting.split(total, [self.cell_share, 1 - self.cell_share])
+        return noise_for(accounting, unit, cells), noise_for(accounting, unit, boxes)
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        grid = self._grid(curator.schema)
+        first, _ = self._noises(curator.accounting, curator.unit, curator.remaining)
+        progress("counting", 0.1)
+        sealed = grid.seal(curator)
+        progress("measuring cells", 0.3)
+        cells = curator.measure(sealed, noise=first, purpose=f"measure {grid.cells} cells")
+        progress("cutting boxes", 0.5)
+        allowed = _allowed(curator.schema, grid)
+        tree = KdTree(
+            cells.values,
+            allowed,
+            cells.variance,
+            5.0 if cells.noise == "laplace" else 2.0,
+            self.rule,
+            self.threshold,
+        )
+        labels = tree.labels()
+        progress("measuring boxes", 0.8)
+        grouped = merged_cells(sealed, labels)
+        second = noise_of(curator.accounting, grouped, curator.remaining)
+        boxes = curator.measure(grouped, noise=second, purpose=f"measure {grouped.shape[0]} boxes of cells")
+        estimate = self._estimate(cells, boxes, labels, allowed)
+        table = np.zeros(estimate.shape)
+        known = None if curator.known_rows is None else float(curator.known_rows)
+        table[allowed] = legitimate(estimate[allowed], known, how=self.post_processing)
+        measurements, statistics = grid.released(cells)
+        statistics.append(
+            Statistic(
+                f"counts of {grouped.shape[0]} boxes of like cells", boxes.values, boxes.noise, boxes.scale
+            )
+        )
+        progress("done", 1.0)
+        return Fitted(
+            grid.distribution(table),
+            measurements,
+            history=History.planned(len(measurements)),
+            statistics=statistics,
+        )
+
+    def _estimate(
+        self,
+        cells: Measurement,
+        boxes: Measurement,
+        labels: npt.NDArray[np.int64],
+        allowed: npt.NDArray[np.bool_],
+    ) -> Array:
+        """Combine both phases by their precision and share box counts out over the cells that can occur."""
+        flat, which = cells.values.ravel(), labels.ravel()
+        kept = allowed.ravel().astype(np.float64)
+        number = np.bincount(which, weights=kept)
+        sums = np.bincount(which, weights=flat * kept)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = np.where(number > 0, boxes.variance / (boxes.variance + number * cells.variance), 0.0)
+            total = weight * sums + (1 - weight) * boxes.values
+            if self.inside == "uniform":
+                estimate = (total / number)[which]
+            else:
+                estimate = flat + ((total - sums) / number)[which]
+        return np.where(kept > 0, estimate, 0.0).reshape(labels.shape)
+
+
+def _allowed(schema: Schema, grid: Grid) -> npt.NDArray[np.bool_]:
+    """Return which cells can hold a record: all of them unless every code is a cell of its own."""
+    allowed = np.ones(grid.coarse.sizes, dtype=bool)
+    if grid.is_fine:
+        for constraint in schema.constraints:
+            shape = [
+                size if name in constraint.columns else 1
+                for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
+            ]
+            allowed &= constraint.allowed(schema.domain).reshape(shape)
+    return allowed
