@@ -7,7 +7,19 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application."""
-    from understudy.cli import bench, demo, ledger, methods, plan, rehearse, release, schema, synth, verify
+    from understudy.cli import (
+        bench,
+        demo,
+        evaluate,
+        ledger,
+        methods,
+        plan,
+        rehearse,
+        release,
+        schema,
+        synth,
+        verify,
+    )
 
     if app.registered_commands:
         return
@@ -19,5 +31,6 @@ def register(app: typer.Typer) -> None:
     app.command("rehearse")(rehearse.rehearse)
     app.command("release")(release.release)
     app.command("verify")(verify.verify)
+    app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")

@@ -5,7 +5,7 @@ from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
-from understudy.data.output import check_output_format, write_frame
+from understudy.data.output import check_output_format, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
 from understudy.data.sources import read_table
 from understudy.data.table import Table, Words
@@ -23,4 +23,5 @@ __all__ = [
     "read_frame",
     "read_table",
     "write_frame",
+    "write_text",
 ]

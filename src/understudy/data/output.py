@@ -61,6 +61,22 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
     return target
 
 
+def write_text(path: str | PathLike[str], text: str) -> Path:
+    """Write a text file in UTF-8, complete or not at all, as `write_frame` does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_text(f"{folder}/note.txt", "seen").read_text()
+    'seen'
+    """
+    target = Path(path)
+    with _replacing(target) as file:
+        file.write(text.encode("utf-8"))
+    return target
+
+
 def check_output_format(path: str | PathLike[str]) -> None:
     """Refuse a file name that `write_frame` would refuse, before any work is done or budget spent.
 

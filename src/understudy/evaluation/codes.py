@@ -55,6 +55,20 @@ def one_hot(domain: Domain, codes: Codes, *, without: str) -> Floats:
     return features
 
 
+def one_hot_all(domain: Domain, codes: Codes, *, drop_first: bool) -> Floats:
+    """Return every column as indicators, of all values or of all but the first.
+
+    Examples
+    --------
+    >>> one_hot_all(Domain(("a", "b"), (2, 3)), np.array([[1, 0]]), drop_first=True)
+    array([[1., 0., 0.]])
+    """
+    start = 1 if drop_first else 0
+    pieces = [np.eye(domain.size(name))[codes[:, domain.index(name)]][:, start:] for name in domain.names]
+    features: Floats = np.concatenate(pieces, axis=1)
+    return features
+
+
 def split_target(domain: Domain, codes: Codes, target: str) -> tuple[Codes, Codes]:
     """Return the other columns and the target."""
     index = domain.index(target)

@@ -1,0 +1,242 @@
+"""``understudy evaluate``: how good a synthetic table is, read plainly or under a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from understudy.cli._options import (
+    Delta,
+    Epsilon,
+    IdColumn,
+    Json,
+    MaxRows,
+    Mu,
+    Rho,
+    SchemaPath,
+    parse_budget,
+    parse_unit,
+    require_writable,
+)
+from understudy.errors import BudgetError, OutputError
+
+if TYPE_CHECKING:
+    from understudy.evaluation import Evaluation
+    from understudy.schema import Schema
+
+
+def evaluate(
+    real: Annotated[Path, typer.Argument(help="The real table: CSV (also .gz) or Parquet.")],
+    synthetic: Annotated[Path, typer.Argument(help="The synthetic table.")],
+    schema: SchemaPath,
+    target: Annotated[
+        str | None, typer.Option(help="Column for classifiers, regressions and group means.")
+    ] = None,
+    holdout: Annotated[
+        Path | None, typer.Option(help="Real records that had no part in the synthesis; a fair baseline.")
+    ] = None,
+    identifiers: Annotated[
+        str | None, typer.Option(help="Columns an attacker knows, with commas between them.")
+    ] = None,
+    sensitive: Annotated[str | None, typer.Option(help="The column an attacker wants to know.")] = None,
+    sections: Annotated[
+        str | None, typer.Option(help="Only these sections, with commas between them; default: all.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write all numbers to this JSON file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page to look at (.html).")] = None,
+    beside_bundle: Annotated[
+        bool, typer.Option("--beside-bundle", help="Allow writing into the folder of a published bundle.")
+    ] = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="With a budget: add-remove or replace-one.")
+    ] = None,
+    id_column: IdColumn = None,
+    max_rows_per_person: MaxRows = None,
+    ledger: Annotated[Path | None, typer.Option(help="With a budget: the ledger that pays.")] = None,
+    table_name: Annotated[
+        str | None, typer.Option(help="Name of the table in the ledger; default: the file name.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Json = False,
+) -> None:
+    """Compare a synthetic table with the real one.
+
+    Without a budget this reads the real records without noise: the result is as private as they are, says so,
+    and is not written beside a published bundle. With --epsilon (or --rho, --mu) it computes the accounted
+    measures through the ledger instead, which may be published.
+    """
+    from understudy.schema import Schema
+
+    for path, what in ((out, "numbers"), (report, "page")):
+        if path is not None:
+            require_writable(path, what=what)
+    described = Schema.read(schema)
+    if any(value is not None for value in (epsilon, delta, rho, mu)):
+        if unit is None or ledger is None:
+            raise BudgetError("An evaluation under a budget needs --unit and the --ledger that pays.")
+        if report is not None:
+            raise BudgetError("--report shows exact numbers; under a budget use --out or --json.")
+        budget = parse_budget(epsilon, delta, rho, mu)
+        privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
+        _accounted(real, synthetic, described, budget, privacy_unit, ledger, table_name, out, json=json)
+        return
+    for path in (out, report):
+        if path is not None and not beside_bundle:
+            _refuse_bundle(path)
+    found = _plain(
+        real,
+        synthetic,
+        described,
+        target,
+        holdout,
+        _words(identifiers),
+        sensitive,
+        _words(sections),
+        quiet or json,
+    )
+    _write(found, described, out=out, report=report, json=json)
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _refuse_bundle(path: Path) -> None:
+    """Exact numbers about private records must not end up in a folder that is about to be published."""
+    folder = path.resolve().parent
+    for place in (folder, *folder.parents):
+        if (place / "certificate.json").exists():
+            raise OutputError(
+                f"{str(place)!r} is a published bundle, and an evaluation without a budget is as private as the real "
+                "records. Write it elsewhere, or insist with --beside-bundle."
+            )
+
+
+def _plain(
+    real: Path,
+    synthetic: Path,
+    schema: Schema,
+    target: str | None,
+    holdout: Path | None,
+    identifiers: list[str] | None,
+    sensitive: str | None,
+    sections: list[str] | None,
+    quiet: bool,
+) -> Evaluation:
+    """Read both tables and compute everything."""
+    import numpy as np
+
+    from understudy.cli._output import progress_bar
+    from understudy.data import read_table
+    from understudy.evaluation import Comparison, Options
+    from understudy.evaluation import evaluate as compare
+
+    def codes(path: Path) -> Any:
+        chunks = list(read_table(path, schema).chunks())
+        return (
+            {name: np.concatenate([chunk[name] for chunk in chunks]) for name in schema.names}
+            if chunks
+            else {}
+        )
+
+    with progress_bar("evaluate", quiet=quiet) as progress:
+        progress("reading", 0.0)
+        both = Comparison(schema, codes(real), codes(synthetic))
+        held = None
+        if holdout is not None:
+            told = codes(holdout)
+            held = np.stack([told[name] for name in schema.names], axis=1).astype(np.int64)
+        options = Options(
+            sections=sections, target=target, holdout=held, identifiers=identifiers, sensitive=sensitive
+        )
+        return compare(both, options, progress=progress)
+
+
+def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path | None, json: bool) -> None:
+    """Print the headline numbers and write what was asked for."""
+    from understudy.cli._output import print_json, print_table, say, tell
+    from understudy.data import write_text
+
+    document = found.to_dict()
+    if out is not None:
+        import json as writer
+
+        write_text(out, writer.dumps(document, indent=1, allow_nan=False))
+    if report is not None:
+        from understudy.report.evaluation import evaluation_page
+
+        write_text(report, evaluation_page(document, title=schema.name or "evaluation"))
+    if json:
+        print_json(document)
+        return
+    say(found.warning)
+    for section in found.sections:
+        rows = [
+            (
+                result.measure,
+                f"{result.mean:.4g}",
+                f"{result.worst[1]:.4g} ({result.worst[0]})",
+                result.better,
+            )
+            for result in section.results
+        ]
+        if rows:
+            print_table(section.title, ("measure", "average", "worst", "better is"), rows)
+    for reason in found.left_out:
+        say(f"Not computed: {reason}")
+    for path in (out, report):
+        if path is not None:
+            tell(f"Wrote {path}.")
+
+
+def _accounted(
+    real: Path,
+    synthetic: Path,
+    schema: Schema,
+    budget: Any,
+    unit: Any,
+    ledger: Path,
+    table_name: str | None,
+    out: Path | None,
+    *,
+    json: bool,
+) -> None:
+    """Measure under the budget and print what was released."""
+    from understudy.cli._ledgers import open_ledger, summary
+    from understudy.cli._output import print_json, print_table, tell
+    from understudy.curator import Curator
+    from understudy.data import read_frame, read_table, write_text
+    from understudy.release.accounted import accounted_measures
+
+    schema.require_public()
+    made = schema.encode_frame(read_frame(synthetic))
+    records = read_table(real, schema, id_column=unit.id_column)
+    with open_ledger(ledger, budget=budget, unit=unit, table=table_name or real.name) as book:
+        found = accounted_measures(Curator(records, unit=unit, ledger=book), made, budget)
+        standing = book.guarantee()
+    document = {
+        "guarantee": f"{budget.describe()}; neighbouring tables: {unit.describe()}",
+        "measures": [
+            {"measure": item.measure, "value": item.value, "deviation": item.deviation} for item in found
+        ],
+        "spent": summary(standing),
+    }
+    if out is not None:
+        import json as writer
+
+        write_text(out, writer.dumps(document, indent=1, allow_nan=False))
+    if json:
+        print_json(document)
+        return
+    print_table(
+        "released with noise",
+        ("measure", "value", "standard deviation of the noise"),
+        [(item.measure, f"{item.value:.5g}", f"{item.deviation:.2g}") for item in found],
+    )
+    tell(standing.describe())

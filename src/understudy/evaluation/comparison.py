@@ -1,0 +1,144 @@
+"""Two tables of one schema, side by side: what every measure of quality looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import WorkloadError
+from understudy.evaluation.codes import Codes, Floats, as_codes
+from understudy.schema import Boolean, Column, Date, Domain, Integer, Ordinal, Real, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table = Mapping[str, npt.ArrayLike] | npt.ArrayLike
+
+MOST_CELLS = 50_000_000
+"""Marginals with more cells than this are counted over the combinations that occur."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A real and a synthetic table as codes of one schema.
+
+    Both are exact: whatever is computed from a comparison is private unless the real table is public.
+
+    Parameters
+    ----------
+    schema
+        What the codes mean.
+    real, synthetic
+        Codes, ``[rows, columns]`` or by column name.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("columns: [{name: a, kind: boolean}]")
+    >>> both = Comparison(schema, {"a": [0, 1, 1]}, {"a": [1, 1]})
+    >>> both.counts(("a",))
+    (array([1, 2]), array([0, 2]))
+    """
+
+    schema: Schema
+    real: Table
+    synthetic: Table
+
+    def __post_init__(self) -> None:
+        for name in ("real", "synthetic"):
+            object.__setattr__(self, name, as_codes(self.schema.domain, getattr(self, name)))
+
+    @classmethod
+    def of_frames(cls, schema: Schema, real: pd.DataFrame, synthetic: pd.DataFrame) -> Comparison:
+        """Encode two frames of values."""
+        return cls(schema, schema.encode_frame(real), schema.encode_frame(synthetic))
+
+    @property
+    def domain(self) -> Domain:
+        """The columns and their sizes."""
+        return self.schema.domain
+
+    @property
+    def real_codes(self) -> Codes:
+        """The real records."""
+        return self.real  # type: ignore[return-value]
+
+    @property
+    def synthetic_codes(self) -> Codes:
+        """The synthetic records."""
+        return self.synthetic  # type: ignore[return-value]
+
+    def require_rows(self, least: int = 1) -> None:
+        """Refuse tables too short for a measure."""
+        if min(len(self.real_codes), len(self.synthetic_codes)) < least:
+            raise WorkloadError(f"This measure needs at least {least} records in each of the two tables.")
+
+    def counts(self, clique: Sequence[str]) -> tuple[Codes, Codes]:
+        """Return both histograms over some columns.
+
+        Where the columns have more than :data:`MOST_CELLS` combinations, only those that occur in one of the
+        tables are counted, in a common order.
+        """
+        columns = tuple(clique)
+        cells = self.domain.cells(columns)
+        a, b = (self._cell(codes, columns) for codes in (self.real_codes, self.synthetic_codes))
+        if cells > MOST_CELLS:
+            _, places = np.unique(np.concatenate([a, b]), return_inverse=True)
+            a, b, cells = places[: len(a)], places[len(a) :], int(places.max(initial=-1)) + 1
+        return np.bincount(a, minlength=cells), np.bincount(b, minlength=cells)
+
+    def _cell(self, codes: Codes, columns: tuple[str, ...]) -> Codes:
+        """Return the number of the cell of each record; exact while the cells fit 63 bits."""
+        if self.domain.cells(columns) >= 2**62:
+            _, places = np.unique(
+                np.concatenate([self.real_codes, self.synthetic_codes])[:, self._places(columns)],
+                axis=0,
+                return_inverse=True,
+            )
+            places = places.ravel()
+            real = len(self.real_codes)
+            return places[:real] if codes is self.real_codes else places[real:]
+        cell = np.zeros(len(codes), dtype=np.int64)
+        for name in columns:
+            cell = cell * self.domain.size(name) + codes[:, self.domain.index(name)]
+        return cell
+
+    def _places(self, columns: tuple[str, ...]) -> list[int]:
+        return [self.domain.index(name) for name in columns]
+
+    def numbers(self, name: str) -> tuple[Floats, Floats] | None:
+        """Return one column of both tables as numbers, NaN where there is none; ``None`` for plain categories."""
+        meaning = numbers_of(self.schema.column(name))
+        if meaning is None:
+            return None
+        at = self.domain.index(name)
+        return meaning[self.real_codes[:, at]], meaning[self.synthetic_codes[:, at]]
+
+    @property
+    def numeric_columns(self) -> tuple[str, ...]:
+        """Columns whose codes stand for numbers."""
+        return tuple(
+            column.name for column in self.schema.columns if isinstance(column, Integer | Real | Date)
+        )
+
+
+def numbers_of(column: Column) -> Floats | None:
+    """Return the number each code of a column stands for: the middle of its bin, its rank, or 0 and 1.
+
+    Missing and other values are NaN; a categorical column has no numbers.
+
+    Examples
+    --------
+    >>> numbers_of(Integer("age", minimum=3, maximum=5, missing=True))
+    array([ 3.,  4.,  5., nan])
+    """
+    if isinstance(column, Integer | Real | Date):
+        values = np.asarray(column.midpoints, dtype=np.float64)
+    elif isinstance(column, Ordinal | Boolean):
+        values = np.arange(column.value_count, dtype=np.float64)
+    else:
+        return None
+    return np.concatenate([values, np.full(column.size - len(values), np.nan)])

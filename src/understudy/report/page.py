@@ -1,0 +1,225 @@
+"""One self-contained HTML page: no network, light and dark, readable on paper, by keyboard and by screen readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+__all__ = ["Block", "Html", "Page", "Table", "Text", "render"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph of plain words; ``strong`` ones stand out."""
+
+    words: str
+    strong: bool = False
+
+    def html(self) -> str:
+        """Return the paragraph."""
+        body = escape(self.words)
+        return f"<p><strong>{body}</strong></p>" if self.strong else f"<p>{body}</p>"
+
+
+@dataclass(frozen=True)
+class Html:
+    """Markup made elsewhere, such as a picture; trusted."""
+
+    markup: str
+    caption: str = ""
+
+    def html(self) -> str:
+        """Return the markup, as a figure if it has a caption."""
+        if not self.caption:
+            return self.markup
+        return f"<figure>{self.markup}<figcaption>{escape(self.caption)}</figcaption></figure>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of plain words under headings.
+
+    Attributes
+    ----------
+    caption
+        What the table shows; read out before it.
+    head
+        Headings.
+    rows
+        Cells as text.
+    numeric
+        Positions of columns that hold numbers; they are set flush right.
+    searchable
+        Whether the reader gets a box that narrows the rows.
+    open_at
+        Tables with more rows than this start folded.
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[int] = ()
+    searchable: bool = False
+    open_at: int = 30
+
+    def html(self) -> str:
+        """Return the table, with its search box and fold where it has them."""
+        right = set(self.numeric)
+
+        def cells(tag: str, words: Sequence[str]) -> str:
+            scope = ' scope="col"' if tag == "th" else ""
+            return "".join(
+                f"<{tag}{scope}{' class=n' if index in right else ''}>{escape(word)}</{tag}>"
+                for index, word in enumerate(words)
+            )
+
+        body = "".join(f"<tr>{cells('td', row)}</tr>" for row in self.rows)
+        box = ""
+        if self.searchable:
+            box = (
+                f'<label class="search">Search {escape(self.caption.lower())}: '
+                '<input type="search" autocomplete="off"></label><p class="found" role="status"></p>'
+            )
+        table = (
+            f'<div class="wide" tabindex="0" role="region" aria-label="{escape(self.caption)}">'
+            f"<table><caption>{escape(self.caption)}</caption><thead><tr>{cells('th', self.head)}</tr></thead>"
+            f"<tbody>{body}</tbody></table></div>"
+        )
+        inside = f'<div class="{"searchable" if self.searchable else "plain"}">{box}{table}</div>'
+        if len(self.rows) <= self.open_at or self.searchable:
+            return inside
+        return (
+            f"<details><summary>{escape(self.caption)} ({len(self.rows):,} rows)</summary>{inside}</details>"
+        )
+
+
+Block = Text | Html | Table
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page holds, in order.
+
+    Attributes
+    ----------
+    title
+        Heading and name of the window.
+    sections
+        Heading and content of each part; a list of contents is made from the headings.
+    banner
+        A warning that stays on every screen and every printed page.
+    accent, accent_dark
+        Colours of headings and lines, on white and on black ground.
+    language, direction
+        Of the text, for browsers and screen readers.
+    """
+
+    title: str
+    sections: Sequence[tuple[str, Sequence[Block]]]
+    banner: str = ""
+    subtitle: str = ""
+    accent: str = "#0b5f85"
+    accent_dark: str = "#6ec1e8"
+    language: str = "en"
+    direction: str = "ltr"
+    words: dict[str, str] = field(default_factory=dict)
+
+
+_WORDS = {
+    "contents": "Contents",
+    "theme": "Switch between light and dark",
+    "rows_of": "{shown} of {all} rows",
+    "skip": "Skip to the content",
+}
+
+
+def render(page: Page) -> str:
+    """Return the page as one HTML document.
+
+    Examples
+    --------
+    >>> text = render(Page("Report", [("First", [Text("Hello.")])]))
+    >>> text.startswith("<!doctype html>") and "http" not in text.replace("http://www.w3.org", "")
+    True
+    """
+    words = {**_WORDS, **page.words}
+    banner = f'<div class="banner" role="note">{escape(page.banner)}</div>' if page.banner else ""
+    links = "".join(
+        f'<li><a href="#part-{index}">{escape(title)}</a></li>'
+        for index, (title, _) in enumerate(page.sections)
+    )
+    parts = "".join(
+        f'<section id="part-{index}" aria-labelledby="head-{index}"><h2 id="head-{index}">{escape(title)}</h2>'
+        f"{''.join(block.html() for block in blocks)}</section>"
+        for index, (title, blocks) in enumerate(page.sections)
+    )
+    subtitle = f'<p class="subtitle">{escape(page.subtitle)}</p>' if page.subtitle else ""
+    style = _STYLE.replace("ACCENT-DARK", page.accent_dark).replace("ACCENT", page.accent)
+    script = _SCRIPT.replace("ROWS-OF", words["rows_of"])
+    return (
+        f'<!doctype html>\n<html lang="{escape(page.language)}" dir="{escape(page.direction)}">\n<head>\n'
+        '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="generator" content="understudy">\n<link rel="icon" href="data:,">\n'
+        f"<title>{escape(page.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<a class="skip" href="#content">{escape(words["skip"])}</a>{banner}\n'
+        f'<header><h1>{escape(page.title)}</h1>{subtitle}<button type="button" id="theme">'
+        f"{escape(words['theme'])}</button></header>\n"
+        f'<nav aria-label="{escape(words["contents"])}"><ol>{links}</ol></nav>\n'
+        f'<main id="content">{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n'
+    )
+
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b2330;--soft:#525c6b;--ground:#fff;--panel:#f5f7f9;--line:#d5dae1;--accent:ACCENT}
+@media (prefers-color-scheme:dark){:root:not([data-theme=light]){--ink:#e8ecf1;--soft:#a9b4c2;--ground:#14181e;--panel:#1d232b;--line:#39424e;--accent:ACCENT-DARK}}
+:root[data-theme=dark]{color-scheme:dark;--ink:#e8ecf1;--soft:#a9b4c2;--ground:#14181e;--panel:#1d232b;--line:#39424e;--accent:ACCENT-DARK}
+:root[data-theme=light]{color-scheme:light}
+*{box-sizing:border-box}
+body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
+header,nav,main{max-width:62rem;margin:0 auto;padding:0 1.25rem}
+header{padding-top:1.5rem;position:relative}
+h1{font-size:1.8rem;line-height:1.2;margin:0 0 .3rem;padding-inline-end:8rem}
+h2{color:var(--accent);font-size:1.3rem;margin:2.2rem 0 .6rem;border-bottom:2px solid var(--line);padding-bottom:.25rem}
+h3{font-size:1.05rem;margin:1.4rem 0 .4rem}
+.subtitle,figcaption,.found{color:var(--soft)}
+a{color:var(--accent)}
+button{font:inherit;font-size:.85rem;color:var(--ink);background:var(--panel);border:1px solid var(--line);border-radius:.4rem;padding:.35rem .7rem;cursor:pointer}
+#theme{position:absolute;inset-inline-end:1.25rem;top:1.5rem;max-width:8rem}
+nav ol{columns:2 16rem;padding-inline-start:1.2rem;margin:.8rem 0}
+.banner{position:sticky;top:0;z-index:2;background:#7a1f1f;color:#fff;padding:.6rem 1.25rem;font-weight:600}
+.skip{position:absolute;inset-inline-start:-999rem}.skip:focus{inset-inline-start:1rem;top:1rem;background:var(--panel);padding:.4rem;z-index:3}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.9rem;margin:.4rem 0 1rem}
+caption{text-align:start;color:var(--soft);padding-bottom:.35rem}
+th,td{text-align:start;padding:.32rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+th{background:var(--panel);font-weight:600}
+.n{text-align:end;font-variant-numeric:tabular-nums}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0;padding:0;list-style:none}
+.cards li{background:var(--panel);border:1px solid var(--line);border-inline-start:4px solid var(--accent);border-radius:.4rem;padding:.7rem .9rem}
+.cards b{display:block;font-size:1.35rem}
+figure{margin:1rem 0}svg,img{max-width:100%;height:auto}
+svg text{fill:var(--ink)}
+details{margin:.6rem 0}summary{cursor:pointer;color:var(--accent)}
+.search input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.3rem;padding:.25rem .5rem;min-width:14rem}
+:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+@media (max-width:40rem){h1{padding-inline-end:0}#theme{position:static;max-width:none;margin:.4rem 0}}
+@media print{.skip,#theme,nav,.search,.found{display:none}.banner{position:static}body{font-size:10pt}h2{break-after:avoid}tr,figure{break-inside:avoid}details{display:block}details>*{display:block}}
+"""
+
+_SCRIPT = """
+(function(){
+var root=document.documentElement,button=document.getElementById('theme');
+button.addEventListener('click',function(){
+var dark=root.dataset.theme?root.dataset.theme==='dark':matchMedia('(prefers-color-scheme: dark)').matches;
+root.dataset.theme=dark?'light':'dark';button.setAttribute('aria-pressed',String(!dark));});
+document.querySelectorAll('.searchable').forEach(function(part){
+var box=part.querySelector('input'),note=part.querySelector('.found'),rows=[].slice.call(part.querySelectorAll('tbody tr'));
+function narrow(){var words=box.value.toLowerCase().split(/\\s+/).filter(Boolean),shown=0;
+rows.forEach(function(row){var text=row.textContent.toLowerCase();
+var keep=words.every(function(word){return text.indexOf(word)>=0});row.hidden=!keep;if(keep){shown+=1}});
+note.textContent='ROWS-OF'.replace('{shown}',shown).replace('{all}',rows.length);}
+box.addEventListener('input',narrow);narrow();});
+addEventListener('beforeprint',function(){document.querySelectorAll('details').forEach(function(d){d.open=true})});
+})();
+"""
