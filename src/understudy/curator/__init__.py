@@ -37,6 +37,7 @@ from understudy.curator.deniability import (
 from understudy.curator.density import spread_error
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
+from understudy.curator.learning import Objective, Softmax, fit_softmax, objective_for
 from understudy.curator.moments import (
     MomentBlock,
     SealedMoments,
@@ -66,6 +67,7 @@ __all__ = [
     "MomentBlock",
     "NetworkSeedModel",
     "Noise",
+    "Objective",
     "Part",
     "Ranks",
     "Reach",
@@ -78,6 +80,7 @@ __all__ = [
     "SealedScalar",
     "SeedModel",
     "SeedTest",
+    "Softmax",
     "Standard",
     "affordable_records",
     "bisect_ranges",
@@ -87,6 +90,7 @@ __all__ = [
     "counts_event",
     "draw_from_urns",
     "entropy_event",
+    "fit_softmax",
     "fourier_coefficients",
     "fourier_reach",
     "grid_step",
@@ -101,6 +105,7 @@ __all__ = [
     "moment_noise",
     "moments_event",
     "noise_for",
+    "objective_for",
     "omega_range",
     "open_parts",
     "plausibly_deniable",

@@ -11,11 +11,21 @@ from understudy.engine.distribution import Distribution, distribution_from_array
 from understudy.engine.estimation import estimate
 from understudy.engine.model import FitInfo, GraphicalModel
 from understudy.engine.sampling import sample_chunks, sample_codes
+from understudy.engine.sequential import (
+    ClassStep,
+    LineStep,
+    SequentialModel,
+    Step,
+    TableStep,
+    class_probabilities,
+    draw_step,
+)
 from understudy.engine.support import Zeros
 from understudy.engine.triangulation import candidate_sizes, model_cells, model_size
 
 __all__ = [
     "BayesianNetwork",
+    "ClassStep",
     "CoarseModel",
     "DenseTable",
     "Distribution",
@@ -25,12 +35,18 @@ __all__ = [
     "GraphicalModel",
     "Labels",
     "Latent",
+    "LineStep",
     "Node",
     "Resolution",
+    "SequentialModel",
+    "Step",
+    "TableStep",
     "View",
     "Zeros",
     "candidate_sizes",
+    "class_probabilities",
     "distribution_from_arrays",
+    "draw_step",
     "estimate",
     "model_cells",
     "model_size",

@@ -4,6 +4,12 @@ from understudy.synthesizers.method import Method
 
 METHODS: tuple[Method, ...] = (
     Method(
+        "sequential-regression",
+        "understudy.synthesizers.parametric.sequential",
+        "SequentialRegression",
+        "mixed and continuous tables",
+    ),
+    Method(
         "dpcopula", "understudy.synthesizers.parametric.copula", "DPCopula", "mixed and continuous tables"
     ),
 )

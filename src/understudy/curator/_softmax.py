@@ -1,0 +1,146 @@
+"""Minimising a regularised multinomial loss over private records. Exact and private: only the curator calls this."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data import Table
+from understudy.errors import UnderstudyError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_BLOCK = 64
+"""Records whose gradients are added in one product; rounding errors grow with it."""
+_DISTINCT_CELLS = 1_000_000
+_ITERATIONS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Some records as codes of their columns, the class of each, and how often it occurs."""
+
+    codes: tuple[Ints, ...]
+    tables: tuple[Floats, ...]
+    classes: Ints
+    counts: Floats
+
+    def design(self, rows: slice) -> Floats:
+        """Return the predictors of some of the records, the constant first."""
+        parts = [np.ones((len(self.classes[rows]), 1))]
+        parts += [table[codes[rows]] for codes, table in zip(self.codes, self.tables, strict=True)]
+        return np.concatenate(parts, axis=1)
+
+
+def weighted_records(
+    table: Table, target: str, classes: Ints, predictors: Sequence[tuple[str, Floats]]
+) -> list[Weighted]:
+    """Read the records a regression needs: distinct ones with their counts where there are few possible ones."""
+    names = [name for name, _ in predictors]
+    tables = tuple(numbers for _, numbers in predictors)
+    columns = [*names, target]
+    if table.schema.domain.cells(tuple(columns)) <= _DISTINCT_CELLS:
+        codes, counts = table.distinct(columns)
+        chunks = [({name: codes[:, i] for i, name in enumerate(columns)}, counts.astype(np.float64))]
+    else:
+        chunks = [
+            (chunk, np.ones(len(chunk[target])))
+            for chunk in table.chunks(table.schema.domain.canonical(columns))
+        ]
+    read = []
+    for chunk, weights in chunks:
+        which = classes[chunk[target]]
+        kept = which >= 0
+        if kept.any():
+            found = tuple(np.asarray(chunk[name][kept], dtype=np.int64) for name in names)
+            read.append(Weighted(found, tables, which[kept], weights[kept]))
+    return read
+
+
+def probabilities(logits: Floats) -> Floats:
+    """Return class probabilities, class 0 first; its logit is zero."""
+    full = np.concatenate([np.zeros((len(logits), 1)), logits], axis=1)
+    full -= full.max(axis=1, keepdims=True)
+    np.exp(full, out=full)
+    return np.asarray(full / full.sum(axis=1, keepdims=True))
+
+
+def minimise(records: Sequence[Weighted], linear: Floats, *, ridge: float, tolerance: float) -> Floats:
+    """Return a point at which the gradient of the perturbed objective has norm at most ``tolerance``.
+
+    Newton's method with halved steps. The objective is strongly convex and smooth, so it converges from everywhere.
+    """
+    width, others = linear.shape
+    weights = np.zeros((width, others))
+    value, gradient, curvature = _derivatives(records, weights, linear, ridge)
+    for _ in range(_ITERATIONS):
+        if float(np.linalg.norm(gradient)) <= tolerance:
+            return weights
+        step = np.linalg.solve(curvature, gradient.T.ravel()).reshape(others, width).T
+        decrease = float((gradient * step).sum())
+        length = 1.0
+        while True:
+            tried = weights - length * step
+            new = _derivatives(records, tried, linear, ridge)
+            # close to the minimum the values no longer tell points apart; the gradients do
+            better = float(np.linalg.norm(new[1])) < 0.5 * float(np.linalg.norm(gradient))
+            if new[0] <= value - 1e-4 * length * decrease or better or length < 2.0**-40:
+                break
+            length /= 2
+        weights = tried
+        value, gradient, curvature = new
+    raise UnderstudyError("A regression did not converge; this is a defect, please report it.")
+
+
+def _derivatives(
+    records: Sequence[Weighted], weights: Floats, linear: Floats, ridge: float
+) -> tuple[float, Floats, Floats]:
+    """Return value, gradient and second derivatives; coefficients are ordered by class, then predictor."""
+    width, others = weights.shape
+    values = [ridge / 2 * float((weights**2).sum()), float((linear * weights).sum())]
+    gradients: list[Floats] = []
+    curvature = ridge * np.eye(width * others)
+    for rows, x, classes, counts in _batches(records):
+        p = probabilities(x @ weights)
+        values.append(-float(counts @ np.log(np.maximum(p[np.arange(len(rows)), classes], 1e-300))))
+        residual = p[:, 1:] - (classes[:, None] == np.arange(1, others + 1))
+        residual *= counts[:, None]
+        gradients.append(_block_products(x, residual))
+        weighed = p[:, 1:] * counts[:, None]
+        for k in range(others):
+            for m in range(k, others):
+                factor = weighed[:, k] * ((k == m) - p[:, 1 + m])
+                block = x.T @ (x * factor[:, None])
+                curvature[k * width : (k + 1) * width, m * width : (m + 1) * width] += block
+                if m > k:
+                    curvature[m * width : (m + 1) * width, k * width : (k + 1) * width] += block.T
+    total = ridge * weights + linear
+    if gradients:
+        stacked = np.concatenate(gradients)
+        flat = stacked.reshape(len(stacked), -1)
+        total = total + np.array([math.fsum(column) for column in flat.T]).reshape(width, others)
+    return math.fsum(values), total, curvature
+
+
+def _batches(records: Sequence[Weighted]) -> Iterator[tuple[range, Floats, Ints, Floats]]:
+    """Build the predictors of a few thousand records at a time."""
+    size = 256 * _BLOCK
+    for item in records:
+        for start in range(0, len(item.classes), size):
+            rows = slice(start, min(start + size, len(item.classes)))
+            yield range(rows.start, rows.stop), item.design(rows), item.classes[rows], item.counts[rows]
+
+
+def _block_products(x: Floats, residual: Floats) -> Floats:
+    """Return one product of predictors and residuals per block of records."""
+    whole = len(x) // _BLOCK * _BLOCK
+    blocks = np.matmul(
+        x[:whole].reshape(-1, _BLOCK, x.shape[1]).transpose(0, 2, 1),
+        residual[:whole].reshape(-1, _BLOCK, residual.shape[1]),
+    )
+    return np.concatenate([blocks, (x[whole:].T @ residual[whole:])[None]])
