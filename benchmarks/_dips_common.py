@@ -1,0 +1,183 @@
+"""What the studies of paper DIPS share: budgets, summaries of coverage, finished cells, pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.inference import Combined, combine
+from understudy.report.lines import LinePanel, line_chart
+
+Array = npt.NDArray[np.float64]
+Record = dict[str, Any]
+
+EPSILONS = tuple(math.exp(power) for power in range(-4, 5))
+SETS, POSTERIOR_SETS, LARGE_SETS, LARGE_RATIO = 5, 50, 199, 20
+"""Sets of the paper; posterior sets for the rule "full"; and large posterior sets for the percentile rule."""
+RECOMMENDED = "posterior, percentile"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One scenario under one budget (none for what does not depend on it)."""
+
+    study: int
+    scenario: str
+    epsilon: float | None
+    repetitions: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """What makes two jobs the same."""
+        budget = "none" if self.epsilon is None else f"{self.epsilon:.6g}"
+        return f"{self.study}|{self.scenario}|{budget}|{self.repetitions}|{self.seed}"
+
+    def generator(self) -> np.random.Generator:
+        """A generator of its own for every job, the same in every run."""
+        words = [ord(letter) for letter in self.key]
+        return np.random.default_rng([self.seed, *words])
+
+
+def interval_of(combined: Combined) -> tuple[Array, Array, Array]:
+    """Estimate and ends of the 95 % interval."""
+    interval = combined.interval(confidence=0.95)
+    return combined.estimate, interval.low, interval.high
+
+
+def combined(q: Array, v: Array, rule: str, *, ratio: float = 1.0) -> tuple[Array, Array, Array]:
+    """Combine sets along the second axis (repetitions first) by any rule, valid or not."""
+    return interval_of(
+        combine(np.moveaxis(q, 1, 0), np.moveaxis(v, 1, 0), rule=rule, size_ratio=ratio, unchecked=True)
+    )
+
+
+def single(q: Array, v: Array) -> tuple[Array, Array, Array]:
+    """The ordinary interval of one analysis."""
+    half = 1.959963984540054 * np.sqrt(v)
+    return q, q - half, q + half
+
+
+def summary(
+    job: Job,
+    method: str,
+    parameter: str,
+    result: tuple[Array, Array, Array],
+    truth: npt.ArrayLike,
+    scale: float = 1.0,
+) -> Record:
+    """Bias, RMSE, coverage and width of intervals; arrays may have several components after the repetitions."""
+    q, low, high = result
+    true = np.asarray(truth, dtype=np.float64)
+    error = (q - true) / scale
+    covered = (low <= true) & (true <= high)
+    return {
+        "study": job.study,
+        "scenario": job.scenario,
+        "epsilon": job.epsilon,
+        "method": method,
+        "parameter": parameter,
+        "repetitions": job.repetitions,
+        "bias": float(error.mean()),
+        "rmse": float(np.sqrt((error**2).mean())),
+        "coverage": float(covered.mean()),
+        "width": float(((high - low) / scale).mean()),
+        "median_width": float(np.median((high - low) / scale)),
+    }
+
+
+def moments(values: Array) -> tuple[Array, Array, Array]:
+    """Mean, variance and excess kurtosis along the last axis."""
+    mean = values.mean(axis=-1)
+    centred = values - mean[..., None]
+    second = (centred**2).mean(axis=-1)
+    fourth = (centred**4).mean(axis=-1)
+    n = values.shape[-1]
+    kurtosis = np.where(second > 0, fourth / np.where(second > 0, second**2, 1.0) - 3, 0.0)
+    return mean, second * n / (n - 1), kurtosis
+
+
+def variance_of_variance(variance: Array, kurtosis: Array, rows: int) -> Array:
+    """What the paper takes as variance of a sample variance; never negative."""
+    return variance**2 * np.maximum(2 / (rows - 1) + kurtosis / rows, 0.0)
+
+
+def read_done(path: Path) -> dict[str, list[Record]]:
+    """Finished jobs; a line that an interruption cut off is ignored."""
+    done: dict[str, list[Record]] = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                item = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            done[item["key"]] = item["records"]
+    return done
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    work: Callable[[Job], list[Record]],
+    path: Path,
+    *,
+    processes: int,
+    say: Callable[[str], None],
+) -> list[Record]:
+    """Run what is not finished, at most two at a time, and keep each result as soon as it is there."""
+    from joblib import Parallel, delayed
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = read_done(path)
+    if path.exists() and not path.read_bytes().endswith(b"\n"):
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write("\n")
+    todo = [job for job in jobs if job.key not in done]
+    runner = Parallel(n_jobs=min(2, processes), return_as="generator_unordered")
+    for number, (key, records) in enumerate(runner(delayed(_timed)(work, job) for job in todo), start=1):
+        done[key] = records
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"key": key, "records": records}) + "\n")
+        if number % 10 == 0 or number == len(todo):
+            say(f"study {jobs[0].study}: {number} of {len(todo)} jobs")
+    return [record for job in jobs for record in done[job.key]]
+
+
+def _timed(work: Callable[[Job], list[Record]], job: Job) -> tuple[str, list[Record]]:
+    return job.key, work(job)
+
+
+MEASURES = {
+    "coverage": "coverage of 95 % intervals",
+    "rmse": "root mean squared error",
+    "width": "width of intervals",
+}
+
+
+def pictures(records: Iterable[Record], folder: Path, study: int, methods: Sequence[str]) -> list[Path]:
+    """Draw each measure of each parameter over epsilon, one panel per scenario."""
+    written = []
+    listed = list(records)
+    for parameter in dict.fromkeys(record["parameter"] for record in listed):
+        for measure, label in MEASURES.items():
+            panels = []
+            for scenario in dict.fromkeys(record["scenario"] for record in listed):
+                series: dict[str, list[tuple[float, float, float, float]]] = {}
+                for record in listed:
+                    fits = record["scenario"] == scenario and record["parameter"] == parameter
+                    value = max(record[measure], 1e-4)
+                    if fits and record["epsilon"] is not None and record["method"] in methods:
+                        point = (round(record["epsilon"], 3), value, value, value)
+                        series.setdefault(record["method"], []).append(point)
+                panels.append(LinePanel(scenario, series))
+            path = folder / f"study{study}-{parameter}-{measure}.svg"
+            title = f"Study {study}: {label}, {parameter}"
+            path.write_text(line_chart(title, panels, x_label="epsilon", y_label=label), encoding="utf-8")
+            written.append(path)
+    return written

@@ -1,0 +1,131 @@
+"""Study 2 of paper DIPS: mean and variance of a normal variable (section 4.2).
+
+Data are drawn from N(0, σ²) and cut to [-3σ, 4σ]. Bins are public here, as many as the medians the paper reports for
+Scott's rule, which it computes from the private data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks._dips_common import (
+    LARGE_RATIO,
+    LARGE_SETS,
+    POSTERIOR_SETS,
+    SETS,
+    Array,
+    Job,
+    Record,
+    combined,
+    moments,
+    single,
+    summary,
+    variance_of_variance,
+)
+from benchmarks._dips_laws import binned_values, laplace_cells, sets_of, shares, smoothed
+from understudy.inference import normal_draws
+from understudy.marginals import Statistic
+
+SCENARIOS = {f"n={n} sigma2={s:g}": (n, float(s)) for n in (20, 100, 1000) for s in (1, 4, 9)}
+BINS = {20: 7, 100: 10, 1000: 21}
+CHARTED = ("modips", "perturbed-histogram", "smoothed-histogram", "posterior, full", "posterior, percentile")
+_AT_ONCE = 250
+
+
+def noisy_statistics(values: Array, epsilon: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Scales of Laplace noise on mean and variance, half of the budget each, replacing one row.
+
+    The mean moves by at most range/n, the variance (over n - 1) by at most range²/n.
+    """
+    spread = bounds[1] - bounds[0]
+    n = values.shape[-1]
+    return 2 * spread / (n * epsilon), 2 * spread**2 / (n * epsilon)
+
+
+def run(job: Job) -> list[Record]:
+    """All methods of one scenario under one budget, some repetitions at a time."""
+    generator = job.generator()
+    pieces: dict[tuple[str, str], list[tuple[Array, Array, Array]]] = {}
+    left = job.repetitions
+    while left:
+        size = min(left, _AT_ONCE)
+        for key, result in _piece(job, size, generator).items():
+            pieces.setdefault(key, []).append(result)
+        left -= size
+    _, sigma2 = SCENARIOS[job.scenario]
+    found = []
+    for (method, parameter), parts in pieces.items():
+        joined = tuple(np.concatenate(items) for items in zip(*parts, strict=True))
+        truth, scale = (0.0, 1.0) if parameter == "mu" else (sigma2, sigma2)
+        found.append(summary(job, method, parameter, joined, truth, scale))  # type: ignore[arg-type]
+    return found
+
+
+def _piece(
+    job: Job, size: int, generator: np.random.Generator
+) -> dict[tuple[str, str], tuple[Array, Array, Array]]:
+    n, sigma2 = SCENARIOS[job.scenario]
+    sigma = float(np.sqrt(sigma2))
+    bounds = (-3 * sigma, 4 * sigma)
+    values = np.clip(generator.normal(0.0, sigma, (size, n)), *bounds)
+    mean, variance, _ = moments(values)
+    found: dict[tuple[str, str], tuple[Array, Array, Array]] = {}
+
+    def note(method: str, data: Array, rule: str | None) -> None:
+        q, s2, kurtosis = moments(data)
+        noise = variance_of_variance(s2, kurtosis, n)
+        found[method, "mu"] = single(q, s2 / n) if rule is None else combined(q, s2 / n, rule)
+        found[method, "sigma2"] = single(s2, noise) if rule is None else combined(s2, noise, rule)
+
+    def normal_sets(centre: Array, spread: Array) -> Array:
+        scatter = spread * (n - 1) / generator.chisquare(n - 1, spread.shape)
+        middle = centre + np.sqrt(scatter / n) * generator.standard_normal(centre.shape)
+        drawn = (
+            generator.standard_normal((*middle.shape, n)) * np.sqrt(scatter)[..., None] + middle[..., None]
+        )
+        return np.clip(drawn, *bounds)
+
+    if job.epsilon is None:
+        note("original", values, None)
+        note("no privacy, proper", normal_sets(sets_of(mean, SETS), sets_of(variance, SETS)), "partial")
+        return found
+    largest = (bounds[1] - bounds[0]) ** 2 / 4 * n / (n - 1)
+    small, wide = noisy_statistics(values, job.epsilon / SETS, bounds)
+    centre = np.clip(sets_of(mean, SETS) + generator.laplace(0, small, (size, SETS)), *bounds)
+    spread = np.clip(sets_of(variance, SETS) + generator.laplace(0, wide, (size, SETS)), 0.0, largest)
+    note("modips", normal_sets(centre, spread), "partial")
+    # histograms
+    edges = np.linspace(*bounds, BINS[n] + 1)
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, BINS[n] - 1)
+    counts = np.stack([(place == k).sum(axis=1) for k in range(BINS[n])], axis=-1).astype(np.float64)
+    noisy = np.maximum(laplace_cells(sets_of(counts, SETS), job.epsilon / SETS, generator), 0.0)
+    note("perturbed-histogram", binned_values(shares(noisy), edges, n, generator), "partial")
+    note("smoothed-histogram", binned_values(smoothed(counts, job.epsilon, n), edges, n, generator), None)
+    # one release with the whole budget
+    small, wide = noisy_statistics(values, job.epsilon, bounds)
+    centre = mean + generator.laplace(0, small, size)
+    spread = variance + generator.laplace(0, wide, size)
+    possible = np.clip(spread, 0.0, largest)
+    plugged = np.sqrt(sets_of(possible, SETS))[..., None] * generator.standard_normal((size, SETS, n))
+    plugged = np.clip(plugged + sets_of(np.clip(centre, *bounds), SETS)[..., None], *bounds)
+    note("resampled, partial", plugged, "partial")
+    drawn_mean, drawn_variance = normal_draws(
+        Statistic("mean", centre, "laplace", small),
+        Statistic("variance", spread, "laplace", wide),
+        rows=n,
+        bounds=bounds,
+        draws=LARGE_SETS,
+        generator=generator,
+    )
+    mu, s2 = drawn_mean.T, drawn_variance.T
+    for method, rows, count, rule in (
+        ("posterior, full", n, POSTERIOR_SETS, "full"),
+        ("posterior, percentile", LARGE_RATIO * n, LARGE_SETS, "percentile"),
+    ):
+        # mean and variance of a normal sample, drawn from their own laws instead of row by row
+        v = s2[:, :count] * generator.chisquare(rows - 1, (size, count)) / (rows - 1)
+        q = mu[:, :count] + np.sqrt(s2[:, :count] / rows) * generator.standard_normal((size, count))
+        ratio = rows / n
+        found[method, "mu"] = combined(q, v / rows, rule, ratio=ratio)
+        found[method, "sigma2"] = combined(v, v**2 * 2 / (rows - 1), rule, ratio=ratio)
+    return found
