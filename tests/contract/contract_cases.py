@@ -94,7 +94,29 @@ columns:
     _single,
 )
 
+
+def _binary(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    """Three yes-or-no questions with different shares of yes."""
+    return {
+        "owns_home": generator.random(n) < 0.65,
+        "has_car": generator.random(n) < 0.8,
+        "volunteers": np.where(generator.random(n) < 0.1, "yes", "no").astype(object),
+    }
+
+
+BINARY = Case(
+    """
+name: contract answers
+columns:
+  - {name: owns_home, kind: boolean}
+  - {name: has_car, kind: boolean}
+  - {name: volunteers, kind: categorical, values: ["no", "yes"]}
+""",
+    _binary,
+)
+
 CASE_OF: dict[str, Case] = {
+    "binomial-beta": BINARY,
     "kde": SINGLE,
     "ecdf": SINGLE,
     "noise-first": SINGLE,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import CANARY, Case, case_of
+from contract_cases import CANARY, case_of
 
 from understudy.curator import Curator
 from understudy.data import read_table
@@ -51,11 +51,17 @@ def accepts(name: str, budget: Budget) -> bool:
     return isinstance(budget, synthesizer(name).budgets)
 
 
+def ledger_for(name: str, budget: Budget, unit: Unit) -> Ledger:
+    """Make the ledger that the command line would make for a method: with the reserve the method asks for."""
+    reserve = synthesizer(name).reserve(case_of(name).schema, budget)
+    return Ledger.in_memory(budget=budget, unit=unit, table="contract", approximate_delta=reserve)
+
+
 def curator_for(
-    case: Case, data: pd.DataFrame, budget: Budget, unit: Unit, *, seed: int | None = 1
+    name: str, data: pd.DataFrame, budget: Budget, unit: Unit, *, seed: int | None = 1
 ) -> Curator:
-    table = read_table(data, case.schema, id_column=unit.id_column)
-    book = Ledger.in_memory(budget=budget, unit=unit, table="contract")
+    table = read_table(data, case_of(name).schema, id_column=unit.id_column)
+    book = ledger_for(name, budget, unit)
     return Curator(table, unit=unit, ledger=book, randomness=None if seed is None else SeededRandomness(seed))
 
 
@@ -63,7 +69,7 @@ def fit(
     name: str, budget: Budget, unit: Unit, *, n: int = 400, seed: int | None = 1
 ) -> tuple[Model, Curator]:
     case = case_of(name)
-    curator = curator_for(case, case.frame(n), budget, unit, seed=seed)
+    curator = curator_for(name, case.frame(n), budget, unit, seed=seed)
     return synthesizer(name).fit(curator, budget), curator
 
 
@@ -126,7 +132,7 @@ def test_the_charge_comes_before_the_noise(name: str) -> None:
 
     budget = PureDP(1.0) if accepts(name, PureDP(1.0)) else ApproxDP(1.0, 1e-6)
     unit = Unit.add_remove()
-    ledger = Ledger.in_memory(budget=budget, unit=unit, table="contract")
+    ledger = ledger_for(name, budget, unit)
     case = case_of(name)
     curator = Curator(read_table(case.frame(50), case.schema), unit=unit, ledger=ledger, randomness=Broken(0))
     with pytest.raises(RuntimeError, match="no randomness"):
@@ -178,7 +184,7 @@ def test_the_model_file_holds_no_record_and_no_code(name: str, tmp_path: Path) -
 def test_tiny_tables_are_tables(name: str, unit: str, rows: int) -> None:
     budget = ApproxDP(1.0, 1e-6)
     case = case_of(name)
-    curator = curator_for(case, case.frame(rows), budget, UNITS[unit])
+    curator = curator_for(name, case.frame(rows), budget, UNITS[unit])
     model = synthesizer(name).fit(curator, budget)
     assert len(model.sample(10, seed=0)) == 10
 
@@ -211,7 +217,7 @@ def test_error_falls_as_the_budget_grows(name: str) -> None:
     errors = []
     for epsilon in (0.02, 20.0):
         budget = ApproxDP(epsilon, 1e-6)
-        model = synthesizer(name).fit(curator_for(case, data, budget, Unit.add_remove()), budget)
+        model = synthesizer(name).fit(curator_for(name, data, budget, Unit.add_remove()), budget)
         made = read_table(model.sample(2_000, seed=1), case.schema).count_many(workload.cliques)
         errors.append(workload_error(workload, exact, made, n_rows=2_000))
     assert errors[1] < errors[0] / 2
@@ -235,7 +241,7 @@ def test_refuses_a_schema_read_from_the_data(name: str) -> None:
 def test_a_fit_the_ledger_cannot_pay_spends_nothing(name: str) -> None:
     small, large = ApproxDP(0.5, 1e-6), ApproxDP(1.0, 1e-6)
     case = case_of(name)
-    curator = curator_for(case, case.frame(100), small, Unit.add_remove())
+    curator = curator_for(name, case.frame(100), small, Unit.add_remove())
     with pytest.raises(BudgetExceeded):
         synthesizer(name).fit(curator, large)
     assert curator.ledger.spent == 0

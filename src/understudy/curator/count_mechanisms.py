@@ -95,7 +95,12 @@ def urn_event(priors: Sequence[UrnPrior], *, unit: Unit) -> PureEvent | Composed
 
 
 def draw_from_urns(
-    curator: Curator, sealed: Sequence[SealedCounts], *, priors: Sequence[UrnPrior], purpose: str
+    curator: Curator,
+    sealed: Sequence[SealedCounts],
+    *,
+    priors: Sequence[UrnPrior],
+    purpose: str,
+    possible: npt.NDArray[np.bool_] | None = None,
 ) -> list[IntArray]:
     """Draw synthetic counts from the posterior predictive law of each sealed table and charge for all of them first.
 
@@ -105,16 +110,29 @@ def draw_from_urns(
         Histograms of the rows over all cells of public domains.
     priors
         One per table: its pseudocount and the number of synthetic records, which must be public.
+    possible
+        Public mask of the cells that records may lie in, for every table; by default all. Rows elsewhere are left out.
 
     Privacy
     -------
     In: private. Out: releasable. Each table costs ``max_rows ln(1 + m/alpha)`` under either relation; the proof is in
-    :mod:`understudy.privacy.count_models.urn`. Several tables of the same rows compose.
+    :mod:`understudy.privacy.count_models.urn`. Several tables of the same rows compose. Leaving out rows by their cell turns a
+    replaced row into an added or removed one at worst, which costs the same.
     """
     if len(sealed) != len(priors):
         raise BudgetError(f"Need one prior per table; got {len(priors)} for {len(sealed)}.")
+    if possible is not None and (
+        not possible.any() or any(possible.shape != tuple(item.shape) for item in sealed)
+    ):
+        raise BudgetError("The mask of possible cells must have the shape of the table and leave some cells.")
     curator._charge(urn_event(priors, unit=curator.unit), purpose=purpose)
-    return [
-        draw_urn(prior, np.asarray(item._exact, dtype=np.int64).reshape(item.shape), curator._randomness)
-        for prior, item in zip(priors, sealed, strict=True)
-    ]
+    drawn = []
+    for prior, item in zip(priors, sealed, strict=True):
+        exact = np.asarray(item._exact, dtype=np.int64).reshape(item.shape)
+        if possible is None:
+            drawn.append(draw_urn(prior, exact, curator._randomness))
+            continue
+        out = np.zeros(item.shape, dtype=np.int64)
+        out[possible] = draw_urn(prior, exact[possible], curator._randomness)
+        drawn.append(out)
+    return drawn

@@ -1,0 +1,153 @@
+"""The mechanism behind poisson and its relatives: every cell redrawn from a count distribution (paper Poisson)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.curator import Curator, redraw, redraw_event
+from understudy.engine import DenseTable
+from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.marginals import Statistic
+from understudy.privacy import (
+    PURE,
+    Accounting,
+    ApproxDP,
+    Budget,
+    CountLaw,
+    Unit,
+    largest_count,
+    probabilistic_delta,
+    solve_alpha,
+    solve_law,
+)
+from understudy.privacy.count_models import PARAMETERS, Family
+from understudy.schema import Schema
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
+from understudy.synthesizers.counts._table import (
+    MAX_CELLS,
+    check_table_options,
+    legitimate,
+    require_enumerable,
+)
+
+_SHARE_OF_DELTA = 1 - 1e-6
+"""A ledger keeps a sliver of delta for its main accounting; the release gets the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedrawnTable(Synthesizer):
+    """Redraw every cell of the full table from a count distribution with mean ``a + alpha``.
+
+    Subclasses name the family and add its extra parameters.
+
+    Privacy
+    -------
+    One :func:`~understudy.curator.redraw` of the full table, charged as ``(epsilon, delta)`` with the true delta of the law that
+    is drawn from; proofs in :mod:`understudy.privacy.count_models.divergence` (worst case over all counts, both directions, both
+    relations, several rows per unit) and :mod:`understudy.privacy.count_models.sampling` (exact draws). With ``alpha=None`` the
+    smallest pseudocount that keeps the budget is solved for; a given ``alpha`` is refused if its delta is above the budget's.
+    Recentring, projection and constraints see redrawn counts only.
+    """
+
+    family: ClassVar[Family]
+    budgets: ClassVar[tuple[type, ...]] = (ApproxDP,)
+
+    alpha: float | None = None
+    post_processing: str = "simplex"
+    max_cells: int = MAX_CELLS
+
+    def __post_init__(self) -> None:
+        check_table_options(self.post_processing, self.max_cells)
+        CountLaw(self.family, 1.0 if self.alpha is None else self.alpha, **self._extra)
+
+    @property
+    def _extra(self) -> dict[str, float]:
+        return {name: float(getattr(self, name)) for name in PARAMETERS[self.family]}
+
+    def accounting(self, budget: Budget) -> Accounting:
+        """One event with an epsilon and a delta: epsilon is spent as pure, delta from the reserve."""
+        return PURE
+
+    def reserve(self, schema: Schema, budget: Budget) -> float:
+        """Nearly all of the delta belongs to the one event of the release."""
+        return budget.delta * _SHARE_OF_DELTA if isinstance(budget, ApproxDP) else 0.0
+
+    def law(self, budget: Budget, unit: Unit) -> CountLaw:
+        """Return the law that cells will be redrawn from under a budget, or refuse one that cannot be kept."""
+        if not isinstance(budget, ApproxDP):
+            raise NoSuchGuarantee(
+                f"{self.name} cannot give a {type(budget).__name__} guarantee; it needs a delta."
+            )
+        delta = budget.delta * _SHARE_OF_DELTA
+        if self.alpha is None:
+            return solve_alpha(self.family, epsilon=budget.epsilon, delta=delta, unit=unit, **self._extra)
+        law, _, reached = solve_law(
+            self.family, unit=unit, epsilon=budget.epsilon, alpha=float(self.alpha), **self._extra
+        )
+        if reached > delta:
+            raise NoSuchGuarantee(
+                f"{law.describe()} has a true delta of {reached:.3g} at epsilon={budget.epsilon:g}, above the {budget.delta:g} "
+                "given. Raise alpha, epsilon or delta, or leave alpha out to have it solved for."
+            )
+        return law
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say which pseudocount the budget needs and how noisy cells will be."""
+        cells = require_enumerable(schema.domain, self.max_cells, method=self.name)
+        self.require(budget)
+        law = self.law(budget, unit)
+        assert isinstance(budget, ApproxDP)
+        event = redraw_event(law, epsilon=budget.epsilon, unit=unit)
+        noise = ", ".join(f"{law.variance(count) ** 0.5:.3g} at {count}" for count in (0, 10, 100, 1000))
+        notes = [
+            f"Every one of {cells:,} cells is redrawn: {law.describe()}.",
+            f"True delta {event.delta:.3g} at epsilon={event.epsilon:g}. Standard deviation of a redrawn cell by its count: {noise}.",
+        ]
+        if unit.max_rows == 1 and law.alpha < 1e4:
+            notes.append(
+                f"In the paper's probabilistic notion (add or remove one row) delta would be "
+                f"{probabilistic_delta(law, budget.epsilon):.3g}; the ledger charges the true one."
+            )
+        rows = schema.row_count
+        if rows is not None and rows > largest_count(law):
+            notes.append(f"Cells fuller than {largest_count(law):,} are redrawn as if they held that many.")
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=self.accounting(budget).name,
+            measurements=(),
+            model_cells=cells,
+            notes=tuple(notes),
+        )
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        budget = curator.budget
+        if not isinstance(budget, ApproxDP):
+            raise BudgetError(f"{self.name} needs an approximate budget.")
+        law = self.law(budget, curator.unit)
+        names = curator.domain.names
+        progress("counting", 0.1)
+        sealed = curator.counts(names)
+        progress("redrawing", 0.5)
+        drawn = redraw(
+            curator,
+            sealed,
+            law=law,
+            epsilon=budget.epsilon,
+            purpose=f"redraw the full cross-tabulation ({law.describe()})",
+        ).astype(np.float64)
+        progress("post-processing", 0.8)
+        if self.post_processing == "none":
+            table = DenseTable(curator.domain, drawn)
+        else:
+            centred = drawn - law.alpha
+            known = curator.known_rows
+            total = float(known) if known is not None else max(0.0, float(centred.sum()))
+            table = legitimate(curator.schema, centred, total)
+        progress("done", 1.0)
+        shown = Statistic(f"redrawn counts of {' x '.join(names)} ({law.describe()})", drawn, "mechanism")
+        return Fitted(table, (), statistics=(shown,))

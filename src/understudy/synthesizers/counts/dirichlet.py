@@ -1,0 +1,148 @@
+"""The multinomial-Dirichlet synthesizer on the full table (Abowd and Vilhuber 2008; Machanavajjhala et al. 2008)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.curator import Curator, draw_from_urns
+from understudy.engine import DenseTable
+from understudy.errors import BudgetError
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
+from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, UrnPrior, accounting_for
+from understudy.schema import Schema
+from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.counts._table import (
+    MAX_CELLS,
+    check_table_options,
+    legitimate,
+    possible_cells,
+    require_enumerable,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultinomialDirichlet(Synthesizer):
+    """Draw synthetic records from the posterior predictive law of a multinomial with a Dirichlet prior.
+
+    Parameters
+    ----------
+    rows
+        Number ``m`` of records drawn from the posterior. ``None`` (default): the number of rows, where it is no secret, or else
+        a noisy one. Fewer need a smaller prior; the model can be asked for any number of rows afterwards.
+    total_share
+        Share of the budget spent on the number of rows, where it is private and ``rows`` is not given.
+    post_processing
+        ``"none"`` (default): the drawn records, as in the papers. ``"simplex"``: the prior is subtracted again.
+    max_cells
+        Largest table that will be enumerated.
+
+    Privacy
+    -------
+    The records cost ``max_rows ln(1 + m/alpha)``, pure, under either relation; :mod:`understudy.privacy.count_models.urn` proves it
+    and :func:`~understudy.curator.draw_from_urns` charges it. ``alpha`` is the smallest that keeps the budget, the same in every
+    cell of the domain that the record constraints allow. ``m`` is public: given, declared, fixed by the relation, or the number of rows measured with Laplace noise
+    that was charged before.
+
+    Examples
+    --------
+    >>> MultinomialDirichlet(rows=500).name
+    'multinomial-dirichlet'
+    """
+
+    name: ClassVar[str] = "multinomial-dirichlet"
+    summary: ClassVar[str] = "records drawn from a multinomial with a Dirichlet prior on every cell"
+
+    rows: int | None = None
+    total_share: float = 0.05
+    post_processing: str = "none"
+    max_cells: int = MAX_CELLS
+
+    def __post_init__(self) -> None:
+        check_table_options(self.post_processing, self.max_cells)
+        if self.rows is not None and self.rows < 1:
+            raise BudgetError(f"rows ({self.rows}) must be at least 1.")
+        if not 0 < self.total_share < 1:
+            raise BudgetError(f"total_share ({self.total_share}) must lie between 0 and 1.")
+
+    def accounting(self, budget: Budget) -> Accounting:
+        """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""
+        return PURE if isinstance(budget, ApproxDP) else accounting_for(budget)
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how large the prior must be, from public facts alone."""
+        cells = require_enumerable(schema.domain, self.max_cells, method=self.name)
+        possible = possible_cells(schema)
+        cells = cells if possible is None else int(possible.sum())
+        if not cells:
+            raise BudgetError("The record constraints rule out every cell of the table.")
+        accounting = self.accounting(budget)
+        known = schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
+        measured = []
+        cost = accounting.total(budget)
+        if not known and self.rows is None:
+            first, cost = accounting.split(cost, [self.total_share, 1 - self.total_share])
+            measured = [PlannedMeasurement((), 1, Laplace(accounting.laplace_scale(first, unit.max_rows)))]
+        epsilon = accounting.pure_epsilon(cost)
+        rows = self.rows or schema.row_count
+        if rows:
+            prior = UrnPrior.for_epsilon(epsilon, rows=rows, unit=unit)
+            note = (
+                f"{rows:,} records need a pseudocount of {prior.alpha:.4g} in each of {cells:,} cells: "
+                f"{prior.alpha * cells:.3g} imaginary rows in all."
+            )
+        else:
+            one = UrnPrior.for_epsilon(epsilon, rows=1, unit=unit)
+            note = (
+                f"Every record drawn needs a pseudocount of {one.alpha:.4g} more in each of {cells:,} cells; declare the number "
+                "of rows or give rows to see the prior here."
+            )
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=tuple(measured),
+            model_cells=cells,
+            notes=(note, "Where the imaginary rows outnumber the real ones the result is close to uniform."),
+        )
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        known = curator.known_rows
+        cost = curator.remaining
+        measurements: list[Measurement] = []
+        if known is None and self.rows is None:
+            first, cost = curator.split([self.total_share, 1 - self.total_share])
+            noise = Laplace(curator.accounting.laplace_scale(first, curator.unit.max_rows))
+            measurements = curator.measure_many(
+                [curator.counts(())], noise=[noise], purpose="measure the number of rows"
+            )
+            known = max(1, round(float(measurements[0].values)))
+        rows = max(1, self.rows if self.rows is not None else known or 0)
+        total = float(rows if known is None else max(1, known))
+        prior = UrnPrior.for_epsilon(curator.accounting.pure_epsilon(cost), rows=rows, unit=curator.unit)
+        progress("counting", 0.2)
+        sealed = curator.counts(curator.domain.names)
+        possible = possible_cells(curator.schema)
+        progress("drawing", 0.5)
+        (drawn,) = draw_from_urns(
+            curator,
+            [sealed],
+            priors=[prior],
+            purpose="draw records from a multinomial with a Dirichlet prior",
+            possible=possible,
+        )
+        progress("post-processing", 0.8)
+        counts = drawn.astype(np.float64)
+        if self.post_processing == "none":
+            table = DenseTable(curator.domain, counts * (total / rows))
+        else:
+            cells = counts.size if possible is None else int(possible.sum())
+            weight = (total + prior.alpha * cells) / rows
+            table = legitimate(curator.schema, counts * weight - prior.alpha, total)
+        progress("done", 1.0)
+        shown = Statistic(f"synthetic counts (pseudocount {prior.alpha:.6g})", counts, "mechanism")
+        return Fitted(table, measurements, history=History.planned(len(measurements)), statistics=(shown,))
