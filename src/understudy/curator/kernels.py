@@ -9,7 +9,7 @@ Here the same law is drawn with independent whole-number noise. Write ``K = W'W`
 independent ``z``: one row moves ``W c`` by ``|W e_i|_2 = sqrt(K_ii)``. Then ``W'y = K c + s W'z`` has noise of covariance
 ``s² K``: the process. Releasing ``y`` instead of ``W'y`` is what is paid for, and no correlated noise is ever rounded.
 
-``W`` is rounded to whole multiples of a power of two *before* it meets the counts, so ``W c`` is a whole number of
+``W`` may have more rows than columns. It is rounded to whole multiples of a power of two *before* it meets the counts, so ``W c`` is a whole number of
 steps and the sensitivity is computed from the rounded matrix itself. With several columns the kernel is a product and
 ``W`` is a Kronecker product of one factor per column.
 """
@@ -80,8 +80,8 @@ def kernel_reach(factors: Sequence[Array], steps: Sequence[float], unit: Unit) -
         apart = 2 * largest - 2 * low
     moved = largest if unit.relation == "add-remove" else max(largest, apart)
     l2 = unit.max_rows * math.sqrt(moved) * math.prod(steps) * _UP
-    cells = math.prod(item.shape[1] for item in factors)
-    return Reach(l1=l2 * math.sqrt(cells) * _UP, l2=l2)
+    size = math.prod(len(item) for item in factors)
+    return Reach(l1=l2 * math.sqrt(size) * _UP, l2=l2)
 
 
 def kernel_sums(
@@ -99,12 +99,13 @@ def kernel_sums(
         raise BudgetError(f"Kernels are needed for {table.ndim} axes; got {len(factors)}.")
     for axis, (item, step) in enumerate(zip(factors, steps, strict=True)):
         matrix = np.asarray(item, dtype=np.float64)
-        if matrix.shape != (table.shape[axis],) * 2 or not (np.abs(matrix) <= 1.0 + 1e-6).all():
+        wide = matrix.ndim == 2 and matrix.shape[1] == table.shape[axis]
+        if not wide or not (np.abs(matrix) <= 1.0 + 1e-6).all():
             raise BudgetError(
-                f"The factor of axis {axis} must be square of size {table.shape[axis]}, within one."
+                f"The factor of axis {axis} needs {table.shape[axis]} columns of entries within one."
             )
         rounded = np.rint(matrix / step).astype(np.int64)
-        if not np.array_equal(rounded, np.eye(len(rounded), dtype=np.int64)):
+        if not np.array_equal(rounded, np.eye(*rounded.shape, dtype=np.int64)):
             table = np.moveaxis(np.tensordot(rounded, table, axes=(1, axis)), 0, axis)
     reach = kernel_reach(factors, steps, sealed._unit)
     return SealedCoefficients(table.ravel(), name=name, step=math.prod(steps), reach=reach)

@@ -45,8 +45,8 @@ class UniversalHistogram(Synthesizer):
         In how many parts a bin is divided from one level to the next, along every column. The paper uses 2;
         more parts mean fewer levels to pay for.
     levels
-        How the budget is divided over the levels: ``"uniform"`` (default, as in the paper), or ``"geometric"``,
-        more for finer levels by the factor ``branching ** (columns / 3)`` (Cormode et al. 2012).
+        How the budget is divided over the levels: ``"geometric"`` (default), more for finer levels by the factor
+        ``branching ** (columns / 3)`` (Cormode et al. 2012), or ``"uniform"``, as in the paper.
     bins
         ``"schema"`` (default): every code is a leaf. A number: that many leaves per ordered column.
     post_processing
@@ -74,7 +74,7 @@ class UniversalHistogram(Synthesizer):
     summary: ClassVar[str] = "noisy counts at every scale of a tree of bins, reconciled by least squares"
 
     branching: int = 4
-    levels: str = "uniform"
+    levels: str = "geometric"
     bins: int | str = "schema"
     post_processing: str = "top-down"
     max_cells: int = 4_000_000
