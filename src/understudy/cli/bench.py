@@ -53,6 +53,45 @@ def aim(
     )
 
 
+@app.command("dips")
+def dips(
+    studies: Annotated[
+        str, typer.Option(help="Of 1, 2, 3, 4 and fertility, comma-separated.")
+    ] = "1,2,3,4,fertility",
+    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: less than 3 minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for results; a second run goes on from there.")] = Path(
+        ".benchmarks/dips"
+    ),
+    data: Annotated[Path | None, typer.Option(help="Folder of tables; default: ../shared/data.")] = None,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions; default: as in the documentation.")
+    ] = None,
+    epsilons: Annotated[
+        str | None, typer.Option(help="Budgets, comma-separated; default: e^-4 to e^4.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulated tables.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, max=2, help="How many at a time.")] = 2,
+) -> None:
+    """Bias, error, coverage and width of intervals from synthetic tables, as in paper DIPS sections 4 and 5.
+
+    Tables are simulated; the case study reads a public one without noise.
+    """
+    from understudy.cli._output import tell
+
+    chosen: dict[str, Any] = {} if epsilons is None else {"epsilons": _numbers(epsilons)}
+    _module("dips").run(
+        out=out,
+        data=data,
+        parts=[word.strip() for word in studies.split(",") if word.strip()],
+        repetitions=repetitions,
+        seed=seed,
+        processes=processes,
+        quick=quick,
+        say=tell,
+        **chosen,
+    )
+
+
 @app.command("list")
 def list_benchmarks() -> None:
     """List every benchmark; `python -m benchmarks` runs their quick forms."""

@@ -69,7 +69,8 @@ class Combined:
         """Return an interval that covers the unknown quantity with about the given probability.
 
         For the percentile rule the ends are order statistics: if ``Q`` and the ``m`` draws are exchangeable
-        given the release, ``Q`` lies below the ``k``-th smallest of them with probability ``k / (m + 1)``.
+        given the release, ``Q`` lies below the ``k``-th smallest of them with probability ``k / (m + 1)``. The
+        estimates are first drawn together by ``sqrt(1 - W/B)``, which leaves them the variance of the draws.
         """
         _check_confidence(confidence)
         tail = (1 - confidence) / 2
@@ -192,8 +193,10 @@ privacy noise, so their differences do not show it. Make the sets with how="post
                 f"variance is more than {_LARGE:.0%} of their spread. Draw sets with about 20 times as many rows as the "
                 "real table (it costs no privacy), or use the rule 'full'."
             )
-        draws = np.sort(q, axis=0)
-        estimate = np.median(draws, axis=0)
+        # what little sampling variance the estimates have is taken out of their spread again
+        estimate = np.median(q, axis=0)
+        kept = 1 - np.minimum(within / np.where(between > 0, between, 1.0), 1.0)
+        draws = np.sort(estimate + (q - estimate) * np.sqrt(kept), axis=0)
     return Combined(
         estimate=np.asarray(estimate),
         variance=np.asarray(variance),

@@ -117,7 +117,8 @@ def _imputation(within: Array, between: Array, m: int, ratio: float) -> Parts:
 
 
 def _percentile(within: Array, between: Array, m: int, ratio: float) -> Parts:
-    return np.asarray(between, dtype=np.float64), np.full_like(between, np.inf)
+    variance = np.asarray(np.maximum(between - within, 0.0))
+    return variance, np.full_like(variance, np.inf)
 
 
 def _ratio(top: Array, bottom: Array) -> Array:
