@@ -43,6 +43,7 @@ def estimate(
     total: float | None = None,
     zeros: Sequence[Zeros] = (),
     warm_start: GraphicalModel | None = None,
+    keep_start: bool = False,
     max_cells: int = DEFAULT_MAX_CELLS,
     thorough: bool = False,
     tolerance: float | None = None,
@@ -70,6 +71,9 @@ def estimate(
         Cliques with boolean tables: ``True`` where a combination of values may occur.
     warm_start
         An earlier model over the same domain to start from: its potentials are kept where they fit.
+    keep_start
+        Make the tree hold all cliques of the warm start. What was not measured then keeps the relations it
+        had there: the warm start serves as a prior.
     max_cells
         Largest junction tree, in cells of 8 bytes.
     thorough
@@ -123,13 +127,17 @@ def estimate(
     order = order_of(domain)
     support = support_potentials(domain, zeros)
     targets = collect_targets(domain, measurements, absolute_laplace=laplace == "likelihood")
-    tree = _tree(order.sizes, targets, support)
+    kept: Sequence[Potential] = ()
+    if keep_start and warm_start is not None:
+        kept = warm_start.column_potentials()
+    tree = _tree(order.sizes, targets, [*support, *kept])
     local: list[Potential] = []
     if tree.cells > max_cells and if_too_large == "local-consistency" and targets:
         tables = consistent_tables(order.sizes, targets, support, total)
         local = [(table.columns, table.values) for table in tables]
-        targets = [tables[index] for index in backbone(order.sizes, tables, support, max_cells)]
-        tree = _tree(order.sizes, targets, support)
+        pinned = [*support, *kept]
+        targets = [tables[index] for index in backbone(order.sizes, tables, pinned, max_cells)]
+        tree = _tree(order.sizes, targets, pinned)
     _check_size(tree, max_cells)
     constant = 0.0 if local else constant_loss(domain, measurements, targets, total)
     targets, bound, shift = untangle(order.sizes, targets, total, support=support, tolerance=0.01 * tolerance)

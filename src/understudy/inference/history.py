@@ -279,7 +279,8 @@ class RoundLog:
     Parameters
     ----------
     planned
-        How many measurements were made, as one planned batch, before the first round.
+        How many measurements were made before the first round: one planned batch, or several that could each
+        depend on those before.
     max_cells
         How many cells of candidates' answers may be remembered. Small marginals come first in a
         closure, so the largest are the ones whose standing is forgotten.
@@ -295,7 +296,7 @@ class RoundLog:
     2.0
     """
 
-    planned: int
+    planned: int | Sequence[int]
     max_cells: int = 25_000_000
     rounds: list[Round] = field(default_factory=list)
     _answers: dict[Clique, npt.NDArray[np.float32]] = field(default_factory=dict)
@@ -321,10 +322,11 @@ class RoundLog:
     ) -> History:
         """Return the history, given the final model's answers; candidates without one have no standing."""
         standings = []
-        for clique, before in self._answers.items():
+        for clique, answer in self._answers.items():
             if clique in final:
                 which, weight = self._weights[clique]
-                drift = float(np.abs(final[clique] - before).sum())
+                drift = float(np.abs(final[clique] - answer).sum())
                 standings.append(Standing(clique, weight, which, drift))
-        batches = ((self.planned,) if self.planned else ()) + (1,) * len(self.rounds)
+        before = (self.planned,) if isinstance(self.planned, int) else self.planned
+        batches = tuple(count for count in before if count) + (1,) * len(self.rounds)
         return History(batches, tuple(self.rounds), tuple(standings), certificate)

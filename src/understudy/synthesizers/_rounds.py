@@ -1,4 +1,4 @@
-"""What the adaptive mechanisms share: the price of a round, and errors measured after the last one."""
+"""What the adaptive mechanisms share: prices, who may be chosen, and errors measured after the last round."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, Noise, SealedCounts
+from understudy.engine import model_size
+from understudy.errors import DomainTooLarge
 from understudy.inference import Certificate
-from understudy.privacy import Accounting, Gaussian, Laplace
-from understudy.schema import Clique
+from understudy.privacy import Accounting, Gaussian, Laplace, Unit
+from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers._allocation import direct_weights, noises
+
+_NEGLIGIBLE = math.log(1e9)
+"""Candidates whose best possible score is this many exponential-mechanism scales below another's are left out."""
+
+MAX_CANDIDATE_CELLS = 60_000_000
+"""Cells of all candidate marginals together; their exact counts stay in memory during the fit."""
+
+MOST_FOR_COLUMNS = 0.8
+"""Largest share of a budget that columns may take when they would otherwise drown in noise."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,102 @@ class RoundCost:
 def expected_absolute_noise(noise: Noise) -> float:
     """Return the expected absolute value of the noise in one cell, in rows."""
     return noise.scale if noise.kind == "laplace" else noise.scale * math.sqrt(2 / math.pi)
+
+
+def column_share(
+    accounting: Accounting, unit: Unit, cells: Sequence[int], cost: float, *, rows: float, tolerated: float
+) -> float:
+    """Return the share of a cost that keeps the noise of one-way marginals at a tolerable level.
+
+    If all of ``cost`` measured the columns, divided so that their expected error is least, the noise of an average
+    column would add up to some share of the records. With a part ``f`` of the cost it is larger by ``1/sqrt(f)``,
+    or by ``1/f`` under pure differential privacy. The answer is the ``f`` at which it is ``tolerated``, but never
+    more than ``MOST_FOR_COLUMNS``. It depends on public facts and on a released number of rows.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PURE
+    >>> cells = [100, 100]
+    >>> round(column_share(PURE, Unit.add_remove(), cells, 1.0, rows=4_000, tolerated=0.1), 3)
+    0.5
+    >>> column_share(PURE, Unit.add_remove(), cells, 1.0, rows=100, tolerated=0.1)
+    0.8
+    """
+    split = noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(cells), cells))
+    shares = [
+        min(1.0, size * expected_absolute_noise(noise) / rows)
+        for size, noise in zip(cells, split, strict=True)
+    ]
+    power = 1.0 if accounting.name == "pure" else 2.0
+    return float(min(MOST_FOR_COLUMNS, (sum(shares) / len(shares) / tolerated) ** power))
+
+
+def small_first(domain: Domain, closure: Sequence[Clique], *, limit: float, most: int) -> list[Clique]:
+    """Return the marginals that may be chosen, in the order of the closure; a rule on public sizes only.
+
+    Each has at most ``limit`` cells, all together fit into memory, and there are at most ``most`` besides
+    single columns. Marginals of fewer columns come before others, small ones before large ones.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b", "c"), (2, 3, 40))
+    >>> small_first(domain, [("a",), ("b",), ("c",), ("a", "b"), ("b", "c")], limit=100, most=9)
+    [('a',), ('b',), ('c',), ('a', 'b')]
+    """
+    kept: list[Clique] = []
+    room = MAX_CANDIDATE_CELLS
+    for clique in sorted(closure, key=lambda item: (len(item), domain.cells(item))):
+        cells = domain.cells(clique)
+        if cells > limit or cells > room or (len(kept) >= most and len(clique) > 1):
+            continue
+        kept.append(clique)
+        room -= cells
+    order = {clique: index for index, clique in enumerate(closure)}
+    return sorted(kept, key=order.__getitem__)
+
+
+def hopeful(
+    domain: Domain,
+    cliques: list[Clique],
+    weights: Mapping[Clique, float],
+    total: float,
+    penalty: float,
+    epsilon: float,
+    unit: Unit,
+) -> list[Clique]:
+    """Leave out candidates that cannot win, judging by released values only.
+
+    A distance lies between 0 and about ``2 total``, so a score lies between ``-w penalty n`` and
+    ``w (2 total - penalty n)``. A candidate whose upper bound is far below the best lower bound would
+    be chosen with negligible probability; leaving it out changes the mechanism's outputs hardly at
+    all and its privacy not at all, since the candidate set is a function of released values.
+    """
+    cells = np.array([domain.cells(clique) for clique in cliques], dtype=float)
+    weight = np.array([weights[clique] for clique in cliques])
+    lower = -weight * penalty * cells
+    upper = weight * (2 * max(total, 1.0) - penalty * cells)
+    scale = 2 * unit.histogram_l1 * float(weight.max()) / epsilon
+    floor = float(lower.max()) - scale * (_NEGLIGIBLE + math.log(len(cliques)))
+    return [clique for clique, best in zip(cliques, upper, strict=True) if best >= floor]
+
+
+def require_fixed(schema: Schema, fixed: Sequence[Clique], limit_mb: float) -> None:
+    """Refuse at plan time what no model of a size can hold before anything is measured.
+
+    ``fixed`` are the cliques a model holds in any case: columns of constraints, cliques of a prior and of
+    measurements made earlier. Each joins its columns into a table, and several may grow into a larger one.
+    """
+    held = [*(constraint.columns for constraint in schema.constraints), *fixed]
+    size = model_size(schema.domain, held)
+    if held and size > limit_mb:
+        widest = max(held, key=schema.domain.cells)
+        raise DomainTooLarge(
+            f"The constraints, and what else the model has to hold from the start, need {size:,.1f} MB; "
+            f"{limit_mb:g} MB are allowed. The largest table joins {', '.join(widest)}. Use coarser bins for these "
+            "columns, constraints over fewer columns, or a larger max_model_mb.",
+            cells=int(size * 2**20 / 8),
+            allowed=int(limit_mb * 2**20 / 8),
+        )
 
 
 def certify(

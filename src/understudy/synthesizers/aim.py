@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,23 +16,27 @@ from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._rounds import RoundCost, certify, expected_absolute_noise
+from understudy.synthesizers._allocation import direct_weights, noises
+from understudy.synthesizers._rounds import (
+    RoundCost,
+    certify,
+    column_share,
+    expected_absolute_noise,
+    hopeful,
+    require_fixed,
+    small_first,
+)
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 Array = npt.NDArray[np.float64]
-
-_NEGLIGIBLE = math.log(1e9)
-"""Candidates whose best possible score is this many exponential-mechanism scales below another's are left out."""
-
-MAX_CANDIDATE_CELLS = 60_000_000
-"""Cells of all candidate marginals together; their exact counts stay in memory during the fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AIM(Synthesizer):
     """Measure what the current model gets most wrong, again and again, until the budget is spent.
 
-    Each round chooses a marginal from the downward closure of the workload by the exponential
+    All one-way marginals come first, twice where a small table would drown in their noise. Then each
+    round chooses a marginal from the downward closure of the workload by the exponential
     mechanism, measures it, and refits a graphical model. When a round teaches less than its noise,
     the following rounds get more budget. The last round spends what is left.
 
@@ -48,6 +52,16 @@ class AIM(Synthesizer):
         Share of each round's cost that is spent on measuring; the rest pays for choosing.
     max_candidates
         Most marginals that are looked at in a round; one-way marginals first, then by number of cells.
+    column_noise
+        Tolerated noise of the one-way marginals, as a share of the records. Where the paper's first look at them
+        leaves more, they are measured again, more exactly, for at most four fifths of the budget in all. Only
+        small tables are concerned. Zero never measures them again (the paper's rule).
+    known
+        Measurements of the same table that were released, and paid for, before. The model starts from them, and
+        columns they contain are not measured a first time.
+    prior
+        A model of public data over the same columns. The fit starts from it, and what is not measured keeps its
+        relations. Rounds choose where it is wrong about the private table.
     certify
         Share of the budget that measures the finished model's error on every workload marginal. A
         hundredth makes :meth:`Model.error_bounds` several times tighter on large tables. Of little use
@@ -56,15 +70,15 @@ class AIM(Synthesizer):
     Privacy
     -------
     Three kinds of looks, and a fourth with ``certify``: (1) all one-way marginals of the closure,
-    measured once; (2) in each round a choice by the exponential mechanism among candidates fixed by
+    measured once or twice, the second time at a price that follows from the released number of rows; (2) in each round a choice by the exponential mechanism among candidates fixed by
     what was released before, with score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
     neighbours and the penalty is public, so the sensitivity is ``l1 max w_r`` over the candidates;
     (3) in each round a measurement of the chosen marginal; (4) the L1 distance of each workload marginal
     from the finished model, which moves by at most ``l1``. Costs depend on earlier outputs, so the
     loop runs inside a filter: the curator refuses any charge beyond the allowance. Fully adaptive
     composition holds for each accounting (sums of epsilon, of rho, of squared mu). Candidates are
-    left out only by model size and by bounds computed from released values. The rest is
-    post-processing.
+    left out only by model size and by bounds computed from released values. ``prior`` and ``known`` are
+    public: constants to the mechanism, whose scores keep their sensitivity. The rest is post-processing.
 
     Examples
     --------
@@ -80,6 +94,9 @@ class AIM(Synthesizer):
     rounds_per_column: float = 16.0
     measure_share: float = 0.9
     max_candidates: int = 5_000
+    column_noise: float = 0.1
+    known: tuple[Measurement, ...] = ()
+    prior: GraphicalModel | None = None
     certify: float = 0.0
 
     def __post_init__(self) -> None:
@@ -91,6 +108,8 @@ class AIM(Synthesizer):
             raise BudgetError(f"max_candidates ({self.max_candidates}) must be at least 1.")
         if not 0 < self.measure_share < 1:
             raise BudgetError(f"measure_share ({self.measure_share}) must lie between 0 and 1.")
+        if not self.column_noise >= 0:
+            raise BudgetError(f"column_noise ({self.column_noise}) must not be negative.")
         if not 0 <= self.certify < 1:
             raise BudgetError(f"certify ({self.certify}) must be at least 0 and less than 1.")
 
@@ -99,10 +118,12 @@ class AIM(Synthesizer):
         domain = schema.domain
         workload = self._workload(domain)
         candidates = self._candidates(domain, workload)
+        self._check_known(domain)
+        require_fixed(schema, self._fixed(), self.max_model_mb)
         accounting = self.accounting(budget)
         price = self._first_price(domain, accounting, accounting.total(budget))
         noise = noise_for(accounting, unit, price.measure)
-        design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in candidates if len(clique) == 1]
+        design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in self._columns(candidates)]
         left_out = len(workload.closure()) - len(candidates)
         notes = [
             f"Then between {len(domain)} and {round(self.rounds_per_column * len(domain))} adaptive rounds over "
@@ -133,6 +154,32 @@ class AIM(Synthesizer):
             raise BudgetError("The workload was made for other columns than the table has.")
         return self.workload
 
+    def options(self) -> dict[str, Any]:
+        """Return the options as plain values: of a prior and of known measurements only the cliques."""
+        plain = super().options()
+        plain["known"] = [list(item.clique) for item in self.known]
+        plain["prior"] = None if self.prior is None else [list(item) for item in self.prior.cliques]
+        return plain
+
+    def _check_known(self, domain: Domain) -> None:
+        """Refuse a prior or measurements that speak of other columns."""
+        if self.prior is not None and self.prior.domain != domain:
+            raise BudgetError("The prior was made for other columns than the table has.")
+        for item in self.known:
+            clique = domain.canonical(item.clique)
+            if clique != tuple(item.clique) or item.values.shape != domain.shape(clique):
+                raise BudgetError(f"The known measurement of {item.clique} does not fit the table's columns.")
+
+    def _fixed(self) -> list[Clique]:
+        """Return what the model has to hold from the start, constraints aside."""
+        prior = () if self.prior is None else self.prior.cliques
+        return [*(item.clique for item in self.known if item.clique), *prior]
+
+    def _columns(self, candidates: list[Clique]) -> list[Clique]:
+        """Return the one-way marginals to start with: those that nothing known contains."""
+        seen = {name for item in self.known for name in item.clique}
+        return [clique for clique in candidates if len(clique) == 1 and clique[0] not in seen]
+
     def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return the marginals of the closure that may be chosen.
 
@@ -148,17 +195,7 @@ class AIM(Synthesizer):
                 cells=max(domain.size(name) for name in too_wide),
                 allowed=int(limit),
             )
-        kept: list[Clique] = []
-        room = MAX_CANDIDATE_CELLS
-        closure = workload.closure()
-        for clique in sorted(closure, key=lambda item: (len(item), domain.cells(item))):
-            cells = domain.cells(clique)
-            if cells > limit or cells > room or (len(kept) >= self.max_candidates and len(clique) > 1):
-                continue
-            kept.append(clique)
-            room -= cells
-        order = {clique: index for index, clique in enumerate(closure)}
-        return sorted(kept, key=order.__getitem__)
+        return small_first(domain, workload.closure(), limit=limit, most=self.max_candidates)
 
     def _first_price(self, domain: Domain, accounting: Accounting, total: float) -> RoundCost:
         """Price of the first rounds, in the additive unit of the accounting."""
@@ -176,16 +213,18 @@ class AIM(Synthesizer):
         total_cost = curator.remaining - reserve
         price = self._first_price(domain, curator.accounting, total_cost)
         support = support_of(curator.schema)
+        fixed = [*(clique for clique, _ in support), *self._fixed()]
 
-        one_way = [clique for clique in candidates if len(clique) == 1]
-        noise = noise_for(curator.accounting, curator.unit, price.measure)
-        measurements = curator.measure_many(
-            [sealed[clique] for clique in one_way],
-            noise=[noise] * len(one_way),
-            purpose=f"measure {len(one_way)} one-way marginals",
-        )
-        model = estimate(domain, measurements, total=fixed_total(curator), zeros=support)
-        log = RoundLog(planned=len(measurements))
+        def refit(
+            measurements: list[Measurement], start: GraphicalModel | None, *, thorough: bool = False
+        ) -> GraphicalModel:
+            return estimate(
+                domain, measurements, total=fixed_total(curator), zeros=support, warm_start=start,
+                keep_start=self.prior is not None, thorough=thorough,
+            )  # fmt: skip
+
+        measurements, batches, model = self._first_looks(curator, sealed, price, total_cost, refit)
+        log = RoundLog(planned=batches)
         while True:
             remaining = curator.remaining - reserve
             last = remaining <= 2 * price.total
@@ -195,28 +234,21 @@ class AIM(Synthesizer):
             progress(f"round {len(log.rounds) + 1}", used)
             noise = noise_for(curator.accounting, curator.unit, price.measure)
             share = min(1.0, used + price.total / total_cost)
+            held = list(dict.fromkeys(item.clique for item in measurements if item.clique))
             step, answers = self._round(
-                curator, sealed, weights, measurements, model, noise, price, share, last=last
+                curator, sealed, weights, held, fixed, model, noise, price, share, last=last
             )
             log.add(step, answers, [weights[clique] for clique in step.candidates])
             measurements.append(step.measurement)
             before = step.answer.astype(np.float64)
-            model = estimate(
-                domain,
-                measurements,
-                total=fixed_total(curator),
-                zeros=support,
-                warm_start=model,
-            )
+            model = refit(measurements, model)
             if last:
                 break
             after = model.marginals([step.clique])[0]
             if np.abs(after - before).sum() <= expected_absolute_noise(noise) * after.size:
                 price = price.annealed(curator.accounting)
         progress("final estimate", 1.0)
-        model = estimate(
-            domain, measurements, total=fixed_total(curator), zeros=support, warm_start=model, thorough=True
-        )
+        model = refit(measurements, model, thorough=True)
         known = answer_each(model.marginals, candidates)
         certificate = None
         if reserve > 0:
@@ -228,12 +260,53 @@ class AIM(Synthesizer):
         history = log.close(known, certificate=certificate)
         return Fitted(model, measurements, workload=workload, history=history)
 
+    def _first_looks(
+        self,
+        curator: Curator,
+        sealed: dict[Clique, SealedCounts],
+        price: RoundCost,
+        cost: float,
+        refit: Callable[[list[Measurement], GraphicalModel | None], GraphicalModel],
+    ) -> tuple[list[Measurement], list[int], GraphicalModel]:
+        """Measure the columns, and again where their noise is more than tolerated.
+
+        Returns the measurements, how many of them were made at once, and the first model.
+        """
+        measurements = list(self.known)
+        batches = [1] * len(self.known)  # how those came about is not known: assume the least
+        columns = self._columns(list(sealed))
+        noise = noise_for(curator.accounting, curator.unit, price.measure)
+        measurements += curator.measure_many(
+            [sealed[clique] for clique in columns],
+            noise=[noise] * len(columns),
+            purpose=f"measure {len(columns)} one-way marginals",
+        )
+        batches.append(len(columns))
+        model = refit(measurements, self.prior)
+        if self.column_noise == 0 or not columns:
+            return measurements, batches, model
+        accounting, unit = curator.accounting, curator.unit
+        cells = [curator.domain.cells(clique) for clique in columns]
+        share = column_share(accounting, unit, cells, cost, rows=model.total, tolerated=self.column_noise)
+        spent = len(columns) * price.measure
+        if share * cost <= 2 * spent:
+            return measurements, batches, model
+        weights = direct_weights(accounting, [1.0] * len(columns), cells)
+        measurements += curator.measure_many(
+            [sealed[clique] for clique in columns],
+            noise=noises(accounting, unit, share * cost - spent, weights),
+            purpose=f"measure {len(columns)} one-way marginals again, more exactly",
+        )
+        batches.append(len(columns))
+        return measurements, batches, refit(measurements, model)
+
     def _round(
         self,
         curator: Curator,
         sealed: dict[Clique, SealedCounts],
         weights: dict[Clique, float],
-        measurements: list[Measurement],
+        held: list[Clique],
+        fixed: list[Clique],
         model: GraphicalModel,
         noise: Noise,
         price: RoundCost,
@@ -246,13 +319,12 @@ class AIM(Synthesizer):
         epsilon = curator.accounting.selection_epsilon(price.select)
         penalty = expected_absolute_noise(noise)
         names = list(sealed)
-        measured = list(dict.fromkeys(item.clique for item in measurements))
         limit = share * self.max_model_mb
-        sizes = candidate_sizes(domain, measured, names, limit_mb=limit)
+        sizes = candidate_sizes(domain, [*fixed, *held], names, limit_mb=limit)
         fitting = [clique for clique, size in zip(names, sizes, strict=True) if size <= limit]
         if not fitting:  # the model cannot grow; measure again what it already holds
-            fitting = measured
-        eligible = _hopeful(domain, fitting, weights, model.total, penalty, epsilon, curator.unit)
+            fitting = [clique for clique in names if len(clique) == 1 or clique in held]
+        eligible = hopeful(domain, fitting, weights, model.total, penalty, epsilon, curator.unit)
         answers = model.marginals(eligible)
         scores = [
             sealed[clique].l1_distance(answer).shifted(-penalty * answer.size).scaled(weights[clique])
@@ -274,28 +346,3 @@ class AIM(Synthesizer):
             last=last,
         )
         return step, answers
-
-
-def _hopeful(
-    domain: Domain,
-    cliques: list[Clique],
-    weights: dict[Clique, float],
-    total: float,
-    penalty: float,
-    epsilon: float,
-    unit: Unit,
-) -> list[Clique]:
-    """Leave out candidates that cannot win, judging by released values only.
-
-    A distance lies between 0 and about ``2 total``, so a score lies between ``-w penalty n`` and
-    ``w (2 total - penalty n)``. A candidate whose upper bound is far below the best lower bound would
-    be chosen with negligible probability; leaving it out changes the mechanism's outputs hardly at
-    all and its privacy not at all, since the candidate set is a function of released values.
-    """
-    cells = np.array([domain.cells(clique) for clique in cliques], dtype=float)
-    weight = np.array([weights[clique] for clique in cliques])
-    lower = -weight * penalty * cells
-    upper = weight * (2 * max(total, 1.0) - penalty * cells)
-    scale = 2 * unit.histogram_l1 * float(weight.max()) / epsilon
-    floor = float(lower.max()) - scale * (_NEGLIGIBLE + math.log(len(cliques)))
-    return [clique for clique, best in zip(cliques, upper, strict=True) if best >= floor]
