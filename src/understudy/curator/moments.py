@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,7 @@ _LARGEST_SCALE = 2.0**40
 _ROWS = 1 << 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MomentBlock:
     """Sums of products of features over the records, within each cell of some columns.
 
@@ -58,6 +59,9 @@ class MomentBlock:
         Which products, as pairs of places in ``features``.
     within
         Columns whose every combination of codes gets sums of its own; none for sums over all records.
+    labels
+        For columns of ``within`` whose codes are merged, the public level of each code; all others keep one
+        level per code.
     bits
         Numbers are rounded to ``2**-bits`` before they are multiplied, products are whole multiples of
         ``2**(-2 bits)``: the unit of the statistic.
@@ -79,6 +83,7 @@ class MomentBlock:
     pairs: tuple[tuple[int, int], ...]
     within: Clique = ()
     bits: int = MAX_BITS
+    labels: Mapping[str, Ints] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MAX_BITS:
@@ -108,7 +113,18 @@ class MomentBlock:
 
     def cells(self, domain: Domain) -> int:
         """Number of cells the sums are taken within."""
-        return domain.cells(self.within) if self.within else 1
+        return math.prod(self._levels(domain, name) for name in self.within)
+
+    def _levels(self, domain: Domain, name: str) -> int:
+        return int(self.labels[name].max()) + 1 if name in self.labels else domain.size(name)
+
+    def cell_of(self, domain: Domain, codes: Mapping[str, npt.NDArray[Any]], rows: int) -> Ints:
+        """Return the cell that each of some encoded records lies in."""
+        cell = np.zeros(rows, dtype=np.int64)
+        for name in self.within:
+            level = self.labels[name][codes[name]] if name in self.labels else codes[name]
+            cell = cell * self._levels(domain, name) + level
+        return cell
 
     def bounds(self, domain: Domain, unit: Unit, *, rows_fixed: bool) -> Bounds:
         """Return the largest change between neighbours in steps of the grid; proof in ``bounds_of``.
@@ -122,6 +138,11 @@ class MomentBlock:
         for feature, table in zip(self.features, tables, strict=True):
             if feature.columns != domain.canonical(feature.columns) or table.size != _size(domain, feature):
                 raise BudgetError(f"Feature {feature.name!r} does not fit the columns of the schema.")
+        for name, labels in self.labels.items():
+            if name not in self.within or np.shape(labels) != (domain.size(name),) or np.min(labels) < 0:
+                raise BudgetError(
+                    f"The levels of {name!r} must be {domain.size(name)} numbers, not negative."
+                )
         groups = group_products([feature.columns for feature in self.features], tables, self.pairs)
         return bounds_of(groups, unit, cells=self.cells(domain), rows_fixed=rows_fixed)
 
@@ -321,7 +342,7 @@ def _exact_sums(table: Table, blocks: Sequence[MomentBlock]) -> list[Ints]:
             if not block.within:
                 total[0] += (numbers.T @ numbers)[first, second].astype(np.int64)
                 continue
-            cell = _cell(domain, block.within, chunk, rows)
+            cell = block.cell_of(domain, chunk, rows)
             for place, (i, j) in enumerate(block.pairs):
                 part = np.bincount(cell, weights=numbers[:, i] * numbers[:, j], minlength=len(total))
                 total[:, place] += part.astype(np.int64)

@@ -47,7 +47,13 @@ _KINDS = {
     "grouped-table": ("understudy.engine.grouped", "GroupedTable"),
     "gaussian-copula": ("understudy.engine.copula", "GaussianCopula"),
     "sequential-regression": ("understudy.engine.sequential", "SequentialModel"),
-    "partition-tree": ("understudy.engine.partition", "PartitionTree"),
+    "product-mixture": ("understudy.engine.mixture", "ProductMixture"),
+    "parametric-location": ("understudy.engine.parametric_location", "LocationModel"),
+    "parametric-product": ("understudy.engine.parametric_parts", "ProductModel"),
+    "parametric-average": ("understudy.engine.parametric_parts", "AveragedModel"),
+    "parametric-draws": ("understudy.engine.parametric_parts", "DrawnTables"),
+    "parametric-loglinear": ("understudy.engine.parametric_loglinear", "LoglinearModel"),
+    "parametric-slomag": ("understudy.engine.parametric_slomag", "SlomagModel"),
     "released-records": ("understudy.engine.released", "ReleasedRecords"),
 }
 """Where each kind of distribution lives: a class with ``from_arrays(domain, meta, arrays)``."""

@@ -3,6 +3,7 @@
 from understudy.synthesizers.method import Method
 
 METHODS: tuple[Method, ...] = (
+    Method("modips", "understudy.synthesizers.parametric.modips", "Modips", "mixed and continuous tables"),
     Method(
         "sequential-regression",
         "understudy.synthesizers.parametric.sequential",

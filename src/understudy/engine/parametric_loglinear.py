@@ -1,0 +1,132 @@
+"""A log-linear model given by its generators, with parameters that can be drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.estimation import estimate
+from understudy.engine.model import GraphicalModel
+from understudy.engine.parametric_mixed import Codes, Floats, count_codes
+from understudy.marginals import Measurement
+from understudy.schema import Clique, Domain
+
+_PREFIX = "fitted-"
+
+
+@dataclass(frozen=True, eq=False)
+class LoglinearModel:
+    """The log-linear model whose sufficient statistics are the measured marginals.
+
+    Parameters
+    ----------
+    estimate
+        The maximum-likelihood model of the noisy marginals.
+    fitted
+        The model at its present parameters: the estimate, or a draw.
+    measurements
+        The noisy marginals of the generators.
+    known
+        Whether the number of records is known.
+    aware
+        Whether draws take the noise into account.
+
+    Notes
+    -----
+    A draw simulates the whole history once more at the estimate: as many records, the same noise, the same
+    estimator. To first order the spread of the result is the posterior's (Bernstein and von Mises), for any
+    generators, with both the sampling error and the privacy noise in it; without ``aware`` the sampling error alone.
+    The noise of such a draw protects nobody: all it depends on is already released.
+    """
+
+    estimate: GraphicalModel
+    fitted: GraphicalModel
+    measurements: tuple[Measurement, ...]
+    known: bool
+    aware: bool
+    kind: str = "parametric-loglinear"
+
+    @property
+    def domain(self) -> Domain:
+        """The columns it speaks of."""
+        return self.fitted.domain
+
+    @property
+    def total(self) -> float:
+        """Expected number of records."""
+        return self.fitted.total
+
+    @classmethod
+    def learn(
+        cls, domain: Domain, measurements: Sequence[Measurement], *, total: float | None, aware: bool
+    ) -> LoglinearModel:
+        """Return the model at its maximum-likelihood parameters."""
+        found = estimate(domain, measurements, total=total)
+        return cls(found, found, tuple(measurements), total is not None, aware)
+
+    def posterior(self, generator: np.random.Generator) -> LoglinearModel:
+        """Return the model with parameters of a new draw, given the same release."""
+        rows = max(1, round(self.estimate.total))
+        codes = self.estimate.sample_codes(20 * rows, generator)
+        codes = codes[generator.integers(len(codes), size=rows)]  # rows that do not depend on each other
+        again = []
+        for item in self.measurements:
+            exact = count_codes(self.domain, codes, item.clique)
+            noise = self._noise(item, generator) if self.aware else 0.0
+            again.append(Measurement(item.clique, exact + noise, item.noise, item.scale))
+        drawn = estimate(self.domain, again, total=float(rows) if self.known or not self.aware else None)
+        return replace(self, fitted=drawn)
+
+    @staticmethod
+    def _noise(item: Measurement, generator: np.random.Generator) -> Floats:
+        shape = item.values.shape
+        if item.noise == "laplace":
+            return np.rint(generator.laplace(0.0, item.scale, shape))
+        return np.rint(generator.normal(0.0, item.scale, shape))
+
+    def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """Return expected counts over each clique."""
+        return self.fitted.marginals(cliques)
+
+    def sample_codes(self, n: int, generator: np.random.Generator) -> Codes:
+        """Draw records."""
+        return self.fitted.sample_codes(n, generator)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the description and arrays of a model file."""
+        meta, arrays = self.estimate.to_arrays()
+        now, own = self.fitted.to_arrays()
+        arrays |= {f"{_PREFIX}{name}": array for name, array in own.items()}
+        arrays |= {f"measured-{index}": item.values for index, item in enumerate(self.measurements)}
+        told = [[list(item.clique), item.noise, item.scale] for item in self.measurements]
+        return {
+            "estimate": meta,
+            "fitted": now,
+            "measured": told,
+            "known": self.known,
+            "aware": self.aware,
+        }, arrays
+
+    @classmethod
+    def from_arrays(
+        cls, domain: Domain, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+    ) -> LoglinearModel:
+        """Rebuild from the description and arrays of a model file."""
+        own = {
+            name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)
+        }
+        measured = tuple(
+            Measurement(tuple(clique), arrays[f"measured-{index}"], noise, float(scale))
+            for index, (clique, noise, scale) in enumerate(meta["measured"])
+        )
+        return cls(
+            GraphicalModel.from_arrays(domain, meta["estimate"], arrays),
+            GraphicalModel.from_arrays(domain, meta["fitted"], own),
+            measured,
+            bool(meta["known"]),
+            bool(meta["aware"]),
+        )

@@ -1,0 +1,315 @@
+"""Sequential logistic regressions with Gaussian margins (SLOMAG): normal numbers, then one category after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.parametric_gaussian import (
+    GaussianEvidence,
+    GaussianParameters,
+    draw_gaussian,
+    mean_gaussian,
+    naive_gaussian,
+    pairs_of,
+)
+from understudy.engine.parametric_location import Bounds, draw_numbers
+from understudy.engine.parametric_logistic import draw_logistic, probabilities, solve_logistic
+from understudy.engine.parametric_mixed import Codes, Floats, Ints, Mixed
+from understudy.engine.parametric_parts import answers_by_sample
+from understudy.marginals import Statistic
+from understudy.schema import Clique, Domain
+
+Term = tuple[str, int, int]
+"""A predictor: ``("one", 0, 0)``, ``("number", place, 0)``, or ``("level", factor, level)``."""
+
+_ANSWERS = 200_000
+_SEED = 20_150_101
+_LEAST_DESIGN, _MOST_DESIGN = 8_192, 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class SlomagEvidence:
+    """The released second moments of all predictors, and how to read them.
+
+    Parameters
+    ----------
+    moments
+        Noisy sums of products of two terms, of shape (terms, terms), symmetric, with the terms of :func:`terms_of`.
+    total
+        The number of records where it is known.
+    aware
+        Whether draws take the noise into account.
+    deviation
+        Prior standard deviation of coefficients of categories; those of numbers get twice as much.
+    prior_weight, prior_variance
+        Of the covariance of the numbers.
+    """
+
+    moments: Statistic
+    total: int | None
+    aware: bool
+    deviation: float = 5.0
+    prior_weight: float = 0.0
+    prior_variance: float = 0.05
+
+
+def terms_of(mixed: Mixed) -> tuple[Term, ...]:
+    """Return every predictor of the model: the constant, the numbers, and each level but the first."""
+    levels = [
+        ("level", place, level)
+        for place, factor in enumerate(mixed.factors)
+        for level in range(1, factor.levels)
+    ]
+    return (("one", 0, 0), *(("number", place, 0) for place in range(len(mixed.numbers))), *levels)
+
+
+def predictors_of(mixed: Mixed, factor: int) -> list[int]:
+    """Return the places, among all terms, of what the regression of one factor uses.
+
+    Whether a number is there is explained by the same question about the numbers before it; a category by all
+    numbers, whether they are there, and the categories before it.
+    """
+    numeric = {number.column for number in mixed.numbers}
+    about_presence = mixed.factors[factor].column in numeric
+    used = []
+    for place, (kind, which, _) in enumerate(terms_of(mixed)):
+        earlier = kind == "level" and which < factor
+        if kind == "one" or earlier or (kind == "number" and not about_presence):
+            used.append(place)
+    return used
+
+
+@dataclass(frozen=True, eq=False)
+class SlomagModel:
+    """Normal numbers, and categories by logistic regressions in the order of the factors.
+
+    Factors that say whether a number is there come first.
+
+    Attributes
+    ----------
+    coefficients
+        For each factor, of shape (levels - 1, predictors).
+    """
+
+    mixed: Mixed
+    parameters: GaussianParameters | None
+    coefficients: tuple[Floats, ...]
+    total: float
+    evidence: SlomagEvidence
+    bounds: Bounds = "clip"
+    kind: str = "parametric-slomag"
+
+    @property
+    def domain(self) -> Domain:
+        """The columns it speaks of."""
+        return self.mixed.domain
+
+    @classmethod
+    def learn(
+        cls,
+        mixed: Mixed,
+        evidence: SlomagEvidence,
+        generator: np.random.Generator,
+        *,
+        parameters: Literal["draw", "mean"],
+        bounds: Bounds = "clip",
+    ) -> SlomagModel:
+        """Return the model with parameters drawn from their posterior, or at their best values."""
+        noisy = evidence.moments
+        rows = _rows(evidence, generator, draw=parameters == "draw" and evidence.aware)
+        learnt = _learn_numbers(mixed, evidence, rows, generator, parameters)
+        size = int(np.clip(2 * rows, _LEAST_DESIGN, _MOST_DESIGN))
+        growing = _Sample(mixed, learnt, size, bounds, generator)
+        variance = noisy.variance if evidence.aware else 0.0
+        found: list[Floats] = []
+        places = {term: place for place, term in enumerate(terms_of(mixed))}
+        for index, factor in enumerate(mixed.factors):
+            used = predictors_of(mixed, index)
+            statistic = np.stack(
+                [noisy.values[places["level", index, level]][used] for level in range(1, factor.levels)]
+            ) if factor.levels > 1 else np.zeros((0, len(used)))  # fmt: skip
+            wide = np.array([2.0 if terms_of(mixed)[place][0] == "number" else 1.0 for place in used])
+            deviations = np.broadcast_to(evidence.deviation * wide, statistic.shape)
+            design = growing.design(used)
+            if factor.levels == 1:
+                made = statistic
+            elif parameters == "draw":
+                made = draw_logistic(
+                    statistic, design, generator, rows=rows, noise_variance=variance, deviations=deviations
+                )
+            else:
+                made = solve_logistic(
+                    statistic, design, rows=rows, noise_variance=variance, deviations=deviations
+                )
+            found.append(made)
+            growing.extend(design, made)
+        return cls(mixed, learnt, tuple(found), rows, evidence, bounds)
+
+    def posterior(self, generator: np.random.Generator) -> SlomagModel:
+        """Return the model with parameters of a new draw from the posterior, given the same release."""
+        drawn = SlomagModel.learn(self.mixed, self.evidence, generator, parameters="draw", bounds=self.bounds)
+        return replace(drawn, total=self.total)
+
+    def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """Return expected counts over each clique, from one fixed sample of 200,000 records."""
+        return answers_by_sample(self, cliques, rows=_ANSWERS, seed=_SEED)
+
+    def sample_codes(self, n: int, generator: np.random.Generator) -> Codes:
+        """Draw records, each independent of the others."""
+        growing = _Sample(self.mixed, self.parameters, n, self.bounds, generator)
+        for index, coefficients in enumerate(self.coefficients):
+            growing.extend(growing.design(predictors_of(self.mixed, index)), coefficients)
+        return self.mixed.assemble_levels(growing.levels, growing.t)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the description and arrays of a model file."""
+        meta, arrays = self.mixed.to_arrays()
+        told = self.evidence
+        meta |= {
+            "total": self.total,
+            "bounds": self.bounds,
+            "known_total": told.total,
+            "aware": told.aware,
+            "prior": [told.deviation, told.prior_weight, told.prior_variance],
+            "moments": [told.moments.name, told.moments.noise, told.moments.scale],
+        }
+        arrays["moments"] = told.moments.values
+        arrays |= {f"coefficients-{index}": item for index, item in enumerate(self.coefficients)}
+        if self.parameters is not None:
+            arrays |= {"means": self.parameters.means, "covariance": self.parameters.covariance}
+        return meta, arrays
+
+    @classmethod
+    def from_arrays(
+        cls, domain: Domain, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+    ) -> SlomagModel:
+        """Rebuild from the description and arrays of a model file."""
+        mixed = Mixed.from_arrays(domain, meta, arrays)
+        name, noise, scale = meta["moments"]
+        moments = Statistic(str(name), arrays["moments"], noise, float(scale))
+        told = SlomagEvidence(moments, meta["known_total"], meta["aware"], *meta["prior"])
+        learnt = GaussianParameters(arrays["means"], arrays["covariance"]) if "means" in arrays else None
+        found = tuple(arrays[f"coefficients-{index}"] for index in range(len(mixed.factors)))
+        return cls(mixed, learnt, found, float(meta["total"]), told, meta["bounds"])
+
+
+class _Sample:
+    """Records that grow by one factor at a time."""
+
+    def __init__(
+        self,
+        mixed: Mixed,
+        parameters: GaussianParameters | None,
+        rows: int,
+        bounds: Bounds,
+        generator: np.random.Generator,
+    ) -> None:
+        self.mixed, self.generator = mixed, generator
+        width = len(mixed.numbers)
+        self.t = np.zeros((rows, width))
+        if parameters is not None:
+            means = np.broadcast_to(parameters.means[0], (rows, width))
+            self.t = draw_numbers(means, parameters.covariance, bounds, generator)
+        self.levels: list[Ints] = []
+
+    def design(self, used: Sequence[int]) -> Floats:
+        """Return the predictors at the given places among all terms."""
+        return np.stack(list(self._columns(used)), axis=1)
+
+    def _columns(self, used: Sequence[int]) -> Iterator[Floats]:
+        terms = terms_of(self.mixed)
+        for place in used:
+            kind, which, level = terms[place]
+            if kind == "one":
+                yield np.ones(len(self.t))
+            elif kind == "number":
+                yield np.clip(self.t[:, which], -1.0, 1.0) * self._there(which)
+            else:
+                yield (self.levels[which] == level).astype(np.float64)
+
+    def _there(self, number: int) -> Floats:
+        column = self.mixed.numbers[number].column
+        for place, factor in enumerate(self.mixed.factors[: len(self.levels)]):
+            if factor.column == column:
+                return np.asarray(self.levels[place] == 0, dtype=np.float64)
+        return np.ones(len(self.t))
+
+    def extend(self, design: Floats, coefficients: Floats) -> None:
+        """Draw the next factor."""
+        line = np.cumsum(probabilities(design, coefficients), axis=1)
+        point = self.generator.random(len(design))[:, None] * line[:, -1:]
+        self.levels.append(np.asarray((line <= point).sum(axis=1).clip(0, line.shape[1] - 1), dtype=np.int64))
+
+
+def _rows(evidence: SlomagEvidence, generator: np.random.Generator, *, draw: bool) -> float:
+    if evidence.total is not None:
+        return float(max(1, evidence.total))
+    told = float(evidence.moments.values[0, 0])
+    if draw:
+        told += float(generator.normal(0.0, np.sqrt(evidence.moments.variance)))
+    return max(1.0, float(round(told)))
+
+
+def _learn_numbers(
+    mixed: Mixed,
+    evidence: SlomagEvidence,
+    rows: float,
+    generator: np.random.Generator,
+    parameters: Literal["draw", "mean"],
+) -> GaussianParameters | None:
+    """Learn the normal law of the numbers from the corner of the moments that concerns them.
+
+    Where numbers can be missing, sums over the records that have them are scaled up to all records, and the noise
+    with them.
+    """
+    d = len(mixed.numbers)
+    if d == 0:
+        return None
+    values = evidence.moments.values
+    there = _pairs_there(mixed, values, rows)
+    i, j = pairs_of(d)
+    up = rows / np.maximum(there, 1.0)
+    noise, scale = evidence.moments.noise, evidence.moments.scale
+    sums = Statistic(
+        "sums", (values[0, 1 : d + 1] * np.diag(up))[None], noise, scale * float(np.diag(up).max())
+    )
+    second = values[1 : d + 1, 1 : d + 1] * up
+    gaussian = GaussianEvidence(
+        sums,
+        Statistic("second moments", second[i, j], noise, scale * float(up.max())),
+        np.ones((1, d), dtype=bool),
+        evidence.prior_weight,
+        evidence.prior_variance,
+    )
+    counts = np.array([rows])
+    if not evidence.aware:
+        return naive_gaussian(gaussian, counts, generator)
+    if parameters == "mean":
+        return mean_gaussian(gaussian, counts, generator)
+    return draw_gaussian(gaussian, counts, generator)
+
+
+def _pairs_there(mixed: Mixed, values: Floats, rows: float) -> Floats:
+    """Estimate in how many records each pair of numbers is there."""
+    d = len(mixed.numbers)
+    absent = [
+        [
+            place
+            for place, (kind, which, _) in enumerate(terms_of(mixed))
+            if kind == "level" and mixed.factors[which].column == number.column
+        ]
+        for number in mixed.numbers
+    ]
+    there = np.zeros((d, d))
+    for a in range(d):
+        for b in range(d):
+            missing = values[0, absent[a]].sum()
+            if a != b:
+                missing += values[0, absent[b]].sum() - values[np.ix_(absent[a], absent[b])].sum()
+            there[a, b] = np.clip(rows - missing, min(rows, 1.0 + 0.02 * rows), rows)
+    return there
