@@ -59,6 +59,13 @@ METHODS: tuple[Method, ...] = (
     ),
     Method("efpa", "understudy.synthesizers.histograms.efpa", "EFPA", "one ordered column"),
     Method("p-hp", "understudy.synthesizers.histograms.php", "PHPartition", "one ordered column"),
+    Method(
+        "fourier",
+        "understudy.synthesizers.histograms.fourier",
+        "Fourier",
+        "k-way tables with few cells; binary columns best",
+        takes_workload=True,
+    ),
 )
 
 __all__ = ["METHODS"]

@@ -146,3 +146,16 @@ def measure_buckets(
     name = f"counts of {grouped.shape[0]} buckets starting at {', '.join(map(str, starts))}"
     released = Statistic(name, measured.values, measured.noise, measured.scale)
     return line.even(starts, measured.values), released
+
+
+def possible_cells(schema: Schema, grid: Grid) -> npt.NDArray[np.bool_]:
+    """Return which cells can hold a record: all of them unless every code is a cell of its own."""
+    allowed = np.ones(grid.coarse.sizes, dtype=bool)
+    if grid.is_fine:
+        for constraint in schema.constraints:
+            shape = [
+                size if name in constraint.columns else 1
+                for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
+            ]
+            allowed &= constraint.allowed(schema.domain).reshape(shape)
+    return allowed

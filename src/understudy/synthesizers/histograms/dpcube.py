@@ -17,7 +17,7 @@ from understudy.schema import Schema
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_post_processing, legitimate, planned_grids
 from understudy.synthesizers.histograms._kdtree import KdTree
-from understudy.synthesizers.histograms._partition import check_share, noise_of
+from understudy.synthesizers.histograms._partition import check_share, noise_of, possible_cells
 
 Array = npt.NDArray[np.float64]
 
@@ -127,7 +127,7 @@ class DPCube(Synthesizer):
         progress("measuring cells", 0.3)
         cells = curator.measure(sealed, noise=first, purpose=f"measure {grid.cells} cells")
         progress("cutting boxes", 0.5)
-        allowed = _allowed(curator.schema, grid)
+        allowed = possible_cells(curator.schema, grid)
         tree = KdTree(
             cells.values,
             allowed,
@@ -179,16 +179,3 @@ class DPCube(Synthesizer):
             else:
                 estimate = flat + ((total - sums) / number)[which]
         return np.where(kept > 0, estimate, 0.0).reshape(labels.shape)
-
-
-def _allowed(schema: Schema, grid: Grid) -> npt.NDArray[np.bool_]:
-    """Return which cells can hold a record: all of them unless every code is a cell of its own."""
-    allowed = np.ones(grid.coarse.sizes, dtype=bool)
-    if grid.is_fine:
-        for constraint in schema.constraints:
-            shape = [
-                size if name in constraint.columns else 1
-                for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
-            ]
-            allowed &= constraint.allowed(schema.domain).reshape(shape)
-    return allowed
