@@ -161,16 +161,17 @@ def solve_parameter(
             return False
 
     grid = _grid(family, name)
-    kept = [keeps(value) for value in grid]
-    if not any(kept):
+    quiet = sorted(range(len(grid)), key=lambda place: law_with(grid[place]).variance(0))
+    best = next((place for place in quiet if keeps(grid[place])), None)
+    if best is None:
         raise NoSuchGuarantee(
             f"No {name} makes {family} with alpha={alpha:g} ({epsilon:g}, {delta:g})-DP for {unit.describe()}. Raise alpha."
         )
-    best = min((i for i, good in enumerate(kept) if good), key=lambda i: law_with(grid[i]).variance(0))
     good = grid[best]
+    quieter = set(quiet[: quiet.index(best)])
     for other in (best - 1, best + 1):
-        if 0 <= other < len(grid) and not kept[other]:
-            found = _edge(keeps, good, grid[other])
+        if other in quieter:
+            found = _edge(keeps, grid[best], grid[other])
             if law_with(found).variance(0) < law_with(good).variance(0):
                 good = found
     return law_with(good)
