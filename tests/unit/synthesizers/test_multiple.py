@@ -1,0 +1,144 @@
+"""Several sets under one budget: what is spent, which sets are refused, how analyses are combined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.errors import WorkloadError, WrongPairing
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.schema import Schema
+from understudy.synthesizers import Model, MultipleSynthesis, create, posterior_sets, synthesize_many
+
+SCHEMA = """
+name: people
+row_count: 400
+columns:
+  - {name: smokes, kind: boolean}
+  - {name: group, kind: categorical, values: [a, b, c]}
+"""
+BUDGETS = [PureDP(1.5), ApproxDP(1.0, 1e-6), ZCDP(0.1), GDP(0.5)]
+
+
+def curator(budget: Budget, schema: str = SCHEMA) -> Curator:
+    rng = np.random.default_rng(5)
+    table = LocalTable(
+        Schema.parse(schema),
+        {"smokes": rng.integers(0, 2, 400, dtype=np.uint8), "group": rng.integers(0, 3, 400, dtype=np.uint8)},
+    )
+    unit = Unit.add_remove()
+    ledger = Ledger.in_memory(budget=budget, unit=unit, table="people")
+    return Curator(table, unit=unit, ledger=ledger, randomness=SeededRandomness(3))
+
+
+def share(frame: pd.DataFrame) -> tuple[float, float]:
+    p = float(frame["smokes"].mean())
+    return p, p * (1 - p) / len(frame)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda item: type(item).__name__)
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("independent", "independent"),
+        ("laplace", "independent"),
+        ("laplace", "posterior"),
+        ("laplace", "resampled"),
+    ],
+)
+def test_all_sets_together_spend_the_budget_and_no_more(budget: Budget, name: str, how: str) -> None:
+    private = curator(budget)
+    sets = synthesize_many(create(name), private, budget, 3, how=how)
+    assert sets.sets == 3
+    total = create(name).accounting(budget).total(budget)
+    distinct = sets.models if how == "independent" else sets.models[:1]
+    spent = sum(model.provenance.spent for model in distinct)
+    assert 0.9 * total < spent <= total
+    private.ledger.verify()
+    assert all(len(frame) == 400 for frame in sets.frames(seed=1))
+    ledger_ids = {model.provenance.ledger_id for model in sets.models}
+    assert len(ledger_ids) == 1
+
+
+def test_independent_sets_have_noise_of_their_own() -> None:
+    sets = synthesize_many(create("laplace"), curator(PureDP(1.5)), PureDP(1.5), 3, how="independent")
+    values = [model.measurements[0].values.tolist() for model in sets.models]
+    assert values[0] != values[1] != values[2]
+    assert all(model.measurements[0].scale == 2.0 for model in sets.models)
+
+
+def test_posterior_sets_share_the_release_but_not_the_parameters() -> None:
+    sets = synthesize_many(create("laplace"), curator(PureDP(1.5)), PureDP(1.5), 3, seed=1)
+    assert len({id(model.measurements) for model in sets.models}) == 1
+    cells = [model.marginal(("smokes",)).tolist() for model in sets.models]
+    assert cells[0] != cells[1] != cells[2]
+    assert all(np.isclose(sum(item), 400) for item in cells)
+    again = posterior_sets(sets.models[0], 2, seed=7)
+    same = posterior_sets(sets.models[0], 2, seed=7)
+    for left, right in zip(again.models, same.models, strict=True):
+        assert np.array_equal(left.marginal(("group",)), right.marginal(("group",)))
+
+
+def test_rows_of_posterior_sets_do_not_depend_on_each_other() -> None:
+    """Rounded rows would give almost no sampling error; the rule needs that of a random sample."""
+    model = synthesize_many(create("laplace"), curator(PureDP(1.5)), PureDP(1.5), 1).models[0]
+    repeated = MultipleSynthesis("resampled", (model,) * 300, PureDP(1.5))
+    shares = [float(frame["smokes"].mean()) for frame in repeated.frames(100, seed=2)]
+    expected = np.sqrt(np.mean(shares) * (1 - np.mean(shares)) / 100)
+    # 300 sets: the ratio has a standard error of 4 %; rounding alone would give a tenth
+    assert abs(np.std(shares) / expected - 1) < 0.25
+
+
+def test_only_valid_rules_combine_the_sets() -> None:
+    budget = PureDP(1.5)
+    sets = synthesize_many(create("laplace"), curator(budget), budget, 40)
+    found = sets.analyse(share, seed=1)
+    assert (found.rule, found.synthesis, found.sets) == ("full", "posterior", 40)
+    assert found.interval().low < 0.5 < found.interval().high
+    large = sets.analyse(share, rows=8000, seed=1, rule="percentile")
+    assert large.rule == "percentile"
+    with pytest.raises(WrongPairing):
+        sets.analyse(share, seed=1, rule="partial")
+    same = synthesize_many(create("laplace"), curator(budget), budget, 3, how="resampled")
+    with pytest.raises(WrongPairing):
+        same.analyse(share)
+    with pytest.raises(WrongPairing):
+        same.combine([1.0, 2.0], [1.0, 1.0])
+    apart = synthesize_many(create("independent"), curator(budget), budget, 3, how="independent")
+    assert apart.analyse(share, seed=2).rule == "partial"
+    assert "3 sets" in repr(apart)
+
+
+def test_histograms_with_bins_of_their_own_can_be_redrawn() -> None:
+    schema = """
+name: ages
+row_count: 400
+columns: [{name: age, kind: integer, minimum: 0, maximum: 99}]
+"""
+    table = LocalTable(
+        Schema.parse(schema), {"age": np.random.default_rng(0).integers(0, 100, 400, dtype=np.uint8)}
+    )
+    unit = Unit.add_remove()
+    private = Curator(table, unit=unit, ledger=Ledger.in_memory(budget=PureDP(2.0), unit=unit, table="t"))
+    sets = synthesize_many(create("perturbed-histogram", bins=5), private, PureDP(2.0), 2)
+    assert [len(frame) for frame in sets.frames(seed=0)] == [400, 400]
+
+
+def test_what_cannot_be_made_is_refused_before_anything_is_spent() -> None:
+    private = curator(PureDP(1.0))
+    with pytest.raises(WorkloadError, match="cannot be posterior draws"):
+        synthesize_many(create("mst"), private, PureDP(1.0), 3)
+    with pytest.raises(WorkloadError, match="number of sets"):
+        synthesize_many(create("laplace"), private, PureDP(1.0), 0)
+    with pytest.raises(WorkloadError, match="how"):
+        synthesize_many(create("laplace"), private, PureDP(1.0), 3, how="twice")
+    assert private.ledger.spent == 0
+
+
+def test_a_model_without_redrawable_noise_is_refused() -> None:
+    model: Model = create("independent").fit(curator(PureDP(1.0)), PureDP(1.0))
+    with pytest.raises(WorkloadError, match="cannot draw its parameters again"):
+        posterior_sets(model, 2)
