@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
         plan,
         rehearse,
         release,
+        report,
         schema,
         synth,
         verify,
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command("rehearse")(rehearse.rehearse)
     app.command("release")(release.release)
     app.command("verify")(verify.verify)
+    app.command("report")(report.report)
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")

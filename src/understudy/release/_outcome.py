@@ -16,6 +16,7 @@ from understudy.release.planning import planned_models
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
 from understudy.release.spec import Spec
 from understudy.release.state import State
+from understudy.synthesizers import Model
 
 __all__ = ["guarantee_of", "open_ledger", "recorded_outcome", "room_needed"]
 
@@ -92,6 +93,7 @@ def recorded_outcome(
         configuration=configuration,
         provenance=provenance,
         timings=outcome["seconds"],
+        model=Model.load(state.model_path) if state.model_path.exists() else None,
         **common,
     )
 

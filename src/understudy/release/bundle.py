@@ -16,8 +16,9 @@ from understudy.errors import OutputError
 from understudy.privacy import Entry
 from understudy.release.documents import acceptance_table, readme
 from understudy.release.metadata import croissant, data_package
+from understudy.release.reporting import bundle_report
 from understudy.release.result import ReleaseResult
-from understudy.report import Panel, marginal_chart
+from understudy.report import Panel, marginal_chart, release_page
 
 __all__ = ["FORMAT", "MANIFEST", "certificate", "manifest_text", "write_bundle"]
 
@@ -25,6 +26,7 @@ FORMAT = "understudy-bundle-1"
 MANIFEST = "MANIFEST.json"
 FILES = {
     "README.md": "this page",
+    "report.html": "the release in pictures and plain words; opens in any browser",
     "data.csv": "the synthetic table",
     "data.parquet": "the same as Parquet",
     "schema.yaml": "columns, possible values, bins and rules",
@@ -32,6 +34,7 @@ FILES = {
     "configuration.json": "the configuration that was chosen",
     "spec.json": "the specification, decided before any record was read",
     "certificate.json": "the guarantee: unit, every charge, how they add up",
+    "model.understudy": "the fitted model with its noisy measurements, for error bounds and more rows",
     "marginals.svg": "one-way tables of the synthetic data",
     "datapackage.json": "Frictionless Data Package",
     "croissant.json": "Croissant metadata",
@@ -85,7 +88,11 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         content = (folder / name).read_bytes()
         data[name] = (hashlib.sha256(content).hexdigest(), len(content))
     result.schema.write(folder / "schema.yaml")
-    listed = {name: words for name, words in FILES.items() if not name.startswith("data.") or name in data}
+    if result.model is not None:
+        result.model.save(folder / "model.understudy")
+    absent = {name for name in FILES if name.startswith("data.") and name not in data}
+    absent |= {"model.understudy"} if result.model is None else set()
+    listed = {name: words for name, words in FILES.items() if name not in absent}
     texts: dict[str, str] = {
         "README.md": readme(result, files=listed),
         "acceptance.csv": acceptance_table(result.criteria),
@@ -98,6 +105,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
+    (folder / "report.html").write_text(release_page(bundle_report(folder)), encoding="utf-8")
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     (folder / MANIFEST).write_text(manifest_text(hashes), encoding="utf-8")
 

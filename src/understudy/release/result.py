@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from understudy.privacy import Budget, Entry, Unit
     from understudy.release.spec import Spec
     from understudy.schema import Schema
-    from understudy.synthesizers import Provenance
+    from understudy.synthesizers import Model, Provenance
 
 __all__ = [
     "AcceptanceResult",
@@ -258,6 +258,9 @@ class ReleaseResult(_Outcome):
         How its model was made.
     timings
         Seconds of the steps that follow the last look at the real table (sampling, projection).
+    model
+        The fitted model the candidate was drawn from, with its noisy measurements. It is an output of the
+        accepted attempt like the candidate itself, so it is covered by the same guarantee.
     """
 
     schema: Schema
@@ -265,6 +268,7 @@ class ReleaseResult(_Outcome):
     configuration: Configuration
     provenance: Provenance
     timings: Mapping[str, float] = field(default_factory=dict)
+    model: Model | None = None
 
     def __repr__(self) -> str:
         return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"

@@ -275,21 +275,24 @@ class Release:
             )
             fitted = fit_model(self.spec, configuration, curator, progress=progress)
             state.release_room()
-            fitted.save(state.model_path)
+            state.store_model(fitted)
         model = Model.load(state.model_path)
         progress("sampling", 1.0)
         try:
             candidate = self._candidate(configuration, model, rows)
         except ConstraintError as error:
             state.record(outcome={"passed": False, "reason": str(error), "day": _today()})
+            state.forget_model()
             return
         progress("acceptance", 1.0)
         self._not_lost("judgement", "the acceptance criteria")
         curator = data.curator(
             configuration, self.ledger, scope=f"{self.scope}/judgement", randomness=self._given
         )
-        self._decide(candidate, judge(self.spec, candidate, curator, baselines))
-        state.forget_model()
+        judgement = judge(self.spec, candidate, curator, baselines)
+        self._decide(candidate, judgement)
+        if not judgement.passed:
+            state.forget_model()
 
     def _candidate(self, configuration: Configuration, model: Model, rows: int) -> Candidate:
         """Return the candidate that was recorded, or draw and record it: no look at the table is involved."""
@@ -332,14 +335,17 @@ class Release:
             found = self._attempt(data, configuration, rows, baselines)
             if found is not None:
                 state.release_room()
-                state.store_candidate(found[0].types)
-                self._decide(*found)
+                candidate, judgement, model = found
+                state.store_model(model)
+                state.store_candidate(candidate.types)
+                self._decide(candidate, judgement)
                 return
             left = state.get("selecting")["left"]
             left = None if left is None else left - 1
             stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)
             if stop or left == 0:
                 state.record(outcome={"passed": False, "day": _today()})
+                state.forget_model()
                 return
             state.record(selecting={"left": left})
 
@@ -349,7 +355,7 @@ class Release:
         configuration: Configuration,
         rows: int,
         baselines: dict[tuple[str, ...], LinearFit],
-    ) -> tuple[Candidate, Judgement] | None:
+    ) -> tuple[Candidate, Judgement, Model] | None:
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
@@ -363,7 +369,7 @@ class Release:
                 # whatever went wrong may depend on the records: to tell it apart from a rejection, or to make
                 # the attempt again, would be an output that was not paid for
                 return None
-        return (candidate, judgement) if judgement.passed else None
+        return (candidate, judgement, model) if judgement.passed else None
 
     # ------------------------------------------------------------------ outcomes
 

@@ -28,13 +28,16 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from understudy.errors import LedgerError, LedgerMismatch, OutputError
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
+
+if TYPE_CHECKING:
+    from understudy.synthesizers import Model
 
 __all__ = ["State", "complete_folder"]
 
@@ -182,7 +185,7 @@ class State:
 
     @property
     def model_path(self) -> Path:
-        """Where the model of a single attempt is kept."""
+        """Where the model of a single attempt, or of the accepted one of a loop, is kept."""
         return self.folder / _MODEL
 
     def reserve_room(self, size: int) -> None:
@@ -233,8 +236,13 @@ class State:
                 f"The candidate in {str(self.folder)!r} cannot be read. Restore the file, or start anew."
             ) from None
 
+    def store_model(self, model: Model) -> None:
+        """Keep a model, for its owner alone; the file is complete or absent."""
+        model.save(self.model_path)
+        self.model_path.chmod(0o600)
+
     def forget_model(self) -> None:
-        """Remove the model of a single attempt, which nobody needs after the decision."""
+        """Remove the model of an attempt that was not accepted."""
         self.model_path.unlink(missing_ok=True)
 
 

@@ -198,6 +198,7 @@ th{background:var(--panel);font-weight:600}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0;padding:0;list-style:none}
 .cards li{background:var(--panel);border:1px solid var(--line);border-inline-start:4px solid var(--accent);border-radius:.4rem;padding:.7rem .9rem}
 .cards b{display:block;font-size:1.35rem}
+.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(24rem,100%),1fr));gap:1rem}.pictures figure{margin:.3rem 0}
 figure{margin:1rem 0}svg,img{max-width:100%;height:auto}
 svg text{fill:var(--ink)}
 details{margin:.6rem 0}summary{cursor:pointer;color:var(--accent)}

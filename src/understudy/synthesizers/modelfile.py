@@ -94,6 +94,9 @@ def save_model(model: Model, path: str | Path) -> None:
                 archive.close()
                 stream.flush()
                 os.fsync(stream.fileno())
+            os.chmod(
+                temporary, 0o666 & ~_umask()
+            )  # a temporary file is its owner's alone; a model is like any other
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -102,6 +105,13 @@ def save_model(model: Model, path: str | Path) -> None:
         raise OutputError(
             f"The model file {str(path)!r} cannot be written: {error.strerror or error}."
         ) from None
+
+
+def _umask() -> int:
+    """Return the permissions that new files do not get."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def load_model(path: str | Path) -> Model:

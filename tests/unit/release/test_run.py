@@ -246,7 +246,7 @@ def test_the_state_is_for_its_owner_alone(tmp_path: Path) -> None:
     folder = State.folder_for(ledger, "small")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = [path for path in folder.iterdir() if path.name != "lock"]
-    assert {path.name for path in files} == {"state.json", "candidate.npz"}  # the model is forgotten
+    assert {path.name for path in files} == {"state.json", "candidate.npz", "model.understudy"}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
 
 
@@ -598,15 +598,21 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
         def store_candidate(self, types: Any) -> None:
             pass
 
+        def store_model(self, model: Any) -> None:
+            pass
+
+        def forget_model(self) -> None:
+            pass
+
         def release_room(self) -> None:
             pass
 
     class Found:
         types = None
 
-    def attempt(*args: Any) -> tuple[Found, None] | None:
+    def attempt(*args: Any) -> tuple[Found, None, None] | None:
         says = table if bernoulli(truthful, randomness) else 1 - table
-        return (Found(), None) if says == 1 and bernoulli(0.5, randomness) else None
+        return (Found(), None, None) if says == 1 and bernoulli(0.5, randomness) else None
 
     release._attempt = attempt  # type: ignore[method-assign, assignment]
     release._decide = lambda *_: release.state.record(outcome={"passed": True})  # type: ignore[method-assign]

@@ -1,0 +1,302 @@
+"""The content of a release report, from a published bundle alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from understudy.data import read_frame
+from understudy.errors import BundleError, UnderstudyError
+from understudy.privacy import (
+    ACCOUNTINGS,
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    budget_from_dict,
+    gdp_to_approx,
+    zcdp_to_approx,
+)
+from understudy.report import ReportContent, Share, Whiskers
+from understudy.schema import Schema
+from understudy.synthesizers import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["bundle_report", "epsilon_delta", "posterior_range", "trade_off_curve"]
+
+_PRIORS = (0.01, 0.1, 0.5, 0.9)
+_MOST_BOUNDS = 300
+_MOST_PAIRS = 6
+_PARTS = {
+    "rows": "number of rows",
+    "model": "the model",
+    "judgement": "acceptance test",
+    "selection": "private selection: model and acceptance",
+    "baseline": "private regression",
+}
+"""Words for the parts of a release, by the place their charges name."""
+
+_SMALL_DELTA = 1e-9
+"""Budgets without a delta of their own are told at this one."""
+
+
+def bundle_report(folder: Path) -> ReportContent:
+    """Read a bundle and return what its report shows.
+
+    Privacy
+    -------
+    In: a published bundle. Out: published. No other file is read.
+    """
+    try:
+        certificate: dict[str, Any] = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+        spec: dict[str, Any] = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+        configuration: dict[str, Any] = json.loads(
+            (folder / "configuration.json").read_text(encoding="utf-8")
+        )
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{str(folder)!r} is not a bundle: {type(error).__name__}.") from None
+    schema = Schema.read(folder / "schema.yaml")
+    frame = read_frame(folder / "data.csv")
+    model = Model.load(folder / "model.understudy") if (folder / "model.understudy").exists() else None
+    promised = certificate["guarantee"]
+    budget = budget_from_dict(promised["budget"])
+    epsilon, delta = epsilon_delta(budget)
+    accounting = ACCOUNTINGS[promised["accounting"]]
+    acceptance = certificate["acceptance"] or {}
+    slack = None
+    if acceptance.get("form") == "pass-only":
+        slack = (
+            f"{acceptance['noise_scale']:.3g}",
+            f"{acceptance['slack_threshold']:.3g}",
+            f"{acceptance['false_accept']:.0%}",
+        )
+    return ReportContent(
+        title=spec.get("title") or certificate["name"],
+        description=str(spec.get("description") or "").strip(),
+        rows=int(certificate["rows"]),
+        columns=len(schema.names),
+        guarantee=budget.describe().partition(" (")[0],
+        unit=str(promised["neighbours"]),
+        delta="" if not delta else f"{delta:g}",
+        odds=[(prior, *posterior_range(prior, epsilon)) for prior in _PRIORS],
+        curve=trade_off_curve(budget),
+        public_facts=_facts(certificate["public_facts"]),
+        shares=_shares(certificate["ledger"]["entries"], accounting.name),
+        total=accounting.total(budget),
+        accounting=accounting.name,
+        symbol=accounting.symbol,
+        criteria=[_criterion(item) for item in certificate["criteria"]],
+        slack=slack,
+        panels=_panels(schema, frame, model),
+        pairs=_pairs(schema, frame, model),
+        bounds=_bounds(schema, frame, model),
+        process=_process(certificate, configuration),
+        dictionary=[
+            [c.name, c.kind, _labels(c.labels), c.unit or "", c.description or ""] for c in schema.columns
+        ],
+        files=[[name, words] for name, words in _files(folder)],
+    )
+
+
+def epsilon_delta(budget: Budget) -> tuple[float, float]:
+    """Return an (epsilon, delta) statement of any budget."""
+    if isinstance(budget, PureDP):
+        return budget.epsilon, 0.0
+    if isinstance(budget, ApproxDP):
+        return budget.epsilon, budget.delta
+    if isinstance(budget, ZCDP):
+        return zcdp_to_approx(budget.rho, _SMALL_DELTA), _SMALL_DELTA
+    assert isinstance(budget, GDP)
+    return gdp_to_approx(budget.mu, _SMALL_DELTA), _SMALL_DELTA
+
+
+def posterior_range(prior: float, epsilon: float) -> tuple[float, float]:
+    """Return the least and most an attacker's confidence can be afterwards: odds move by at most ``e^epsilon``.
+
+    Examples
+    --------
+    >>> posterior_range(0.5, math.log(3))
+    (0.25, 0.75)
+    """
+    odds = prior / (1 - prior)
+    factor = math.exp(min(epsilon, 700.0))
+    low, high = odds / factor, odds * factor
+    return round(low / (1 + low), 12), round(high / (1 + high), 12)
+
+
+def trade_off_curve(budget: Budget, points: int = 101) -> list[tuple[float, float]]:
+    """Return the largest true-positive rate of any test at each false-positive rate.
+
+    ``(epsilon, delta)`` allows ``min(1, e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f))``; a Gaussian
+    guarantee ``Phi(Phi^-1(f) + mu)``; a concentrated one the least over its ``(epsilon, delta)`` statements.
+    """
+    false = np.linspace(0.0, 1.0, points)
+    if isinstance(budget, GDP):
+        true = ndtr(ndtri(false) + budget.mu)
+    elif isinstance(budget, ZCDP):
+        deltas = np.logspace(-9, -1, 25)
+        true = np.min(
+            [_hockey(false, zcdp_to_approx(budget.rho, float(d)), float(d)) for d in deltas], axis=0
+        )
+    else:
+        true = _hockey(false, *epsilon_delta(budget))
+    return list(zip(false.tolist(), np.clip(true, 0.0, 1.0).tolist(), strict=True))
+
+
+def _hockey(false: npt.NDArray[np.float64], epsilon: float, delta: float) -> npt.NDArray[np.float64]:
+    rise = np.exp(min(epsilon, 700.0))
+    best: npt.NDArray[np.float64] = np.minimum(
+        1.0, np.minimum(rise * false + delta, 1 - (1 - delta - false) / rise)
+    )
+    return best
+
+
+def _facts(facts: Mapping[str, Any]) -> list[str]:
+    told = []
+    for name, fact in facts.items():
+        if fact:
+            words = "; ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
+            told.append(f"{name}: {words}")
+    return told
+
+
+def _shares(entries: Sequence[Mapping[str, Any]], accounting: str) -> list[Share]:
+    """Add up the charges by the part of the release they belong to."""
+    sums: dict[str, float] = {}
+    for entry in entries:
+        if entry["event"] is not None:
+            place = str(entry["scope"]).split("/")[1:]
+            part = _PARTS.get(place[0].split()[0], place[0]) if place else str(entry["purpose"])
+            sums[part] = sums.get(part, 0.0) + float(entry["costs"].get(accounting, 0.0))
+    return [Share(name, value) for name, value in sums.items()]
+
+
+def _criterion(item: Mapping[str, Any]) -> list[str]:
+    unit = f" {item['unit']}" if item["unit"] else ""
+    value = item["value"]
+    result = f"{value:.4g}{unit}" if value is not None else ("met" if item["passed"] else "")
+    deviation = item["noise_deviation"]
+    return [
+        item["type"],
+        item["metric"],
+        f"{item['threshold']:g}{unit}",
+        result,
+        item["mechanism"],
+        "" if deviation is None else f"{deviation:.3g}",
+    ]
+
+
+def _codes(schema: Schema, frame: pd.DataFrame) -> dict[str, npt.NDArray[np.int64]]:
+    return {name: codes.astype(np.int64) for name, codes in schema.encode_frame(frame).items()}
+
+
+def _panels(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[Whiskers]:
+    """Return every column, with the least noisy measurement that shows it."""
+    codes = _codes(schema, frame)
+    panels = []
+    for column in schema.columns:
+        bars = np.bincount(codes[column.name], minlength=column.size) / max(1, len(frame))
+        points, reach = _measured(model, column.name)
+        total = model.total if model is not None else 1.0
+        panels.append(
+            Whiskers(
+                column.name,
+                column.labels,
+                bars.tolist(),
+                (points / total).tolist(),
+                (reach / total).tolist(),
+            )
+        )
+    return panels
+
+
+def _measured(model: Model | None, name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Sum the measurement that says most about one column over the others; two deviations of its noise."""
+    best: tuple[float, npt.NDArray[np.float64]] | None = None
+    for item in () if model is None else model.measurements:
+        if name in item.clique:
+            axis = item.clique.index(name)
+            others = tuple(index for index in range(item.values.ndim) if index != axis)
+            variance = item.variance * item.values.size / item.values.shape[axis]
+            if best is None or variance < best[0]:
+                best = (variance, item.values.sum(axis=others))
+    if best is None:
+        return np.zeros(0), np.zeros(0)
+    return best[1], np.full(len(best[1]), 2 * math.sqrt(best[0]))
+
+
+def _pairs(
+    schema: Schema, frame: pd.DataFrame, model: Model | None
+) -> list[tuple[str, tuple[str, ...], tuple[str, ...], list[list[float]]]]:
+    """Return the measured pairs that are small enough to look at, least noisy first."""
+    codes = _codes(schema, frame)
+    found = []
+    for item in () if model is None else model.measurements:
+        if len(item.clique) != 2 or max(item.values.shape) > 40:
+            continue
+        x, y = item.clique
+        counts = np.zeros(item.values.shape)
+        np.add.at(counts, (codes[x], codes[y]), 1)
+        total = model.total if model is not None else 1.0
+        difference = counts * (total / max(1, len(frame))) - item.values
+        found.append((item.stddev, x, y, difference / item.stddev))
+    found.sort(key=lambda entry: entry[0])
+    return [
+        (f"{x} × {y}", schema.column(x).labels, schema.column(y).labels, values.tolist())
+        for _, x, y, values in found[:_MOST_PAIRS]
+    ]
+
+
+def _bounds(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[list[str]]:
+    """Return error bounds of single columns and pairs, where the model gives any."""
+    if model is None or not model.measurements:
+        return []
+    cliques = [(name,) for name in schema.names]
+    cliques += list(combinations(schema.names, 2))[: _MOST_BOUNDS - len(cliques)]  # type: ignore[arg-type]
+    try:
+        table = model.error_bounds(of=frame, cliques=cliques)
+    except UnderstudyError:
+        return []
+    rows = zip(table["clique"], table["kind"], table["bound"], strict=True)
+    return [
+        [", ".join(clique), str(kind), f"{bound:.4f}"] for clique, kind, bound in rows if math.isfinite(bound)
+    ]
+
+
+def _process(certificate: Mapping[str, Any], configuration: Mapping[str, Any]) -> list[list[str]]:
+    promised, ledger = certificate["guarantee"], certificate["ledger"]
+    charges = sum(entry["event"] is not None for entry in ledger["entries"])
+    return [
+        ["method", str(configuration["name"])],
+        ["selection", f"{promised['selection']} ({promised['argument']})"],
+        ["guarantee", str(promised["words"])],
+        ["ledger", f"{charges} charges to ledger {ledger['id']} of the table {ledger['table']!r}"],
+        ["software", str(certificate["software"])],
+        ["dates", f"{certificate['started']} to {certificate['finished']}"],
+        ["specification", f"fingerprint {certificate['spec_fingerprint']}"],
+    ]
+
+
+def _labels(labels: Sequence[str]) -> str:
+    if len(labels) <= 12:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:5])}, ... {', '.join(labels[-3:])} ({len(labels)} values)"
+
+
+def _files(folder: Path) -> list[tuple[str, str]]:
+    from understudy.release.bundle import FILES
+
+    return [
+        (name, words) for name, words in FILES.items() if (folder / name).exists() or name == "report.html"
+    ]

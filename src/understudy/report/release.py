@@ -1,0 +1,192 @@
+"""The report of a release: what stakeholders, data users and reviewers read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from understudy.report.page import Block, Html, Page, Table, Text, render
+from understudy.report.pictures import (
+    Share,
+    Whiskers,
+    budget_bar,
+    comparison_panels,
+    heat_table,
+    trade_off,
+)
+from understudy.report.texts import ENGLISH, Texts
+
+__all__ = ["ReportContent", "release_page"]
+
+Rows = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportContent:
+    """Everything the report shows, computed from a published bundle. All of it is public.
+
+    Attributes
+    ----------
+    guarantee
+        The promise in a few signs, such as ``epsilon = 1``.
+    delta
+        Chance in which nothing is promised, as words; empty if there is none.
+    odds
+        For an attacker's confidence before: the least and the most it can be afterwards.
+    curve
+        Best true-positive rate by false-positive rate.
+    shares, total, accounting, symbol
+        Who spent what, of how much.
+    slack
+        Scale, threshold and chance of a false accept of the pass-only test, as words; None in the published form.
+    panels, pairs
+        Columns, and pairs of columns (title, labels down, labels across, differences).
+    bounds
+        Columns, kind and bound; ``confidence`` as words.
+    """
+
+    title: str
+    description: str
+    rows: int
+    columns: int
+    guarantee: str
+    unit: str
+    delta: str = ""
+    odds: Sequence[tuple[float, float, float]]
+    curve: Sequence[tuple[float, float]]
+    public_facts: Sequence[str]
+    shares: Sequence[Share]
+    total: float
+    accounting: str
+    symbol: str
+    criteria: Rows
+    slack: tuple[str, str, str] | None = None
+    panels: Sequence[Whiskers] = ()
+    pairs: Sequence[tuple[str, Sequence[str], Sequence[str], Sequence[Sequence[float]]]] = ()
+    bounds: Rows = ()
+    confidence: str = "95 %"
+    process: Rows
+    dictionary: Rows
+    files: Rows
+    extra: Sequence[str] = field(default_factory=tuple)
+
+
+def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
+    """Return the report as one HTML document."""
+    words = texts
+    sections: list[tuple[str, list[Block]]] = [
+        (words["h_what"], _what(content, words)),
+        (words["h_you"], _you(content, words)),
+        (words["h_budget"], _budget(content, words)),
+        (words["h_criteria"], _criteria(content, words)),
+        (words["h_measured"], _measured(content, words)),
+        (words["h_bounds"], _bounds(content, words)),
+        (words["h_use"], [Text(words["intended"]), Text(words["unintended"])]),
+        (words["h_process"], [_table(words, "process", content.process)]),
+        (words["h_dictionary"], [_table(words, "dictionary", content.dictionary, searchable=True)]),
+        (words["h_files"], [_table(words, "files", content.files), Text(words["verify"])]),
+    ]
+    return render(
+        Page(
+            title=words["title"].format(title=content.title),
+            subtitle=words["subtitle"].format(rows=f"{content.rows:,}", columns=content.columns),
+            sections=sections,
+            language=words["language"],
+            direction=words["direction"],
+            words={name: words[name] for name in ("contents", "theme", "skip", "rows_of")},
+        )
+    )
+
+
+def _table(
+    words: Texts, name: str, rows: Rows, *, searchable: bool = False, numeric: Sequence[int] = ()
+) -> Table:
+    return Table(
+        words[f"{name}_caption"],
+        words[f"{name}_head"].split("|"),
+        rows,
+        numeric=numeric,
+        searchable=searchable and len(rows) > 8,
+    )
+
+
+def _what(content: ReportContent, words: Texts) -> list[Block]:
+    met = sum(row[3] != "" for row in content.criteria)
+    cards = (
+        (content.guarantee, words["card_unit"].format(unit=content.unit)),
+        (f"{content.rows:,}", words["card_rows"]),
+        (f"{met} / {len(content.criteria)}", words["card_criteria"]),
+    )
+    markup = "".join(f"<li><b>{escape(big)}</b>{escape(small)}</li>" for big, small in cards)
+    blocks: list[Block] = [Text(content.description)] if content.description else []
+    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>')]
+
+
+def _you(content: ReportContent, words: Texts) -> list[Block]:
+    odds = [[f"{before:.0%}", f"{least:.1%}", f"{most:.1%}"] for before, least, most in content.odds]
+    blocks: list[Block] = [
+        Text(words["you"]),
+        Table(
+            words["odds_caption"],
+            (words["odds_before"], words["odds_least"], words["odds_after"]),
+            odds,
+            numeric=(0, 1, 2),
+        ),
+    ]
+    if content.delta:
+        blocks.append(Text(words["you_exception"].format(delta=content.delta)))
+    blocks += [
+        Text(words["trade"]),
+        Html(trade_off(content.curve, label=words["trade_label"])),
+        Text(words["public"]),
+        Html("<ul>" + "".join(f"<li>{escape(fact)}</li>" for fact in content.public_facts) + "</ul>"),
+    ]
+    return blocks
+
+
+def _budget(content: ReportContent, words: Texts) -> list[Block]:
+    return [
+        Text(words["budget"].format(accounting=content.accounting, symbol=content.symbol)),
+        Html(budget_bar(content.shares, total=content.total, symbol=content.symbol)),
+    ]
+
+
+def _criteria(content: ReportContent, words: Texts) -> list[Block]:
+    blocks: list[Block] = [Text(words["criteria"])]
+    if content.slack is not None:
+        scale, threshold, chance = content.slack
+        blocks.append(
+            Text(words["criteria_pass_only"].format(scale=scale, threshold=threshold, false_accept=chance))
+        )
+    return [*blocks, _table(words, "criteria", content.criteria)]
+
+
+def _measured(content: ReportContent, words: Texts) -> list[Block]:
+    blocks: list[Block] = [
+        Text(
+            words["measured"]
+            if any(len(panel.points) for panel in content.panels)
+            else words["measured_none"]
+        ),
+        Html(comparison_panels(content.panels)),
+    ]
+    if content.pairs:
+        pictures = "".join(f"<figure>{heat_table(*pair)}</figure>" for pair in content.pairs)
+        blocks += [Text(words["pairs"]), Html(f'<div class="pictures">{pictures}</div>')]
+    return blocks
+
+
+def _bounds(content: ReportContent, words: Texts) -> list[Block]:
+    if not content.bounds:
+        return [Text(words["bounds_none"])]
+    return [
+        Text(words["bounds"].format(confidence=content.confidence)),
+        Table(
+            words["bounds_caption"],
+            words["bounds_head"].split("|"),
+            content.bounds,
+            numeric=(2,),
+            searchable=True,
+        ),
+    ]

@@ -1,0 +1,220 @@
+"""The pages people look at: self-contained, escaped, and saying what was computed."""
+
+from __future__ import annotations
+
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP, gdp_delta
+from understudy.release.reporting import epsilon_delta, posterior_range, trade_off_curve
+from understudy.report import ENGLISH, ReportContent, Share, Whiskers, evaluation_page, release_page
+from understudy.report.page import Html, Page, Table, Text, render
+from understudy.report.pictures import budget_bar, comparison_panels, heat_table, trade_off
+
+NASTY = '<script>alert("x")</script> & "quotes"'
+
+
+class Tree(HTMLParser):
+    """Checks that elements are closed in order, and collects what matters."""
+
+    void = frozenset({"meta", "link", "input", "br", "hr", "img"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.scripts = 0
+
+    def handle_starttag(self, tag, attrs) -> None:
+        if tag not in self.void:
+            self.stack.append(tag)
+        self.scripts += tag == "script"
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src"):
+                self.links.append(value)
+
+    def handle_startendtag(self, tag, attrs) -> None:
+        pass
+
+    def handle_endtag(self, tag) -> None:
+        assert self.stack, f"</{tag}> closes nothing"
+        assert self.stack.pop() == tag
+
+
+def parsed(page: str) -> Tree:
+    tree = Tree()
+    tree.feed(page)
+    assert not tree.stack
+    return tree
+
+
+def content(**changes) -> ReportContent:
+    given = {
+        "title": NASTY,
+        "description": NASTY,
+        "rows": 1000,
+        "columns": 2,
+        "guarantee": "epsilon=1",
+        "unit": "replace one row",
+        "odds": [(0.5, 0.27, 0.73)],
+        "curve": trade_off_curve(PureDP(1.0)),
+        "public_facts": [NASTY],
+        "shares": [Share(NASTY, 0.8)],
+        "total": 1.0,
+        "accounting": "pure",
+        "symbol": "epsilon",
+        "criteria": [["a", NASTY, "0.1", "met", "slack test", "7"]],
+        "slack": ("5", "12", "5 %"),
+        "panels": [Whiskers(NASTY, ["x", NASTY], [0.4, 0.6], [0.41, 0.59], [0.02, 0.02])],
+        "pairs": [(NASTY, ["x", NASTY], ["u", "v"], [[0.5, -2], [9, 0]])],
+        "bounds": [[NASTY, "supported", "0.01"]],
+        "process": [["method", NASTY]],
+        "dictionary": [[NASTY, "integer", "1, 2", "", ""]] * 12,
+        "files": [["data.csv", NASTY]],
+    }
+    return ReportContent(**(given | changes))
+
+
+def test_the_report_is_well_formed_self_contained_and_escaped() -> None:
+    page = release_page(content())
+    tree = parsed(page)
+    assert tree.scripts == 1  # the page's own
+    assert NASTY not in page
+    assert all(link.startswith(("#", "data:")) for link in tree.links)
+    assert {link[1:] for link in tree.links if link.startswith("#")} <= set(tree.ids)
+    assert len(tree.ids) == len(set(tree.ids))
+    assert "@import" not in page
+    assert "url(" not in page
+    for word in ("h_what", "h_you", "h_budget", "h_criteria", "h_bounds", "h_files"):
+        assert ENGLISH[word].replace("'", "&#x27;") in page
+
+
+def test_a_translation_needs_only_the_texts() -> None:
+    arabic = {**ENGLISH, "language": "ar", "direction": "rtl", "h_what": "ما هذا"}
+    page = release_page(content(), texts=arabic)
+    assert '<html lang="ar" dir="rtl">' in page
+    assert "ما هذا" in page
+
+
+def test_every_text_is_used() -> None:
+    """A sentence that no page shows would be translated for nothing."""
+
+    used: set[str] = set()
+
+    class Seen(dict):
+        def __getitem__(self, key):
+            used.add(key)
+            return super().__getitem__(key)
+
+    texts = Seen(ENGLISH)
+    release_page(content(delta="1e-9"), texts=texts)
+    release_page(content(panels=[], bounds=[], slack=None), texts=texts)
+    assert set(ENGLISH) == used
+
+
+def test_empty_parts_are_said_not_drawn() -> None:
+    page = release_page(content(panels=[], pairs=(), bounds=()))
+    assert ENGLISH["bounds_none"] in page
+    assert ENGLISH["measured_none"] in page
+    parsed(page)
+
+
+def test_the_evaluation_page_wears_its_warning() -> None:
+    found = {
+        "warning": "Private, all of it.",
+        "rows": {"real": 3, "synthetic": 4},
+        "sections": [
+            {
+                "title": "marginals",
+                "about": NASTY,
+                "results": [
+                    {"measure": "k-marginal score", "better": "higher", "values": {"score": 900.0}},
+                    {
+                        "measure": "many",
+                        "better": "lower",
+                        "values": {f"{NASTY}{i}": i / 40 for i in range(40)},
+                    },
+                ],
+            }
+        ],
+        "left_out": [NASTY],
+    }
+    page = evaluation_page(found, title=NASTY)
+    tree = parsed(page)
+    assert tree.scripts == 1
+    assert 'class="banner"' in page
+    assert "Private, all of it." in page
+    assert "#8f2323" in page  # not the colour of a release
+    assert "#0b5f85" not in page
+
+
+def test_tables_fold_and_search() -> None:
+    long = Table("Things", ("a", "n"), [["x", "1"]] * 50, numeric=(1,))
+    assert "<details>" in long.html()
+    assert '<input type="search"' in Table("Things", ("a",), [["x"]], searchable=True).html()
+    page = render(Page("t", [("s", [Text("w", strong=True), Html("<i></i>", caption=NASTY), long])]))
+    parsed(page)
+
+
+def test_pictures_are_svg_with_a_name() -> None:
+    for picture in (
+        budget_bar([Share("a", 0.5), Share("b", 0.4)], total=1.0, symbol="epsilon"),
+        trade_off([(0, 0), (1, 1)], label="curve"),
+        heat_table("a × b", ["x"], ["y"], [[1.0]]),
+        comparison_panels([Whiskers("a", ["x"], [1.0])]),
+    ):
+        parsed(picture)
+        assert 'role="img" aria-label="' in picture
+    assert budget_bar([], total=0.0, symbol="epsilon")  # nothing spent is a picture too
+
+
+# ---------------------------------------------------------------------------------------- the guarantee in numbers
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_confidence_moves_by_the_odds(epsilon: float) -> None:
+    for prior in (0.01, 0.5, 0.99):
+        low, high = posterior_range(prior, epsilon)
+        odds = prior / (1 - prior)
+        assert high / (1 - high) == pytest.approx(odds * math.exp(epsilon), rel=1e-6)
+        assert low / (1 - low) == pytest.approx(odds * math.exp(-epsilon), rel=1e-6)
+
+
+def test_the_curve_of_randomised_response_touches_its_corner() -> None:
+    epsilon = 1.3
+    curve = dict(trade_off_curve(PureDP(epsilon), points=100_001))
+    truth = math.exp(epsilon) / (1 + math.exp(epsilon))
+    false = min(curve, key=lambda f: abs(f - (1 - truth)))
+    assert curve[false] == pytest.approx(truth, abs=1e-4)
+    assert curve[0.0] == 0.0
+    assert curve[1.0] == 1.0
+
+
+def test_the_gaussian_curve_is_the_gaussian_s() -> None:
+    curve = np.array(trade_off_curve(GDP(0.7)))
+    np.testing.assert_allclose(curve[1:-1, 1], norm.cdf(norm.ppf(curve[1:-1, 0]) + 0.7), atol=1e-12)
+    # every (epsilon, delta) of the same guarantee lies above the curve
+    for epsilon in (0.1, 1.0):
+        wider = np.array(trade_off_curve(ApproxDP(epsilon, gdp_delta(0.7, epsilon))))
+        assert (wider[:, 1] >= curve[:, 1] - 1e-9).all()
+
+
+def test_a_concentrated_curve_lies_between() -> None:
+    """rho = mu²/2 is what a mu-Gaussian guarantee implies, so its curve is never below the Gaussian one."""
+    gaussian, concentrated = (np.array(trade_off_curve(b)) for b in (GDP(0.5), ZCDP(0.125)))
+    assert (concentrated[:, 1] >= gaussian[:, 1] - 1e-9).all()
+    assert concentrated[:, 1].mean() < 0.9
+    assert epsilon_delta(ZCDP(0.125))[1] == 1e-9
+
+
+def test_numbers_in_the_report_are_readable() -> None:
+    page = release_page(content())
+    assert re.search(r"50%.*27\.0%.*73\.0%", page, re.DOTALL)
