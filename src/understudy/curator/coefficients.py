@@ -286,6 +286,7 @@ def _agreements(domain: Domain, used: Sequence[str], parts: Sequence[Clique]) ->
     """Return the inner product of each part's coefficients of two rows, for each set of columns that agree."""
     patterns = np.array(list(itertools.product((False, True), repeat=len(used))), dtype=bool)
     patterns = patterns.reshape(-1, len(used))
+    patterns |= np.array([domain.size(name) == 1 for name in used], dtype=bool)  # one value: always agrees
     factors = {name: np.where(patterns[:, i], domain.size(name) - 1.0, -1.0) for i, name in enumerate(used)}
     alike = np.ones((len(patterns), len(parts)))
     for j, part in enumerate(parts):
