@@ -56,6 +56,7 @@ from understudy.curator.rank_correlation import (
     seal_concordance,
 )
 from understudy.curator.sealed import SealedCounts, SealedScalar
+from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
 
 __all__ = [
     "CONCORDANCE_STEPS",
@@ -82,6 +83,7 @@ __all__ = [
     "SeedTest",
     "Softmax",
     "Standard",
+    "Subsets",
     "affordable_records",
     "bisect_ranges",
     "concordance_bounds",
@@ -89,6 +91,8 @@ __all__ = [
     "contrasts",
     "counts_event",
     "draw_from_urns",
+    "elect",
+    "election_epsilon",
     "entropy_event",
     "fit_softmax",
     "fourier_coefficients",
@@ -117,6 +121,7 @@ __all__ = [
     "scan_plausible",
     "seal_concordance",
     "seal_moments",
+    "seal_subset_counts",
     "spread_error",
     "standardised",
     "tail_norms",

@@ -9,6 +9,7 @@ from understudy.engine.copula import GaussianCopula, Latent, orthant_tables
 from understudy.engine.dense import DenseTable, project_to_simplex
 from understudy.engine.distribution import Distribution, distribution_from_arrays
 from understudy.engine.estimation import estimate
+from understudy.engine.mixture import ProductMixture
 from understudy.engine.model import FitInfo, GraphicalModel
 from understudy.engine.sampling import sample_chunks, sample_codes
 from understudy.engine.sequential import (
@@ -37,6 +38,7 @@ __all__ = [
     "Latent",
     "LineStep",
     "Node",
+    "ProductMixture",
     "Resolution",
     "SequentialModel",
     "Step",

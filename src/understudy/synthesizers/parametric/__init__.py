@@ -13,6 +13,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         "dpcopula", "understudy.synthesizers.parametric.copula", "DPCopula", "mixed and continuous tables"
     ),
+    Method("steps", "understudy.synthesizers.parametric.steps", "STEPS", "mixed and continuous tables"),
 )
 
 __all__ = ["METHODS"]

@@ -237,7 +237,12 @@ class DPCopula(Synthesizer):
             correlations,
         )
         progress("done", 1.0)
-        return Fitted(copula, measurements, history=History.planned(len(measurements)), statistics=statistics)
+        return Fitted(
+            copula,
+            measurements,
+            history=History.planned(len(measurements)) if measurements else None,
+            statistics=statistics,
+        )
 
     def _correlate(
         self, curator: Curator, layout: Layout, dimensions: list[Dimension]

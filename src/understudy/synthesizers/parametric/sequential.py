@@ -235,7 +235,9 @@ class SequentialRegression(Synthesizer):
             if item.values.shape != domain.shape(item.clique)
         ]
         progress("done", 1.0)
-        return Fitted(distribution, plain, history=History.planned(len(plain)), statistics=statistics)
+        return Fitted(
+            distribution, plain, history=History.planned(len(plain)) if plain else None, statistics=statistics
+        )
 
 
 def _costs(
