@@ -13,6 +13,26 @@ _TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "d
 _CROISSANT_TYPES = {"integer": "sc:Integer", "real": "sc:Float", "boolean": "sc:Boolean", "date": "sc:Date"}
 _MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 
+_CROISSANT_TERMS = (
+    "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet", "format",
+    "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex",
+    "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform",
+)  # fmt: skip
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _CROISSANT_TERMS},
+}
+"""The vocabulary of Croissant 1.0."""
+
 
 def _is_text(column: Column, result: ReleaseResult) -> bool:
     """Say whether a column was decoded to labels rather than to numbers or dates."""
@@ -32,46 +52,37 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
             field["constraints"] = {"enum": [str(label) for label in column.labels if label]}
         fields.append(field)
     return {
-        "profile": "tabular-data-package",
+        "profile": "data-package",
         "name": result.spec.name.lower().replace(" ", "-").replace("_", "-"),
         "title": result.spec.title or result.spec.name,
         "description": result.spec.description,
-        "created": result.finished,
-        "resources": [
-            {
-                "name": f"data-{name.rsplit('.', 1)[-1]}",
-                "path": name,
-                "format": name.rsplit(".", 1)[-1],
-                "mediatype": _MEDIA[name.rsplit(".", 1)[-1]],
-                "hash": f"sha256:{digest}",
-                "bytes": size,
-                "schema": {"fields": fields, "missingValues": [""]},
-            }
-            for name, (digest, size) in data.items()
-        ],
+        "created": f"{result.finished[:10]}T00:00:00Z",
+        "resources": [_resource(name, *told, fields) for name, told in data.items()],
     }
+
+
+def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """Describe one file; only CSV is a table to Frictionless, other formats are files."""
+    kind = name.rsplit(".", 1)[-1]
+    told: dict[str, Any] = {
+        "profile": "tabular-data-resource" if kind == "csv" else "data-resource",
+        "name": f"data-{kind}",
+        "path": name,
+        "format": kind,
+        "mediatype": _MEDIA[kind],
+        "hash": f"sha256:{digest}",
+        "bytes": size,
+    }
+    return told | (
+        {"schema": {"fields": fields, "missingValues": [""]}} if kind == "csv" else {"type": "file"}
+    )
 
 
 def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
     """Return a Croissant (MLCommons) description of the table."""
     first = next(iter(data))
     return {
-        "@context": {
-            "@language": "en",
-            "@vocab": "https://schema.org/",
-            "sc": "https://schema.org/",
-            "cr": "http://mlcommons.org/croissant/",
-            "rai": "http://mlcommons.org/croissant/RAI/",
-            "dct": "http://purl.org/dc/terms/",
-            "conformsTo": "dct:conformsTo",
-            "column": "cr:column",
-            "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-            "extract": "cr:extract",
-            "field": "cr:field",
-            "fileObject": "cr:fileObject",
-            "recordSet": "cr:recordSet",
-            "source": "cr:source",
-        },
+        "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": result.spec.name,

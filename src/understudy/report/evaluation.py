@@ -100,6 +100,6 @@ def _details(result: Mapping[str, Any]) -> Table:
         ("of", "value"),
         [[name, f"{value:.5g}"] for name, value in ordered],
         numeric=(1,),
-        searchable=len(ordered) > 30,
+        searchable=len(ordered) > 12,
         open_at=8,
     )

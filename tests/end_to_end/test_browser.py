@@ -1,0 +1,129 @@
+"""The report in a real browser: no request leaves, nothing fails, people can search, switch and tab through it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import understudy
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; on Debian: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A demo bundle, and an evaluation of its rows against themselves."""
+    place = tmp_path_factory.mktemp("pages")
+    made = understudy("demo", "--out", place / "out")
+    assert made.code == 0, made.err
+    bundle = place / "out" / "bundle"
+    told = understudy(
+        "evaluate", bundle / "data.csv", bundle / "data.csv", "--schema", bundle / "schema.yaml",
+        "--sections", "marginals,dependence", "--report", place / "evaluation.html",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    return place
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def pages(folder: Path) -> dict[str, Path]:
+    return {
+        "report": folder / "out" / "bundle" / "report.html",
+        "evaluation": folder / "evaluation.html",
+    }
+
+
+@pytest.fixture(params=["report", "evaluation"])
+def opened(
+    request: pytest.FixtureRequest, folder: Path, browser: Any
+) -> Iterator[tuple[str, Any, list[str]]]:
+    """A page as opened from the file system, with everything it asked for and complained about."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    heard: list[str] = []
+    page.on("console", lambda message: heard.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+    page.on("request", lambda asked: heard.append(f"request: {asked.url}"))
+    path = pages(folder)[request.param]
+    page.goto(path.as_uri())
+    yield request.param, page, heard
+    page.close()
+
+
+def test_nothing_is_fetched_and_nothing_fails(opened: tuple[str, Any, list[str]], folder: Path) -> None:
+    name, _, heard = opened
+    assert heard == [f"request: {pages(folder)[name].as_uri()}"]
+    assert pages(folder)[name].stat().st_size < 3_000_000
+
+
+def test_an_accessibility_audit_finds_nothing_serious(opened: tuple[str, Any, list[str]]) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe audits the pages")
+    _, page, _ = opened
+    for theme in ("light", "dark"):
+        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        found = axe.Axe().run(page).response["violations"]
+        serious = [item["id"] for item in found if item["impact"] in ("serious", "critical")]
+        assert not serious, (theme, [(item["id"], item["nodes"][0]["html"][:200]) for item in found])
+
+
+def test_the_theme_can_be_switched(opened: tuple[str, Any, list[str]]) -> None:
+    _, page, _ = opened
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(ground)
+    page.locator("#theme").click()
+    after = page.evaluate(ground)
+    assert before != after
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == before
+
+
+def test_the_bounds_can_be_searched(opened: tuple[str, Any, list[str]]) -> None:
+    name, page, _ = opened
+    part = page.locator(".searchable").first
+    rows = part.locator("tbody tr:visible")
+    all_rows = rows.count()
+    assert all_rows > 8
+    part.locator("input").fill("birth_weight")
+    narrowed = rows.count()
+    assert 0 < narrowed < all_rows, name
+    assert all("birth_weight" in text for text in rows.all_inner_texts())
+    assert part.locator(".found").inner_text().startswith(f"{narrowed} of ")
+    part.locator("input").fill("no such column")
+    assert rows.count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_runs_off_the_side(opened: tuple[str, Any, list[str]], width: int) -> None:
+    _, page, _ = opened
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_keyboard_reaches_everything(opened: tuple[str, Any, list[str]]) -> None:
+    _, page, _ = opened
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.tagName"))
+    assert {"A", "BUTTON", "INPUT"} <= reached
+
+
+def test_print_shows_what_is_folded(opened: tuple[str, Any, list[str]]) -> None:
+    _, page, _ = opened
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert not page.locator("#theme").is_visible()
