@@ -34,9 +34,11 @@ from understudy.curator.deniability import (
     records_event,
     rows_event,
 )
-from understudy.curator.density import spread_error
+from understudy.curator.cumulative import PathDesign, choose_path
+from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
+from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
 from understudy.curator.learning import Objective, Softmax, fit_softmax, objective_for
 from understudy.curator.moments import (
     MomentBlock,
@@ -70,6 +72,7 @@ __all__ = [
     "Noise",
     "Objective",
     "Part",
+    "PathDesign",
     "Ranks",
     "Reach",
     "RecordGuarantee",
@@ -81,11 +84,13 @@ __all__ = [
     "SealedScalar",
     "SeedModel",
     "SeedTest",
+    "Smoothing",
     "Softmax",
     "Standard",
     "Subsets",
     "affordable_records",
     "bisect_ranges",
+    "choose_path",
     "concordance_bounds",
     "concordance_noise",
     "contrasts",
@@ -94,12 +99,15 @@ __all__ = [
     "elect",
     "election_epsilon",
     "entropy_event",
+    "factor_steps",
     "fit_softmax",
     "fourier_coefficients",
     "fourier_reach",
     "grid_step",
     "indicator",
     "interaction_basis",
+    "kernel_reach",
+    "kernel_sums",
     "linear_coefficients",
     "linear_reach",
     "measure_coefficients",
@@ -122,6 +130,9 @@ __all__ = [
     "seal_concordance",
     "seal_moments",
     "seal_subset_counts",
+    "smoothed_records",
+    "smoothing_error",
+    "sorted_counts",
     "spread_error",
     "standardised",
     "tail_norms",

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.curator import Curator, Noise
-from understudy.curator.cumulative import MAX_BINS, SLACK, PathDesign, choose_path
+from understudy.curator import Curator, Noise, PathDesign, choose_path
+from understudy.curator.cumulative import MAX_BINS, SLACK
 from understudy.errors import BudgetError, SchemaError
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic

@@ -11,8 +11,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, measure_coefficients
-from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
+from understudy.curator import (
+    Curator,
+    factor_steps,
+    kernel_reach,
+    kernel_sums,
+    measure_coefficients,
+    smoothing_error,
+)
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Gaussian, Unit
 from understudy.schema import Column, Schema

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.curator import Curator, rows_are_fixed
-from understudy.curator.density import MAX_SMOOTHED, Smoothing, smoothed_records
+from understudy.curator import Curator, Smoothing, rows_are_fixed, smoothed_records
+from understudy.curator.density import MAX_SMOOTHED
 from understudy.engine.released import ReleasedRecords
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, noise_for
-from understudy.curator.density import sorted_counts
+from understudy.curator import Curator, Noise, noise_for, sorted_counts
 from understudy.errors import BudgetError, SchemaError
 from understudy.inference import History
 from understudy.marginals import Statistic
