@@ -23,12 +23,18 @@ from benchmarks._dips_common import (
     variance_of_variance,
 )
 from benchmarks._dips_laws import binned_values, laplace_cells, sets_of, shares, smoothed
-from understudy.inference import normal_draws
+from understudy.inference import normal_draws, normal_draws_from_sums
 from understudy.marginals import Statistic
 
 SCENARIOS = {f"n={n} sigma2={s:g}": (n, float(s)) for n in (20, 100, 1000) for s in (1, 4, 9)}
 BINS = {20: 7, 100: 10, 1000: 21}
-CHARTED = ("modips", "perturbed-histogram", "smoothed-histogram", "posterior, full", "posterior, percentile")
+CHARTED = (
+    "modips",
+    "perturbed-histogram",
+    "smoothed-histogram",
+    "paper's release, percentile",
+    "posterior, percentile",
+)
 _AT_ONCE = 250
 
 
@@ -40,6 +46,18 @@ def noisy_statistics(values: Array, epsilon: float, bounds: tuple[float, float])
     spread = bounds[1] - bounds[0]
     n = values.shape[-1]
     return 2 * spread / (n * epsilon), 2 * spread**2 / (n * epsilon)
+
+
+def noisy_sums(
+    values: Array, epsilon: float, bounds: tuple[float, float], generator: np.random.Generator
+) -> tuple[Statistic, Statistic]:
+    """The release of modips with the normal model: sums of t and t², half of the budget each, one row more or less."""
+    t = (2 * values - bounds[0] - bounds[1]) / (bounds[1] - bounds[0])
+    scale = 2 / epsilon
+    made = []
+    for name, exact in (("sums of x", t.sum(axis=-1)), ("second moments of x", (t**2).sum(axis=-1))):
+        made.append(Statistic(name, exact + generator.laplace(0, scale, exact.shape), "laplace", scale))
+    return made[0], made[1]
 
 
 def run(job: Job) -> list[Record]:
@@ -109,7 +127,7 @@ def _piece(
     plugged = np.sqrt(sets_of(possible, SETS))[..., None] * generator.standard_normal((size, SETS, n))
     plugged = np.clip(plugged + sets_of(np.clip(centre, *bounds), SETS)[..., None], *bounds)
     note("resampled, partial", plugged, "partial")
-    drawn_mean, drawn_variance = normal_draws(
+    paper = normal_draws(
         Statistic("mean", centre, "laplace", small),
         Statistic("variance", spread, "laplace", wide),
         rows=n,
@@ -117,15 +135,17 @@ def _piece(
         draws=LARGE_SETS,
         generator=generator,
     )
-    mu, s2 = drawn_mean.T, drawn_variance.T
-    for method, rows, count, rule in (
-        ("posterior, full", n, POSTERIOR_SETS, "full"),
-        ("posterior, percentile", LARGE_RATIO * n, LARGE_SETS, "percentile"),
+    sums, squares = noisy_sums(values, job.epsilon, bounds, generator)
+    ours = normal_draws_from_sums(sums, squares, rows=n, bounds=bounds, draws=LARGE_SETS, generator=generator)
+    for method, (centres, spreads), rows, count, rule in (
+        ("paper's release, percentile", paper, LARGE_RATIO * n, LARGE_SETS, "percentile"),
+        ("posterior, full", ours, n, POSTERIOR_SETS, "full"),
+        ("posterior, percentile", ours, LARGE_RATIO * n, LARGE_SETS, "percentile"),
     ):
         # mean and variance of a normal sample, drawn from their own laws instead of row by row
-        v = s2[:, :count] * generator.chisquare(rows - 1, (size, count)) / (rows - 1)
-        q = mu[:, :count] + np.sqrt(s2[:, :count] / rows) * generator.standard_normal((size, count))
-        ratio = rows / n
-        found[method, "mu"] = combined(q, v / rows, rule, ratio=ratio)
-        found[method, "sigma2"] = combined(v, v**2 * 2 / (rows - 1), rule, ratio=ratio)
+        mu, s2 = centres.T[:, :count], spreads.T[:, :count]
+        v = s2 * generator.chisquare(rows - 1, s2.shape) / (rows - 1)
+        q = mu + np.sqrt(s2 / rows) * generator.standard_normal(mu.shape)
+        found[method, "mu"] = combined(q, v / rows, rule, ratio=rows / n)
+        found[method, "sigma2"] = combined(v, v**2 * 2 / (rows - 1), rule, ratio=rows / n)
     return found

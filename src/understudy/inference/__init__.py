@@ -15,6 +15,7 @@ from understudy.inference.published import supported_bound, unsupported_bound
 from understudy.inference.rules import RULES, SYNTHESES, Rule
 from understudy.inference.sufficient import (
     normal_draws,
+    normal_draws_from_sums,
     proportion_draws,
     redraw,
     regression_draws,
@@ -45,6 +46,7 @@ __all__ = [
     "error_bounds",
     "mean_interval",
     "normal_draws",
+    "normal_draws_from_sums",
     "proportion_draws",
     "redraw",
     "regression_draws",

@@ -208,6 +208,15 @@ def check_sets(method: Synthesizer, *, how: str, m: int) -> None:
         )
 
 
+def _refuse_naive(posterior: object) -> None:
+    """Refuse a posterior that takes noisy statistics for exact ones: its draws do not show the noise."""
+    if posterior == "naive":
+        raise WorkloadError(
+            "A naive posterior does not know the privacy noise, so that intervals from its draws are too narrow. Use "
+            'posterior="noise-aware", or how="independent".'
+        )
+
+
 def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> MultipleSynthesis:
     """Return ``m`` draws of a fitted model's parameters from a posterior that knows the noise.
 
@@ -216,6 +225,7 @@ def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> Multiple
     WorkloadError
         If the noise of this kind of model cannot be redrawn.
     """
+    _refuse_naive(model.provenance.options.get("posterior"))
     generator = np.random.default_rng(seed)
     drawn = [
         replace(model, distribution=item, workload=None) for item in _posterior_draws(model, m, generator)
