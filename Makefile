@@ -23,8 +23,10 @@ check: $(STAMP)  ## format, lint, types
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
-docs: $(STAMP)  ## regenerate the generated reference pages
+docs: $(STAMP)  ## regenerate the generated reference pages and build the site into site/
 	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
 
 bench: $(STAMP)  ## the benchmarks behind the tables in docs/benchmarks.md
 	$(BIN)/python -m benchmarks

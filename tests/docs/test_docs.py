@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 HEADINGS = ("What it does", "Promise", "Cost", "When to use", "When not", "Options", "Example", "Reference")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-RUNNABLE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
+RUNNABLE = [
+    page
+    for page in PAGES
+    if BLOCK.search(page.read_text(encoding="utf-8")) and page.parent.name != "tutorials"
+]
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
@@ -32,6 +38,54 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             assert doctest.DocTestRunner().run(examples, clear_globs=False).failed == 0
         else:
             exec(compile(block, str(page), "exec"), names)
+
+
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+STEP = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_tutorials_run_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python blocks and ``$ understudy`` lines in the order of the page, in one empty folder, as a reader would."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    ran = 0
+    for language, block in STEP.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            exec(compile(block, str(page), "exec"), names)
+            continue
+        for line in block.splitlines():
+            assert line.startswith("$ understudy "), f"{page.name}: a reader cannot run {line!r}"
+            run = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "understudy.cli.main",
+                    *shlex.split(line.removeprefix("$ understudy ")),
+                ],
+                capture_output=True,
+                text=True,
+            )
+            assert run.returncode == 0, f"{line}\n{run.stdout}\n{run.stderr}"
+            ran += 1
+    assert ran or "```python" in page.read_text(encoding="utf-8")
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs builds the site")
+    run = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    front = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', front)
+    assert not fetched, fetched
 
 
 @pytest.mark.parametrize("name", [item.name for item in methods()])
