@@ -82,8 +82,10 @@ class KdTree:
         cells = int(kept.sum())
         if cells < 2:
             return None
-        mean = float(values[kept].mean())
-        apart = np.where(kept, values - mean, 0.0)
+        if cells == values.size:
+            apart = values - values.sum() / cells
+        else:
+            apart = np.where(kept, values - values[kept].sum() / cells, 0.0)
         error = float(np.square(apart).sum())
         usual = (cells - 1) * self.variance
         deviation = self.variance * math.sqrt(self.spread * (cells - 1))
@@ -101,17 +103,21 @@ class KdTree:
         """Return the cut that explains most of the squared error, how much, and out of how many."""
         best, most, tried = None, -1.0, 0
         total = int(kept.sum())
-        for axis in range(apart.ndim):
-            others = tuple(i for i in range(apart.ndim) if i != axis)
-            below = np.cumsum(kept.sum(axis=others))[:-1]
-            sums = np.cumsum(apart.sum(axis=others))[:-1]
-            useful = (below > 0) & (below < total)
-            if not useful.any():
+        whole = total == apart.size
+        for axis, length in enumerate(apart.shape):
+            if length < 2:
                 continue
-            tried += int(useful.sum())
-            gains = np.full(len(below), -1.0)
+            others = tuple(i for i in range(apart.ndim) if i != axis)
+            sums = np.cumsum(apart.sum(axis=others))[:-1]
+            if whole:
+                below = np.arange(1, length) * (total // length)
+            else:
+                below = np.cumsum(kept.sum(axis=others))[:-1]
+                useful = (below > 0) & (below < total)
+                sums, below = np.where(useful, sums, 0.0), np.where(useful, below, 1)
+            tried += length - 1
             # deviations add up to zero, so the upper half holds minus the sum of the lower one
-            gains[useful] = np.square(sums[useful]) * (1 / below[useful] + 1 / (total - below[useful]))
+            gains = np.square(sums) * (total / (below * (total - below)))
             at = int(np.argmax(gains))
             if gains[at] > most:
                 best, most = Cut(axis, box[axis][0] + at + 1), float(gains[at])

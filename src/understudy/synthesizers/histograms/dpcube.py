@@ -73,7 +73,7 @@ class DPCube(Synthesizer):
     threshold: float = 2.0
     inside: str = "uniform"
     bins: int | str = "schema"
-    max_cells: int = 200_000
+    max_cells: int = 100_000
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
