@@ -24,6 +24,7 @@ from understudy.curator.coefficients import (
     tail_norms,
 )
 from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
+from understudy.curator.cumulative import PathDesign, choose_path
 from understudy.curator.curator import Curator, Noise, noise_for
 from understudy.curator.deniability import (
     Part,
@@ -34,7 +35,6 @@ from understudy.curator.deniability import (
     records_event,
     rows_event,
 )
-from understudy.curator.cumulative import PathDesign, choose_path
 from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
@@ -57,6 +57,7 @@ from understudy.curator.rank_correlation import (
     measure_concordance,
     seal_concordance,
 )
+from understudy.curator.rare import RareCounts, count_rare, rare_epsilon
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
 
@@ -74,6 +75,7 @@ __all__ = [
     "Part",
     "PathDesign",
     "Ranks",
+    "RareCounts",
     "Reach",
     "RecordGuarantee",
     "SealedBuckets",
@@ -94,6 +96,7 @@ __all__ = [
     "concordance_bounds",
     "concordance_noise",
     "contrasts",
+    "count_rare",
     "counts_event",
     "draw_from_urns",
     "elect",
@@ -121,6 +124,7 @@ __all__ = [
     "omega_range",
     "open_parts",
     "plausibly_deniable",
+    "rare_epsilon",
     "records_event",
     "redraw",
     "redraw_event",

@@ -133,7 +133,9 @@ class _MinimalOccurrencePart(_Part):
 
     kind: Literal["minimal-occurrence"]
     min_count: Whole = Field(description="Smallest number of times a record may occur.")
-    algorithm: Literal["direct", "stepwise"] = Field("direct", description="Algorithm 4 or Algorithm 5.")
+    algorithm: Literal["direct", "stepwise", "balanced"] = Field(
+        "direct", description="Algorithm 4, Algorithm 5, or Algorithm 4 with a choice that keeps marginals."
+    )
 
 
 class _AnonymityPart(_Part):

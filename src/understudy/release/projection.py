@@ -60,6 +60,9 @@ class MinimalOccurrence:
         occurrences stay as they are. ``"stepwise"`` (Algorithm 5, used for the 2014 release): for
         ``k = 1, ..., m - 1`` put the survivors of the last step and the types that occur ``k`` times
         together and keep a random ``floor(k / (k + 1))`` of them; the survivors occur ``m`` times.
+        ``"balanced"`` keeps as many as ``"direct"``, but not any: the types are put into an order in which
+        neighbours differ little, and kept at regular distances from a random start. A record that goes is
+        then made up for by one that resembles it.
 
     Notes
     -----
@@ -69,6 +72,11 @@ class MinimalOccurrence:
 
     When ``m`` divides ``k n_k`` for every ``k``, Algorithm 4 preserves the number of rows of each rarity
     class exactly (paper Proposition 11); in general it does so up to ``m - 1`` rows before the top-up.
+
+    A random choice hurts rare values most: of 164 births of parity above 10 nearly all are unique records, and
+    keeping a random half of those, twice, moves their number by 13 (standard deviation). The balanced choice
+    sorts types by their columns, those with the rarest value first, so that in each value of the first column
+    the number of rows changes by less than ``m``, and by little in the others.
 
     Raises
     ------
@@ -85,13 +93,13 @@ class MinimalOccurrence:
     """
 
     min_count: int
-    algorithm: Literal["direct", "stepwise"] = "direct"
+    algorithm: Literal["direct", "stepwise", "balanced"] = "direct"
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
             raise DataError(f"min_count ({self.min_count}) must be at least 1.")
-        if self.algorithm not in ("direct", "stepwise"):
-            raise DataError(f"algorithm ({self.algorithm!r}) must be 'direct' or 'stepwise'.")
+        if self.algorithm not in ("direct", "stepwise", "balanced"):
+            raise DataError(f"algorithm ({self.algorithm!r}) must be 'direct', 'stepwise' or 'balanced'.")
 
     def describe(self) -> str:
         """Say in one line what holds afterwards."""
@@ -104,11 +112,12 @@ class MinimalOccurrence:
             return synthetic
         _require_room(n, m)
         counts = synthetic.counts
-        chosen = (
-            self._direct(counts, generator)
-            if self.algorithm == "direct"
-            else self._stepwise(counts, generator)
-        )
+        if self.algorithm == "balanced":
+            chosen = self._balanced(synthetic, generator)
+        elif self.algorithm == "stepwise":
+            chosen = self._stepwise(counts, generator)
+        else:
+            chosen = self._direct(counts, generator)
         new = np.where(counts >= m, counts, 0)
         new[chosen] = m
         return synthetic.with_counts(_topped_up(new, counts, n, generator))
@@ -118,6 +127,17 @@ class MinimalOccurrence:
         for k in range(1, self.min_count):
             rare = np.flatnonzero(counts == k)
             chosen.append(generator.choice(rare, size=k * len(rare) // self.min_count, replace=False))
+        return np.concatenate(chosen)
+
+    def _balanced(self, synthetic: RecordTypes, generator: np.random.Generator) -> IntArray:
+        chosen = [np.empty(0, dtype=np.int64)]
+        order = _similar_order(synthetic)
+        for k in range(1, self.min_count):
+            rare = order[synthetic.counts[order] == k]
+            kept = k * len(rare) // self.min_count
+            if kept:
+                step = len(rare) / kept
+                chosen.append(rare[((np.arange(kept) + generator.random()) * step).astype(np.int64)])
         return np.concatenate(chosen)
 
     def _stepwise(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
@@ -230,6 +250,19 @@ class KAnonymity:
             return False
         counts[np.isin(label, gone)] = 0
         return True
+
+
+def _similar_order(synthetic: RecordTypes) -> IntArray:
+    """Return the types sorted by their columns, those with the rarest value first."""
+    names = synthetic.domain.names
+    smallest = {}
+    for name in names:
+        counted = synthetic.marginal((name,))
+        smallest[name] = int(counted[counted > 0].min())
+    # lexsort takes the column that matters most last
+    return np.lexsort(
+        [synthetic.column(name) for name in sorted(names, key=smallest.__getitem__, reverse=True)]
+    )
 
 
 def _group_sizes(label: IntArray, counts: IntArray) -> IntArray:
