@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from understudy._html import html_table
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
 from understudy.privacy._ledger_check import (
     Known,
@@ -361,6 +362,16 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        name = self.accounting.name
+        rows = [
+            (entry.sequence, entry.time, entry.scope, entry.purpose, f"{entry.costs[name]:.6g}")
+            for entry in self.entries()
+            if entry.event is not None
+        ]
+        head = ("entry", "time", "scope", "purpose", f"cost ({self.accounting.symbol})")
+        return html_table(repr(self), head, rows, note=self.guarantee().describe())
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)

@@ -207,7 +207,7 @@ def _panels(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[Wh
     panels = []
     for column in schema.columns:
         bars = np.bincount(codes[column.name], minlength=column.size) / max(1, len(frame))
-        points, reach = _measured(model, column.name)
+        points, reach = (np.zeros(0), np.zeros(0)) if model is None else model.measured_column(column.name)
         total = model.total if model is not None else 1.0
         panels.append(
             Whiskers(
@@ -219,21 +219,6 @@ def _panels(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[Wh
             )
         )
     return panels
-
-
-def _measured(model: Model | None, name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Sum the measurement that says most about one column over the others; two deviations of its noise."""
-    best: tuple[float, npt.NDArray[np.float64]] | None = None
-    for item in () if model is None else model.measurements:
-        if name in item.clique:
-            axis = item.clique.index(name)
-            others = tuple(index for index in range(item.values.ndim) if index != axis)
-            variance = item.variance * item.values.size / item.values.shape[axis]
-            if best is None or variance < best[0]:
-                best = (variance, item.values.sum(axis=others))
-    if best is None:
-        return np.zeros(0), np.zeros(0)
-    return best[1], np.full(len(best[1]), 2 * math.sqrt(best[0]))
 
 
 def _pairs(

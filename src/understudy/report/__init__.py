@@ -2,17 +2,19 @@
 
 from understudy.report.charts import Panel, marginal_chart
 from understudy.report.evaluation import evaluation_page
-from understudy.report.pictures import Share, Whiskers
+from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
 from understudy.report.release import ReportContent, release_page
 from understudy.report.texts import ENGLISH, Texts
 
 __all__ = [
     "ENGLISH",
     "Panel",
+    "Picture",
     "ReportContent",
     "Share",
     "Texts",
     "Whiskers",
+    "comparison_panels",
     "evaluation_page",
     "marginal_chart",
     "release_page",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from understudy._html import html_table
 from understudy.errors import DomainNotPublic, SchemaError
 from understudy.schema.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.checks import check_text
@@ -355,6 +356,26 @@ class Schema:
         ]
         return found
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                column.name,
+                column.kind,
+                column.size,
+                _some_labels(column.labels),
+                column.unit,
+                column.description,
+            )
+            for column in self.columns
+        ]
+        rules = "; ".join(map(str, self.constraints))
+        return html_table(
+            repr(self),
+            ("column", "kind", "codes", "values", "unit", "description"),
+            rows,
+            note=f"Rules: {rules}" if rules else "",
+        )
+
     def __repr__(self) -> str:
         name = f"{self.name!r}: " if self.name else ""
         rules = f", {len(self.constraints)} constraints" if self.constraints else ""
@@ -382,3 +403,10 @@ class Schema:
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
+
+
+def _some_labels(labels: Sequence[str]) -> str:
+    """Show the first and last of many labels."""
+    if len(labels) <= 8:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:4])}, ..., {', '.join(labels[-2:])}"

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy._html import html_table
 from understudy.engine import Distribution, GraphicalModel
 from understudy.engine.released import ReleasedRecords
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import Budget, Unit
+from understudy.report import Picture, Whiskers, comparison_panels
 from understudy.schema import Schema
 from understudy.synthesizers._drawing import Drawer
 
@@ -238,6 +240,63 @@ class Model:
         from understudy.synthesizers.modelfile import load_model
 
         return load_model(path)
+
+    def plot(self, columns: Sequence[str] | None = None, *, of: pd.DataFrame | None = None) -> Picture:
+        """Draw columns of the model, or of rows drawn from it, beside the noisy measurements.
+
+        Parameters
+        ----------
+        columns
+            By default the first twelve.
+        of
+            Rows to draw as bars instead of the model's own expectations.
+
+        Returns
+        -------
+        Picture
+            Shows itself in a notebook; ``str()`` of it is HTML with inline SVG.
+        """
+        names = list(self.schema.names[:12] if columns is None else columns)
+        codes = None if of is None else self.schema.encode_frame(of)
+        panels = []
+        for name, expected in zip(names, self.marginals([(name,) for name in names]), strict=True):
+            size = self.schema.domain.size(name)
+            bars = expected if codes is None else np.bincount(codes[name], minlength=size)
+            points, reach = self.measured_column(name)
+            total = max(1e-12, self.total)
+            panels.append(
+                Whiskers(
+                    name,
+                    self.schema.column(name).labels,
+                    (bars / max(1e-12, float(bars.sum()))).tolist(),
+                    (points / total).tolist(),
+                    (reach / total).tolist(),
+                )
+            )
+        return Picture(comparison_panels(panels))
+
+    def measured_column(self, name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the least noisy measurement of one column and two deviations of its noise; empty if none."""
+        best: tuple[float, npt.NDArray[np.float64]] | None = None
+        for item in self.measurements:
+            if name in item.clique:
+                axis = item.clique.index(name)
+                others = tuple(index for index in range(item.values.ndim) if index != axis)
+                variance = item.variance * item.values.size / item.values.shape[axis]
+                if best is None or variance < best[0]:
+                    best = (variance, item.values.sum(axis=others))
+        if best is None:
+            return np.zeros(0), np.zeros(0)
+        return best[1], np.full(len(best[1]), 2 * best[0] ** 0.5)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (", ".join(item.clique) or "number of rows", item.values.size, item.noise, f"{item.scale:.4g}")
+            for item in self.measurements[:50]
+        ]
+        more = len(self.measurements) - len(rows)
+        note = self.provenance.guarantee() + (f" {more} more measurements." if more > 0 else "")
+        return html_table(repr(self), ("measured", "cells", "noise", "scale"), rows, note=note)
 
     def __repr__(self) -> str:
         return (

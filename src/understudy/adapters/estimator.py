@@ -1,0 +1,171 @@
+"""A mechanism with ``fit``, ``sample``, ``get_params`` and ``set_params``, as people know it from scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+from understudy.curator import Curator
+from understudy.data import read_table
+from understudy.errors import BudgetError, WorkloadError
+from understudy.marginals import Workload, parse_workload
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.schema import Schema
+from understudy.synthesizers import Model, create
+from understudy.synthesizers import method as method_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TableSynthesizer:
+    """Fit a private model to a frame and draw rows from it.
+
+    Parameters
+    ----------
+    method
+        Name of a mechanism; see ``understudy methods``.
+    schema
+        What is public about the table. There is no default: a domain is never read from the records.
+    unit
+        Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
+    epsilon, delta, rho, mu
+        The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
+    workload
+        Marginals that matter, as text (``"all-3way"``) or as a `Workload`, for mechanisms that take one.
+    options
+        Further options of the mechanism.
+    ledger
+        Ledger file of the table. Without one, a ledger in memory lives as long as this object: fitting twice
+        then promises the budget twice, which is fine for trying things out and for nothing else.
+
+    Attributes
+    ----------
+    model_
+        The fitted model, after :meth:`fit`.
+
+    Examples
+    --------
+    >>> from understudy import datasets
+    >>> frame, schema = datasets.load("toy", 500, seed=1)
+    >>> made = TableSynthesizer("independent", schema=schema, unit="add-remove", epsilon=1.0).fit(frame)
+    >>> made.sample(3, seed=1).shape
+    (3, 4)
+    """
+
+    def __init__(
+        self,
+        method: str = "aim",
+        *,
+        schema: Schema | None = None,
+        unit: Unit | str | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        workload: str | Workload | None = None,
+        options: Mapping[str, Any] | None = None,
+        ledger: str | PathLike[str] | None = None,
+    ) -> None:
+        # as scikit-learn wants it: parameters are stored as given and checked when fitting
+        self.method = method
+        self.schema = schema
+        self.unit = unit
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.mu = mu
+        self.workload = workload
+        self.options = options
+        self.ledger = ledger
+
+    # ------------------------------------------------------------------ parameters
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise WorkloadError(f"No parameter named {name!r}. Known: {', '.join(self._names())}.")
+            setattr(self, name, value)
+        return self
+
+    def _budget(self) -> Budget:
+        given = [
+            kind(value)
+            for kind, value in ((ZCDP, self.rho), (GDP, self.mu))
+            if value is not None
+        ]  # fmt: skip
+        budgets: list[Budget] = [*given]
+        if self.epsilon is not None:
+            budgets.append(PureDP(self.epsilon) if self.delta is None else ApproxDP(self.epsilon, self.delta))
+        if len(budgets) != 1 or (self.delta is not None and self.epsilon is None):
+            raise BudgetError("Give exactly one budget: epsilon (with or without delta), rho, or mu.")
+        return budgets[0]
+
+    def _unit(self) -> Unit:
+        if isinstance(self.unit, Unit):
+            return self.unit
+        if self.unit == "add-remove":
+            return Unit.add_remove()
+        if self.unit == "replace-one":
+            return Unit.replace_one()
+        raise BudgetError(
+            "Say who is protected: unit='add-remove', unit='replace-one', or a Unit for people with several rows."
+        )
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Fit the mechanism to a frame, a file or anything else `read_table` takes.
+
+        Privacy
+        -------
+        In: private. Out: a public model, paid for by the ledger: :meth:`Synthesizer.fit`.
+        """
+        if self.schema is None:
+            raise WorkloadError(
+                "A schema must say what is public about the table before it is read; give schema=... "
+                "(draft one with `understudy schema draft`)."
+            )
+        budget, unit = self._budget(), self._unit()
+        options = dict(self.options or {})
+        if self.workload is not None:
+            if not method_of(self.method).takes_workload:
+                raise WorkloadError(f"{self.method} does not take a workload; leave it out.")
+            text = self.workload
+            options["workload"] = parse_workload(self.schema.domain, text) if isinstance(text, str) else text
+        synthesizer = create(self.method, **options)
+        synthesizer.require(budget)
+        synthesizer.plan(self.schema, unit=unit, budget=budget)
+        reserve = synthesizer.reserve(self.schema, budget)
+        table = read_table(X, self.schema, id_column=unit.id_column)
+        if self.ledger is None:
+            book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
+        else:
+            book = Ledger.open_or_create(
+                self.ledger, budget=budget, unit=unit, table="table", approximate_delta=reserve
+            )
+        with book:
+            self.model_ = synthesizer.fit(Curator(table, unit=unit, ledger=book), budget)
+        return self
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw rows from the fitted model; free, as often as wanted."""
+        model: Model | None = getattr(self, "model_", None)
+        if model is None:
+            raise WorkloadError("There is no model yet; call fit first.")
+        return model.sample(n, seed=seed)
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self.get_params().items() if value is not None}
+        return f"TableSynthesizer({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
