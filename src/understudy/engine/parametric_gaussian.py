@@ -19,6 +19,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.parametric_normal import (
+    bounded,
+    draw_normal,
+    inverse_wishart,
+    laplace_variances,
+    pairs_of,
+    positive_definite,
+    product_covariance,
+    symmetric,
+)
 from understudy.marginals import Statistic
 
 Floats = npt.NDArray[np.float64]
@@ -26,6 +36,7 @@ Bools = npt.NDArray[np.bool_]
 
 _FLOOR = 1e-6
 _RATIOS = (0.05, 0.3, 1.0)
+_APART = (0.5, 0.01)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +53,12 @@ class GaussianEvidence:
         Which columns have a number in each cell.
     prior_weight, prior_variance
         Degrees of freedom beyond the number of columns, and scale, of the inverse Wishart prior of the covariance.
-    shrinkage
-        Weight, in records, of the common mean in the mean of each cell; no effect with a single cell.
+
+    Notes
+    -----
+    A single cell has a flat prior on its mean. The means of several cells are normal around a common mean, column by
+    column, with a variance that is learnt (inverse Gamma with shape 1/2 and scale .01): where sums are mostly noise the
+    cells are drawn together, where they are clear they are left alone.
     """
 
     sums: Statistic
@@ -51,7 +66,6 @@ class GaussianEvidence:
     present: Bools
     prior_weight: float = 0.0
     prior_variance: float = 0.05
-    shrinkage: float = 0.5
     columns: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,26 +78,6 @@ class GaussianParameters:
 
     means: Floats
     covariance: Floats
-
-
-def pairs_of(d: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the pairs of columns of a symmetric matrix, in the order in which they are released."""
-    return np.triu_indices(d)
-
-
-def symmetric(values: Floats, d: int) -> Floats:
-    """Return the symmetric matrix with the given upper triangle."""
-    i, j = pairs_of(d)
-    matrix = np.zeros((d, d))
-    matrix[i, j] = values
-    matrix[j, i] = values
-    return matrix
-
-
-def positive_definite(matrix: Floats, floor: float | Floats) -> Floats:
-    """Return the closest symmetric matrix with no eigenvalue below the floor."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T, dtype=np.float64)
 
 
 def naive_gaussian(
@@ -101,7 +95,7 @@ def naive_gaussian(
     covariance = within * (n.sum() / np.maximum(symmetric(shares, d), 1.0)) / max(1.0, n.sum())
     covariance = positive_definite(np.clip(covariance, -1.0, 1.0), _FLOOR)
     freedom = max(float(n.sum() - len(n)), d + 1.0)
-    sigma = _bounded(_inverse_wishart(freedom, covariance * freedom, generator))
+    sigma = bounded(inverse_wishart(freedom, covariance * freedom, generator))
     spread = generator.standard_normal(means.shape) @ np.linalg.cholesky(sigma).T
     drawn = means + spread / np.sqrt(np.maximum(n, 1.0))[:, None]
     return GaussianParameters(np.clip(drawn, -1.0, 1.0), sigma)
@@ -174,7 +168,7 @@ class _State:
         self.rows, self.cols = pairs_of(self.d)
         self.paired = _both_present(evidence, n)
         self.unpaired = self.total - self.paired
-        self.kappa = evidence.shrinkage if self.cells > 1 else 0.0
+        self.apart = np.full(self.d, 0.1)
         self.freedom = evidence.prior_weight + self.d
         self.psi = evidence.prior_variance * np.eye(self.d)
         self.mask = evidence.present.astype(np.float64)
@@ -205,7 +199,7 @@ class _State:
             / np.maximum(self.paired, 1.0),
             self.d,
         )
-        self.sigma = _bounded(positive_definite(rough, evidence.prior_variance / (self.total + 1.0)))
+        self.sigma = bounded(positive_definite(rough, evidence.prior_variance / (self.total + 1.0)))
         self.residual = self.paired * self.sigma[self.rows, self.cols]
 
     def renew(self) -> None:
@@ -224,10 +218,10 @@ class _State:
         """Renew the variances of a normal scale mixture: inverse Gaussian given the size of the noise."""
         if self.evidence.sums.noise == "laplace":
             gap = self.evidence.sums.values - self.sums
-            self.noise_sums = _mixture(gap, self.evidence.sums.scale, self.generator)
+            self.noise_sums = laplace_variances(gap, self.evidence.sums.scale, self.generator)
         if self.evidence.second.noise == "laplace":
             gap = self.evidence.second.values - self.residual - self._between(self.means, self.sums)
-            self.noise_second = _mixture(gap, self.evidence.second.scale, self.generator)
+            self.noise_second = laplace_variances(gap, self.evidence.second.scale, self.generator)
 
     def _means_and_sums(self) -> None:
         share = float(self.generator.choice([1.0, 0.3, 1.0 / self.cells])) if self.cells > 1 else 1.0
@@ -249,8 +243,9 @@ class _State:
         # a number that is never there was not observed: as good as an enormous noise variance
         noise = np.where(observed, self.noise_sums[chosen], 1e12)
         released = np.where(observed, self.evidence.sums.values[chosen], 0.0)
-        prior = self.sigma / self.kappa if self.kappa else 4.0 * np.eye(d)
-        centre = self.centre if self.kappa else np.zeros(d)
+        several = self.cells > 1
+        prior = np.diag(self.apart) if several else 4.0 * np.eye(d)
+        centre = self.centre if several else np.zeros(d)
         eye = np.eye(d)
         # mean: prior N(centre, prior), released = n mean + N(0, n Sigma + noise)
         spread = n[:, None, None] * self.sigma + noise[:, :, None] * eye
@@ -260,7 +255,7 @@ class _State:
         surprise = np.linalg.solve(spread, (released - n[:, None] * centre)[:, :, None])[:, :, 0]
         shift = np.einsum("kij,kj->ki", left, n[:, None] * surprise)
         means = self.means.copy()
-        means[chosen] = centre + shift + _draw_normal(left, generator)
+        means[chosen] = centre + shift + draw_normal(left, generator)
         # sums given means: prior N(n mean, n Sigma), released = sums + noise
         within = n[:, None, None] * self.sigma
         total = within + noise[:, :, None] * eye
@@ -269,7 +264,7 @@ class _State:
         posterior = (posterior + np.swapaxes(posterior, 1, 2)) / 2
         sums = self.sums.copy()
         sums[chosen] = (
-            n[:, None] * means[chosen] + (within @ rest)[:, :, 0] + _draw_normal(posterior, generator)
+            n[:, None] * means[chosen] + (within @ rest)[:, :, 0] + draw_normal(posterior, generator)
         )
         return means, sums
 
@@ -287,28 +282,24 @@ class _State:
         gap = self._gap(self.means, self.sums) - expected
         gain = np.linalg.solve(prior + np.diag(self.noise_second), prior).T
         spread = prior - gain @ prior
-        self.residual = expected + gain @ gap + _draw_normal(spread[None], self.generator)[0]
+        self.residual = expected + gain @ gap + draw_normal(spread[None], self.generator)[0]
 
     def _covariance(self) -> None:
         entries = self.sigma[self.rows, self.cols]
         spread = (
             np.sqrt(np.maximum(self.unpaired, 0.0))
-            * _draw_normal(_fourth(self.sigma)[None], self.generator)[0]
+            * draw_normal(product_covariance(self.sigma)[None], self.generator)[0]
         )
         whole = symmetric(self.residual + self.unpaired * entries + spread, self.d)
         scale = self.psi + whole
         freedom = self.freedom + self.total
-        if self.kappa:
-            away = self.means - self.centre
-            scale = scale + self.kappa * away.T @ away
-            freedom += self.cells
         scale = positive_definite(scale, self.evidence.prior_variance / 2)
         for _ in range(20):
-            drawn = _inverse_wishart(freedom, scale, self.generator)
+            drawn = inverse_wishart(freedom, scale, self.generator)
             if (np.diag(drawn) <= 1.0).all():
                 self.sigma = positive_definite(drawn, _FLOOR)
                 return
-        self.sigma = _bounded(positive_definite(drawn, _FLOOR))
+        self.sigma = bounded(positive_definite(drawn, _FLOOR))
 
     def _scale(self, ratio: float) -> None:
         """Stretch covariance and residual moments together, column by column, by Metropolis steps."""
@@ -326,10 +317,6 @@ class _State:
             prior = -0.5 * (self.freedom + self.d + 1) * log_determinant - 0.5 * float(
                 np.trace(self.psi @ inverse)
             )
-            if self.kappa:
-                away = self.means - self.centre
-                prior -= 0.5 * self.kappa * float(np.einsum("kj,jl,kl->", away, inverse, away))
-                prior -= 0.5 * self.cells * log_determinant
             busy = self.n > 0
             off = (self.sums - self.n[:, None] * self.means)[busy] / np.sqrt(self.n[busy])[:, None]
             spread = (
@@ -344,10 +331,15 @@ class _State:
             self.sigma, self.residual = sigma, residual
 
     def _common_mean(self) -> None:
-        if self.kappa:
-            spread = np.linalg.cholesky(self.sigma / (self.kappa * self.cells))
-            drawn = self.means.mean(axis=0) + spread @ self.generator.standard_normal(self.d)
-            self.centre = np.clip(drawn, -1.0, 1.0)
+        """Renew the common mean of the cells and how far they lie apart."""
+        if self.cells == 1:
+            return
+        drawn = self.means.mean(axis=0) + np.sqrt(self.apart / self.cells) * self.generator.standard_normal(
+            self.d
+        )
+        self.centre = np.clip(drawn, -1.0, 1.0)
+        squares = ((self.means - self.centre) ** 2).sum(axis=0)
+        self.apart = (_APART[1] + squares / 2) / self.generator.gamma(_APART[0] + self.cells / 2, size=self.d)
 
     # -- pieces --------------------------------------------------------------------------------
 
@@ -363,7 +355,7 @@ class _State:
 
     def _residual_covariance(self) -> Floats:
         root = np.sqrt(np.maximum(self.paired, 1e-9))
-        return np.outer(root, root) * _fourth(self.sigma) + 1e-12 * np.eye(len(root))
+        return np.outer(root, root) * product_covariance(self.sigma) + 1e-12 * np.eye(len(root))
 
 
 def _both_present(evidence: GaussianEvidence, n: Floats) -> Floats:
@@ -371,47 +363,3 @@ def _both_present(evidence: GaussianEvidence, n: Floats) -> Floats:
     there = evidence.present.astype(np.float64)
     rows, cols = pairs_of(evidence.columns)
     return np.asarray(((there * n[:, None]).T @ there)[rows, cols], dtype=np.float64)
-
-
-def _fourth(sigma: Floats) -> Floats:
-    """Covariance of the products of centred normal numbers (Isserlis)."""
-    i, j = pairs_of(len(sigma))
-    return np.asarray(
-        sigma[i[:, None], i] * sigma[j[:, None], j] + sigma[i[:, None], j] * sigma[j[:, None], i],
-        dtype=np.float64,
-    )
-
-
-def _mixture(gap: Floats, scale: float, generator: np.random.Generator) -> Floats:
-    """Draw the variance behind each Laplace number given its size.
-
-    Laplace noise of scale ``b`` is normal with an exponential variance of mean ``2 b²``; given the noise ``e``, one
-    over the variance is inverse Gaussian with mean ``1 / (b |e|)`` and shape ``1 / b²``.
-    """
-    mean = 1.0 / (scale * np.maximum(np.abs(gap), 1e-9 * scale))
-    drawn = generator.wald(mean, 1.0 / scale**2)
-    return np.asarray(1.0 / np.maximum(drawn, 1e-12 / scale**2), dtype=np.float64)
-
-
-def _draw_normal(covariances: Floats, generator: np.random.Generator) -> Floats:
-    """Draw one centred normal vector per covariance, which may be singular."""
-    values, vectors = np.linalg.eigh(covariances)
-    white = generator.standard_normal(values.shape) * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(np.einsum("kij,kj->ki", vectors, white), dtype=np.float64)
-
-
-def _inverse_wishart(freedom: float, scale: Floats, generator: np.random.Generator) -> Floats:
-    """Draw from the inverse Wishart law by Bartlett's decomposition."""
-    d = len(scale)
-    lower = np.tril(generator.standard_normal((d, d)), -1)
-    lower[np.diag_indices(d)] = np.sqrt(generator.chisquare(np.maximum(freedom - np.arange(d), 1e-3)))
-    root = np.linalg.cholesky(scale)
-    inside = np.linalg.solve(lower, root.T)
-    drawn = inside.T @ inside
-    return np.asarray((drawn + drawn.T) / 2, dtype=np.float64)
-
-
-def _bounded(sigma: Floats) -> Floats:
-    """Shrink variances above the largest possible one, keeping the correlations."""
-    size = np.sqrt(np.minimum(1.0, 1.0 / np.maximum(np.diag(sigma), 1e-300)))
-    return np.asarray(sigma * np.outer(size, size), dtype=np.float64)

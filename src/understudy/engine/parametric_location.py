@@ -207,11 +207,7 @@ class LocationModel:
                 "second": told.gaussian.second.values,
             }
             meta["sums"], meta["second"] = _told(told.gaussian.sums), _told(told.gaussian.second)
-            meta["prior"] = [
-                told.gaussian.prior_weight,
-                told.gaussian.prior_variance,
-                told.gaussian.shrinkage,
-            ]
+            meta["prior"] = [told.gaussian.prior_weight, told.gaussian.prior_variance]
         return meta, arrays
 
     @classmethod
@@ -223,14 +219,13 @@ class LocationModel:
         counts = _statistic(meta["counts"], arrays["counts"]) if "counts" in meta else None
         gaussian, learnt = None, None
         if "sums" in meta:
-            weight, variance, shrinkage = meta["prior"]
+            weight, variance = meta["prior"]
             gaussian = GaussianEvidence(
                 _statistic(meta["sums"], arrays["sums"]),
                 _statistic(meta["second"], arrays["second"]),
                 mixed.present,
                 weight,
                 variance,
-                shrinkage,
             )
             learnt = GaussianParameters(arrays["means"], arrays["covariance"])
         told = LocationEvidence(counts, meta["known_total"], meta["alpha"], gaussian, meta["aware"])

@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 _ROUNDS = 40
 _LONGEST_STEP = 2.0
+_CLOSE = 1e-5
 
 
 def probabilities(design: Floats, coefficients: Floats) -> Floats:
@@ -38,6 +39,7 @@ def solve_logistic(
     noise_variance: float,
     deviations: Floats,
     centre: Floats | None = None,
+    start: Floats | None = None,
 ) -> Floats:
     """Return the coefficients that explain noisy sufficient statistics best.
 
@@ -55,6 +57,8 @@ def solve_logistic(
         Prior standard deviation of each coefficient, of shape (levels - 1, predictors).
     centre
         Prior means; zero by default.
+    start
+        Where to begin; at the prior means by default.
 
     Notes
     -----
@@ -73,19 +77,19 @@ def solve_logistic(
     levels, width = statistic.shape
     prior = 1.0 / deviations.ravel() ** 2
     middle = np.zeros(levels * width) if centre is None else centre.ravel()
-    found = middle.copy()
+    found = middle.copy() if start is None else start.ravel().copy()
     eye = np.eye(levels * width)
     for _ in range(_ROUNDS):
         expected, information = expectation(design, found.reshape(levels, width), rows)
         covariance = information + (noise_variance + 1e-9 * rows) * eye
-        pull = np.linalg.solve(covariance, np.stack([statistic.ravel() - expected.ravel()], axis=1))[:, 0]
+        pull = np.linalg.solve(covariance, statistic.ravel() - expected.ravel())
         weighted = np.linalg.solve(covariance, information)
         gradient = information @ pull - prior * (found - middle)
         curvature = information @ weighted + np.diag(prior)
         step = np.linalg.solve(curvature, gradient)
         longest = float(np.abs(step).max())
         found = found + step * min(1.0, _LONGEST_STEP / max(longest, 1e-300))
-        if longest < 1e-7:
+        if longest < _CLOSE:
             break
     return found.reshape(levels, width)
 
@@ -110,7 +114,8 @@ def draw_logistic(
     values, vectors = np.linalg.eigh(information + noise_variance * np.eye(len(information)))
     error = vectors @ (np.sqrt(np.maximum(values, 0.0)) * generator.standard_normal(len(values)))
     shift = deviations * generator.standard_normal(deviations.shape)
-    return solve_logistic(statistic + error.reshape(statistic.shape), design, centre=shift, **options)  # type: ignore[arg-type]
+    perturbed = statistic + error.reshape(statistic.shape)
+    return solve_logistic(perturbed, design, centre=shift, start=best, **options)  # type: ignore[arg-type]
 
 
 def expectation(design: Floats, coefficients: Floats, rows: float) -> tuple[Floats, Floats]:

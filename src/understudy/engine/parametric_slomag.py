@@ -15,11 +15,11 @@ from understudy.engine.parametric_gaussian import (
     draw_gaussian,
     mean_gaussian,
     naive_gaussian,
-    pairs_of,
 )
 from understudy.engine.parametric_location import Bounds, draw_numbers
 from understudy.engine.parametric_logistic import draw_logistic, probabilities, solve_logistic
 from understudy.engine.parametric_mixed import Codes, Floats, Ints, Mixed
+from understudy.engine.parametric_normal import pairs_of
 from understudy.engine.parametric_parts import answers_by_sample
 from understudy.marginals import Statistic
 from understudy.schema import Clique, Domain

@@ -87,8 +87,6 @@ class Modips(Synthesizer):
     prior_weight, prior_variance
         Inverse Wishart prior of the covariance on the scale where columns range from -1 to 1: degrees of freedom
         beyond the number of columns, and scale.
-    shrinkage
-        Weight, in records, of the common mean in the means of the cells of glom.
     deviation
         Prior standard deviation of logistic coefficients.
     max_cells
@@ -125,7 +123,6 @@ class Modips(Synthesizer):
     alpha: float | None = None
     prior_weight: float = 0.0
     prior_variance: float = 0.05
-    shrinkage: float = 0.5
     deviation: float = 5.0
     max_cells: int = 20_000
 
@@ -145,7 +142,7 @@ class Modips(Synthesizer):
             if value is not None:
                 object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "generators", tuple(tuple(clique) for clique in self.generators))
-        for name in ("prior_variance", "shrinkage", "deviation"):
+        for name in ("prior_variance", "deviation"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise BudgetError(f"{name} ({getattr(self, name)}) must be positive.")
         if self.alpha is not None and not (math.isfinite(self.alpha) and self.alpha > 0):
@@ -219,7 +216,7 @@ class Modips(Synthesizer):
             aware=self.posterior == "noise-aware",
             parameters=self.parameters,
             bounds=self.bounds,
-            priors=Priors(self.alpha, self.prior_weight, self.prior_variance, self.shrinkage, self.deviation),
+            priors=Priors(self.alpha, self.prior_weight, self.prior_variance, self.deviation),
         )
 
     def _model(self, setting: Setting) -> ParametricModel:

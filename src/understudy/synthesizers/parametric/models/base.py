@@ -26,7 +26,6 @@ class Priors:
     alpha: float | None = None
     weight: float = 0.0
     variance: float = 0.05
-    shrinkage: float = 0.5
     deviation: float = 5.0
 
     def cell(self, cells: int) -> float:

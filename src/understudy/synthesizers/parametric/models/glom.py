@@ -9,9 +9,10 @@ import numpy as np
 
 from understudy.curator import ONE, MomentBlock, indicator
 from understudy.engine import Distribution
-from understudy.engine.parametric_gaussian import GaussianEvidence, pairs_of
+from understudy.engine.parametric_gaussian import GaussianEvidence
 from understudy.engine.parametric_location import LocationEvidence, LocationModel
 from understudy.engine.parametric_mixed import Mixed
+from understudy.engine.parametric_normal import pairs_of
 from understudy.errors import DomainTooLarge
 from understudy.marginals import Statistic
 from understudy.synthesizers.parametric.models.base import Ask, AskCounts, AskMoments, Setting
@@ -92,7 +93,6 @@ class GeneralLocation:
                 mixed.present,
                 prior.weight,
                 prior.variance,
-                prior.shrinkage,
             )
         evidence = LocationEvidence(
             counts, setting.rows, setting.priors.cell(mixed.cells), gaussian, setting.aware
