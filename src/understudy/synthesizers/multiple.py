@@ -206,6 +206,8 @@ def check_sets(method: Synthesizer, *, how: str, m: int) -> None:
             f"Sets of {method.name} cannot be posterior draws of one release: its parameters cannot be drawn again with "
             f'the noise taken into account. Use how="independent", or one of {", ".join(REDRAWN)}.'
         )
+    if how == "posterior":
+        _refuse_naive(getattr(method, "posterior", None))
 
 
 def _refuse_naive(posterior: object) -> None:

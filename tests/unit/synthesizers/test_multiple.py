@@ -131,11 +131,22 @@ def test_what_cannot_be_made_is_refused_before_anything_is_spent() -> None:
     private = curator(PureDP(1.0))
     with pytest.raises(WorkloadError, match="cannot be posterior draws"):
         synthesize_many(create("mst"), private, PureDP(1.0), 3)
+    with pytest.raises(WorkloadError, match="naive"):
+        synthesize_many(create("modips", posterior="naive"), private, PureDP(1.0), 3)
     with pytest.raises(WorkloadError, match="number of sets"):
         synthesize_many(create("laplace"), private, PureDP(1.0), 0)
     with pytest.raises(WorkloadError, match="how"):
         synthesize_many(create("laplace"), private, PureDP(1.0), 3, how="twice")
     assert private.ledger.spent == 0
+
+
+def test_parametric_models_draw_their_own_posterior() -> None:
+    sets = synthesize_many(create("modips", model="saturated"), curator(PureDP(1.0)), PureDP(1.0), 3, seed=1)
+    shares = [model.marginal(("smokes",)).tolist() for model in sets.models]
+    assert shares[0] != shares[1] != shares[2]
+    naive = create("modips", model="saturated", posterior="naive").fit(curator(PureDP(1.0)), PureDP(1.0))
+    with pytest.raises(WorkloadError, match="does not know the privacy noise"):
+        posterior_sets(naive, 2)
 
 
 def test_a_model_without_redrawable_noise_is_refused() -> None:
