@@ -54,7 +54,11 @@ TRAIN, TEST, EPSILON = 80, 20, float(np.e)
 REGISTERED: dict[str, tuple[str, dict[str, Any]]] = {
     "laplace": ("laplace", {"post_processing": "zero-truncation"}),
     "laplace, simplex": ("laplace", {}),
-    "modips, saturated": ("modips", {"model": "saturated"}),
+    "modips, saturated, naive": (
+        "modips",
+        {"model": "saturated", "posterior": "naive", "alpha": 0.5, "max_cells": 50_000},
+    ),
+    "modips, saturated": ("modips", {"model": "saturated", "max_cells": 50_000}),
     "independent": ("independent", {}),
     "mst": ("mst", {}),
     "privbayes": ("privbayes", {}),
