@@ -8,7 +8,9 @@ from benchmarks._dips_common import Array
 from understudy.evaluation.private_erm import objective_parameters
 
 RIDGE = 1e-4
-"""Regularisation of the private regressions; objective perturbation adds more where the budget is small."""
+"""Least regularisation of the private regressions; more where the budget is small."""
+CURVATURE = 0.25
+"""Largest second derivative of the logistic loss."""
 _STEPS, _LONGEST = 25, 5.0
 
 
@@ -41,7 +43,7 @@ def firth(features: Array, labels: Array, weights: Array) -> tuple[Array, Array]
 
 
 def private_logistic(
-    features: Array, labels: Array, kept: Array, radius: float, epsilon: float, generator: np.random.Generator
+    features: Array, labels: Array, kept: Array, scales: Array, epsilon: float, generator: np.random.Generator
 ) -> tuple[Array, float, float]:
     """Coefficients by objective perturbation, replacing one row; also the scale of the tilt and the ridge.
 
@@ -49,10 +51,11 @@ def private_logistic(
     loss, so that the number of rows stays public and the sensitivity what it is for records of norm at most one.
     """
     sets, n, p = features.shape
-    left, extra = objective_parameters(n, curvature=0.25, regularisation=RIDGE, epsilon=epsilon)
-    ridge = RIDGE + extra
+    # with enough ridge at most half of the budget goes into the change of volume, the rest into the tilt
+    ridge = max(RIDGE, CURVATURE / (n * np.expm1(epsilon / 4)))
+    left, _ = objective_parameters(n, curvature=CURVATURE, regularisation=ridge, epsilon=epsilon)
     tilt = spherical((sets, p), 2 / left, generator) / n
-    x = np.where(kept[..., None], features, 0.0) / radius
+    x = np.where(kept[..., None], features, 0.0) / scales
     w = np.zeros((sets, p))
     for _ in range(_STEPS):
         chance = 1 / (1 + np.exp(-np.clip(np.einsum("snp,sp->sn", x, w), -40, 40)))
@@ -64,7 +67,7 @@ def private_logistic(
         w = w - step
         if float(np.abs(step).max()) < 1e-8:
             break
-    return w / radius, 2 / left, ridge
+    return w / scales, 2 / left, ridge
 
 
 def spherical(shape: tuple[int, int], scale: float, generator: np.random.Generator) -> Array:
@@ -79,7 +82,7 @@ def corrected_draws(
     design: Array,
     kept: Array,
     rows: int,
-    radius: float,
+    scales: Array,
     scale: float,
     ridge: float,
     draws: int,
@@ -87,14 +90,14 @@ def corrected_draws(
 ) -> Array:
     """Draw coefficients given a private fit, with tilt, ridge and sampling taken into account to first order.
 
-    With ``w = radius β`` the fit solves ``g(w) + tilt/n + ridge w = 0``, ``g`` the gradient of the mean loss. At the true
+    With ``w = scales β`` the fit solves ``g(w) + tilt/n + ridge w = 0``, ``g`` the gradient of the mean loss. At the true
     ``w0`` the gradient is ``N(0, H/n)``, ``H`` its Hessian, so ``w0 ≈ w + H⁻¹ (ridge w + tilt/n + N(0, H/n))``. ``H`` comes
     from records drawn from the released model, the tilt from its public law.
     """
-    x = np.where(kept[:, None], design, 0.0) / radius
-    w = beta * radius
+    x = np.where(kept[:, None], design, 0.0) / scales
+    w = beta * scales
     chance = 1 / (1 + np.exp(-(x @ w)))
     hessian = (x * (chance * (1 - chance) * kept)[:, None]).T @ x / len(x) + 1e-7 * np.eye(x.shape[1])
     tilt = spherical((draws, len(beta)), scale, generator) / rows
     sampling = generator.standard_normal((draws, len(beta))) @ np.linalg.cholesky(hessian / rows).T
-    return np.asarray((w + (ridge * w + tilt + sampling) @ np.linalg.inv(hessian)) / radius)
+    return np.asarray((w + (ridge * w + tilt + sampling) @ np.linalg.inv(hessian)) / scales)

@@ -39,7 +39,11 @@ BETAS = {
 TRUTH = {"mu": np.zeros(2), "sigma2": np.ones(2), "rho": np.array(0.5), **BETAS}
 SCENARIOS = {f"n={ROWS}": ROWS}
 CHARTED = ("modips", "modips, wrong model", "np-dips", "posterior, percentile")
-RADIUS = {name: float(np.sqrt(1 + 2 * HALF**2 + len(beta) - 3)) for name, beta in BETAS.items()}
+SCALES = {
+    name: np.sqrt(len(beta)) * np.array([1.0, HALF, HALF, 1.0, 1.0])[: len(beta)]
+    for name, beta in BETAS.items()
+}
+"""Features divided by these lie between -1 and 1 over the root of their number: records have norm at most one."""
 _ORIGIN = np.zeros((1, 2))
 _AT_ONCE = 20
 
@@ -232,7 +236,7 @@ def _private_fits(
     made = {}
     for name in BETAS:
         budget = part if name in ("beta1", "beta2") else part / 2
-        made[name] = private_logistic(*problem(data, name), RADIUS[name], budget, generator)
+        made[name] = private_logistic(*problem(data, name), SCALES[name], budget, generator)
     return made
 
 
@@ -250,7 +254,7 @@ def _posterior(real: Data, epsilon: float, generator: np.random.Generator) -> di
         for name, (beta, scale, ridge) in fits.items():
             x, _, kept = problem(model, name)
             draws[name].append(
-                corrected_draws(beta[i], x, kept, ROWS, RADIUS[name], scale, ridge, LARGE_SETS, generator)
+                corrected_draws(beta[i], x, kept, ROWS, SCALES[name], scale, ridge, LARGE_SETS, generator)
             )
     made = {
         "mu": means,
