@@ -39,7 +39,8 @@ above hold with steps of ``k``. *Other families*: cells have factors of their ow
 argument is used: ``k`` single steps that are each ``(epsilon/k, d)``-DP are ``(epsilon, d (exp(epsilon)-1)/(exp(epsilon/k)-1))``-DP.
 
 **Rounding.** Numbers are rounded up: the error of a computed ``H`` is at most twice the relative error of the
-probabilities times the probability of the set, plus what lies outside the window.
+probabilities times the probability of the set, with all outputs that rounding could have put on the wrong side of it, plus
+what lies outside the window.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def hockey_stick(one: Array, other: Array, epsilon: float, *, outside: float, re
     """
     gain = one - math.exp(epsilon) * other
     chosen = gain > 0
-    at_risk = float(one[gain > -_TIE * one].sum())
+    at_risk = float(one[gain > -max(_TIE, 4 * relative) * one].sum())
     return min(1.0, float(gain[chosen].sum()) + 3 * relative * at_risk + outside)
 
 
@@ -103,9 +104,9 @@ def _joint(found: Probabilities, epsilon: float) -> float:
     where = np.searchsorted(loss, loss + epsilon, side="right")
     value = float(np.sum(fewer * tail_more[where]))
     value -= float(np.sum(math.exp(epsilon) * (more * tail_fewer[where])))
-    near = np.searchsorted(loss, loss + epsilon - _TIE, side="right")
-    at_risk = float(np.sum(fewer * tail_more[near]))
     relative = 2 * found.relative + 4 * len(fewer) * 2.0**-53
+    near = np.searchsorted(loss, loss + epsilon - max(_TIE, 4 * relative), side="right")
+    at_risk = float(np.sum(fewer * tail_more[near]))
     return min(1.0, max(0.0, value) + 4 * relative * at_risk + 2 * found.outside + lost)
 
 
@@ -174,8 +175,11 @@ def probabilistic_delta(law: CountLaw, epsilon: float) -> float:
         fewer, more = found.values
         largest = max(largest, *_leaving(fewer, more, epsilon))
         if count == check:
-            if _beyond(law, epsilon, count) <= largest or largest == 0.0:
+            beyond = _beyond(law, epsilon, count)
+            if beyond <= largest:
                 return min(1.0, largest * (1 + found.relative))
+            if beyond < 1e-30:  # as small as the window can tell
+                return max(beyond, largest)
             check = max(check + 1, check * 5 // 4)
     raise NoSuchGuarantee(
         f"The probabilistic delta of {law.describe()} at epsilon={epsilon:g} was not found within {_MOST_COUNTS:,} counts."

@@ -106,7 +106,7 @@ class RedrawnTable(Synthesizer):
             f"Every one of {cells:,} cells is redrawn: {law.describe()}.",
             f"True delta {event.delta:.3g} at epsilon={event.epsilon:g}. Standard deviation of a redrawn cell by its count: {noise}.",
         ]
-        if unit.max_rows == 1 and law.alpha < 1e4:
+        if unit.max_rows == 1 and law.alpha < 300:
             notes.append(
                 f"In the paper's probabilistic notion (add or remove one row) delta would be "
                 f"{probabilistic_delta(law, budget.epsilon):.3g}; the ledger charges the true one."
