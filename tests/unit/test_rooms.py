@@ -33,6 +33,17 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": {"errors", "schema", "marginals"},
     "datasets": {"errors", "schema"},
     "report": {"errors", "schema", "marginals"},
+    "audit": {
+        "errors",
+        "schema",
+        "privacy",
+        "marginals",
+        "data",
+        "curator",
+        "synthesizers",
+        "release",
+        "report",
+    },
     "adapters": {"errors", "schema", "privacy", "marginals", "data", "curator", "synthesizers"},
     "release": {
         "errors",
