@@ -29,6 +29,9 @@ HOW = ("independent", "posterior", "resampled")
 REDRAWN = ("laplace", "perturbed-histogram", "modips")
 """Methods whose noise can be redrawn, so that sets can be posterior draws of one release."""
 
+ROW_BY_ROW = ("parametric-location", "parametric-slomag", "parametric-draws")
+"""Kinds of distributions that draw every row without regard to the others."""
+
 _POOL = 20
 """How many rows are drawn for each one kept, where a distribution cannot be drawn from row by row."""
 
@@ -307,12 +310,25 @@ def _whole_table(model: Model) -> Measurement | None:
 def _independent_rows(model: Model, rows: int, generator: np.random.Generator) -> pd.DataFrame:
     """Draw rows that do not depend on each other.
 
-    Distributions are drawn from with as little sampling error as possible, by rounding; taking rows at
-    random from twenty times as many gives them back the error of an independent sample.
+    Tables and graphical models are drawn from by rounding, with as little sampling error as possible. A table gets the
+    error of an independent sample back by drawing its counts first; for others rows are taken at random from
+    twenty times as many. Parametric models draw row by row anyway.
     """
     seed = int(generator.integers(1 << 62))
-    if rows == 0:
-        return model.sample(0, seed=seed)
-    pool = model.sample_codes(_POOL * rows, seed=seed)
+    distribution = model.distribution
+    if rows == 0 or _row_by_row(distribution):
+        return model.sample(rows, seed=seed)
+    if isinstance(distribution, DenseTable) and distribution.total > 0:
+        counts = generator.multinomial(rows, distribution.cells.ravel() / distribution.total)
+        drawn = DenseTable(distribution.domain, counts.reshape(distribution.domain.sizes).astype(np.float64))
+        return replace(model, distribution=drawn, workload=None).sample(rows, seed=seed)
+    pool = replace(model, workload=None).sample_codes(_POOL * rows, seed=seed)
     kept = generator.integers(_POOL * rows, size=rows)
     return model.schema.decode({name: codes[kept] for name, codes in pool.items()}, seed=seed)
+
+
+def _row_by_row(distribution: Distribution) -> bool:
+    """Say whether a distribution draws every row without regard to the others."""
+    if distribution.kind == "parametric-product":
+        return all(_row_by_row(part) for part in getattr(distribution, "parts", ()))
+    return distribution.kind in ROW_BY_ROW
