@@ -66,6 +66,8 @@ NOISE_DOOR = {
     "SeededRandomness",
     "exponential_mechanism",
     "permute_and_flip",
+    "draw_counts",
+    "draw_urn",
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from understudy.data import write_frame
 from understudy.errors import OutputError
 from understudy.privacy import Entry
+from understudy.release.deployment import deployment_entry
 from understudy.release.documents import acceptance_table, readme
 from understudy.release.metadata import croissant, data_package
 from understudy.release.reporting import bundle_report
@@ -38,6 +39,7 @@ FILES = {
     "marginals.svg": "one-way tables of the synthetic data",
     "datapackage.json": "Frictionless Data Package",
     "croissant.json": "Croissant metadata",
+    "deployment.json": "draft entry for public registries of differentially private deployments",
     MANIFEST: "hashes of all files",
 }
 
@@ -102,6 +104,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         "marginals.svg": _picture(result),
         "datapackage.json": _json(data_package(result, data)),
         "croissant.json": _json(croissant(result, data)),
+        "deployment.json": _json(deployment_entry(result)),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
