@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -67,11 +69,54 @@ def method_list() -> str:
     return "\n".join([*lines, ""])
 
 
+ROOMS = (
+    "schema", "privacy", "marginals", "data", "curator", "engine", "synthesizers", "inference", "evaluation", "release",
+    "report", "audit", "adapters", "datasets",
+)  # fmt: skip
+
+
+def api() -> str:
+    """List every public name of every room with its signature and the first sentence of its documentation."""
+    parts = [
+        NOTE,
+        "# Python\n",
+        "Every public name, room by room. The docstrings say more: `help(understudy.Schema)`.\n",
+    ]
+    for room in ROOMS:
+        module = importlib.import_module(f"understudy.{room}")
+        first = (module.__doc__ or "").strip().splitlines()[0]
+        parts += [f"## understudy.{room}\n", first + "\n", "| name | what it is |", "|---|---|"]
+        for name in module.__all__:
+            thing = getattr(module, name)
+            parts.append(f"| `{name}{_signature(thing)}` | {_summary(thing)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _signature(thing: Any) -> str:
+    """Return the parameters of a function by name; classes and values have none here."""
+    if not inspect.isfunction(thing):
+        return ""
+    names = list(inspect.signature(thing).parameters)
+    return f"({', '.join(names)})"
+
+
+def _summary(thing: Any) -> str:
+    """Return the first sentence of what a name says about itself; plain values have none."""
+    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+        return f"a value ({type(thing).__name__})"
+    lines = (inspect.getdoc(thing) or "").split("\n\n")[0].split()
+    if not lines:
+        raise SystemExit(f"{thing!r} is public and says nothing about itself")
+    return " ".join(lines).replace("|", "\\|")
+
+
 def pages() -> dict[Path, str]:
     """Return every generated page with its content."""
     return {
         REFERENCE / "cli.md": command_line(),
         REFERENCE / "methods.md": method_list(),
+        REFERENCE / "python.md": api(),
         REFERENCE / "schema.schema.json": json.dumps(Schema.json_schema(), indent=2) + "\n",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import understudy
-from understudy.synthesizers import methods
+from understudy.synthesizers import method, methods
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -93,6 +94,17 @@ def test_every_method_has_a_page_with_the_same_headings(name: str) -> None:
     page = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
     found = re.findall(r"^## (.+)$", page, re.MULTILINE)
     assert tuple(found[: len(HEADINGS)]) == HEADINGS
+
+
+@pytest.mark.parametrize("name", [item.name for item in methods()])
+def test_every_option_of_a_method_is_on_its_page(name: str) -> None:
+    folder = ROOT / "docs" / "methods"
+    page = (folder / f"{name}.md").read_text(encoding="utf-8")
+    for other in re.findall(r"Those of \[`([a-z-]+)`\]", page):
+        page += (folder / f"{other}.md").read_text(encoding="utf-8")
+    options = {field.name for field in dataclasses.fields(method(name).load())}
+    told = set(re.findall(r"`([a-z0-9_]+)", page))
+    assert options <= told, f"{sorted(options - told)} are options without a word"
 
 
 def test_links_between_pages_lead_somewhere() -> None:
