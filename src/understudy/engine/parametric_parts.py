@@ -97,12 +97,11 @@ class AveragedModel:
         return drawn_again(self.models[which], generator)
 
     def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
-        """Return the weighted averages of the models' expected counts."""
+        """Return the expected counts of the mixture."""
         told = [model.marginals(cliques) for model in self.models]
+        scales = [self.total * w / model.total for w, model in zip(self.weights, self.models, strict=True)]
         return [
-            np.asarray(
-                sum(w * table for w, table in zip(self.weights, tables, strict=True)), dtype=np.float64
-            )
+            np.asarray(sum(x * table for x, table in zip(scales, tables, strict=True)), dtype=np.float64)
             for tables in zip(*told, strict=True)
         ]
 

@@ -29,7 +29,7 @@ Term = tuple[str, int, int]
 
 _ANSWERS = 200_000
 _SEED = 20_150_101
-_LEAST_DESIGN, _MOST_DESIGN = 8_192, 65_536
+_LEAST_DESIGN, _MOST_DESIGN = 4_096, 32_768
 
 
 @dataclass(frozen=True, eq=False)

@@ -269,7 +269,10 @@ class Modips(Synthesizer):
         distribution = model.learn(setting, told, _generator([*measurements, *statistics]))
         progress("done", 1.0)
         return Fitted(
-            distribution, measurements, history=History.planned(len(measurements)), statistics=statistics
+            distribution,
+            measurements,
+            history=History.planned(len(measurements)) if measurements else None,
+            statistics=statistics,
         )
 
 
