@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,28 +153,31 @@ def _timed(work: Callable[[Job], list[Record]], job: Job) -> tuple[str, list[Rec
     return job.key, work(job)
 
 
-MEASURES = {
-    "coverage": "coverage of 95 % intervals",
-    "rmse": "root mean squared error",
-    "width": "width of intervals",
+MEASURES: dict[str, tuple[str, Callable[[Record], float]]] = {
+    "misses": ("share of 95 % intervals that miss (nominal .05)", lambda record: 1 - record["coverage"]),
+    "bias": ("absolute bias", lambda record: abs(record["bias"])),
+    "rmse": ("root mean squared error", lambda record: float(record["rmse"])),
+    "width": ("median width of 95 % intervals", lambda record: float(record["median_width"])),
 }
+_SMALLEST = 1e-3
+"""Smallest value in a picture, whose axes are logarithmic."""
 
 
-def pictures(records: Iterable[Record], folder: Path, study: int, methods: Sequence[str]) -> list[Path]:
+def pictures(records: Sequence[Record], folder: Path, study: int, methods: Sequence[str]) -> list[Path]:
     """Draw each measure of each parameter over epsilon, one panel per scenario."""
     written = []
-    listed = list(records)
-    for parameter in dict.fromkeys(record["parameter"] for record in listed):
-        for measure, label in MEASURES.items():
+    shown = [item for item in records if item["epsilon"] is not None and item["method"] in methods]
+    for parameter in dict.fromkeys(item["parameter"] for item in shown):
+        mine = [item for item in shown if item["parameter"] == parameter]
+        for measure, (label, value_of) in MEASURES.items():
             panels = []
-            for scenario in dict.fromkeys(record["scenario"] for record in listed):
+            for scenario in dict.fromkeys(item["scenario"] for item in mine):
                 series: dict[str, list[tuple[float, float, float, float]]] = {}
-                for record in listed:
-                    fits = record["scenario"] == scenario and record["parameter"] == parameter
-                    value = max(record[measure], 1e-4)
-                    if fits and record["epsilon"] is not None and record["method"] in methods:
-                        point = (round(record["epsilon"], 3), value, value, value)
-                        series.setdefault(record["method"], []).append(point)
+                for item in mine:
+                    if item["scenario"] == scenario:
+                        value = max(value_of(item), _SMALLEST)
+                        point = (float(f"{item['epsilon']:.2g}"), value, value, value)
+                        series.setdefault(item["method"], []).append(point)
                 panels.append(LinePanel(scenario, series))
             path = folder / f"study{study}-{parameter}-{measure}.svg"
             title = f"Study {study}: {label}, {parameter}"

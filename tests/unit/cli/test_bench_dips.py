@@ -33,7 +33,7 @@ def test_each_study_reports_every_measure_of_every_scenario(dips: Any, tmp_path:
         records = small(dips, tmp_path, said, study)
         assert json.loads((tmp_path / f"study{study}.json").read_text()) == records
         assert {item["scenario"] for item in records} == set(dips.STUDIES[study].SCENARIOS)
-        assert list(tmp_path.glob(f"study{study}-*-coverage.svg"))
+        assert list(tmp_path.glob(f"study{study}-*-misses.svg"))
         assert any("posterior, percentile *" in line for line in said)
     for record in records:
         assert 0 <= record["coverage"] <= 1
