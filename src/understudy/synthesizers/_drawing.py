@@ -39,11 +39,12 @@ class Drawer:
         """Draw rows in pieces; what one piece leaves over in the marginals the next makes up for."""
         carry: Carry | None = None
         for start in range(0, rows, rows_per_chunk):
-            codes, carry = self._piece(min(rows_per_chunk, rows - start), generator, carry)
+            count = min(rows_per_chunk, rows - start)
+            codes, carry = self._piece(count, generator, carry, whole=count == rows)
             yield codes
 
     def _piece(
-        self, rows: int, generator: np.random.Generator, carry: Carry | None
+        self, rows: int, generator: np.random.Generator, carry: Carry | None, *, whole: bool
     ) -> tuple[Codes, Carry | None]:
         drawn = self.distribution.sample_codes(rows, generator)
         if self.schema.constraints:
@@ -59,6 +60,7 @@ class Drawer:
             weights=weights,
             allowed=self._allowed,
             carry=carry,
+            temperature=None if whole else 0.0,  # small tables in one piece are annealed
             seed=int(generator.integers(1 << 62)),
         )
         return result.codes, carry
