@@ -20,6 +20,7 @@ from understudy.engine.sequential import (
     TableStep,
     class_probabilities,
     draw_step,
+    line_values,
 )
 from understudy.engine.support import Zeros
 from understudy.engine.triangulation import candidate_sizes, model_cells, model_size
@@ -50,6 +51,7 @@ __all__ = [
     "distribution_from_arrays",
     "draw_step",
     "estimate",
+    "line_values",
     "model_cells",
     "model_size",
     "orthant_tables",

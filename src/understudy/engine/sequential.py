@@ -51,7 +51,7 @@ class ClassStep:
 
 @dataclass(frozen=True, eq=False)
 class LineStep:
-    """A column drawn from a linear regression with normal errors, cut to the range of its codes.
+    """A column drawn from a linear regression with normal errors, cut into its codes.
 
     Attributes
     ----------
@@ -61,8 +61,9 @@ class LineStep:
         Of the predictors, the constant first.
     deviation
         Standard deviation of the errors.
-    positions
-        Where each ordinary code lies, ascending.
+    edges
+        Where each ordinary code begins and the last one ends, ascending; draws are limited to the range between the
+        ends, which may be infinite.
     state
         Weights of a regression that says first whether the entry has an ordinary code (class 0) or one of the
         extra codes after them; ``None`` where there are no extra codes.
@@ -71,8 +72,13 @@ class LineStep:
     column: str
     coefficients: Array
     deviation: float
-    positions: Array
+    edges: Array
     state: Array | None
+
+    @property
+    def values(self) -> int:
+        """Number of ordinary codes."""
+        return len(self.edges) - 1
 
 
 Step = TableStep | ClassStep | LineStep
@@ -141,11 +147,12 @@ class SequentialModel:
         elif isinstance(step, ClassStep):
             fits = step.weights.shape == (width, size - 1) and bool(np.isfinite(step.weights).all())
         else:
-            extra = size - len(step.positions)
+            extra = size - step.values
             state = extra == 0 if step.state is None else extra > 0 and step.state.shape == (width, extra)
+            rising = bool((step.edges[1:] >= step.edges[:-1]).all()) and bool(step.edges[0] < step.edges[-1])
             fits = (
-                state and step.coefficients.shape == (width,) and step.deviation > 0
-                and bool(np.isfinite(step.coefficients).all()) and len(step.positions) > 0
+                state and rising and step.coefficients.shape == (width,) and step.deviation > 0
+                and step.values > 0 and bool(np.isfinite(step.coefficients).all())
             )  # fmt: skip
         if not fits:
             raise WorkloadError(f"The regression of {step.column!r} does not fit the columns before it.")
@@ -203,7 +210,7 @@ class SequentialModel:
                 listed.append({"kind": "classes", "column": step.column})
             else:
                 arrays[f"coefficients-{index}"] = step.coefficients
-                arrays[f"positions-{index}"] = step.positions
+                arrays[f"edges-{index}"] = step.edges
                 if step.state is not None:
                     arrays[f"state-{index}"] = step.state
                 listed.append({"kind": "line", "column": step.column, "deviation": step.deviation})
@@ -236,7 +243,7 @@ class SequentialModel:
                             column,
                             arrays[f"coefficients-{index}"],
                             float(item["deviation"]),
-                            arrays[f"positions-{index}"],
+                            arrays[f"edges-{index}"],
                             arrays.get(f"state-{index}"),
                         )
                     )
@@ -267,11 +274,11 @@ def draw_step(
         return _pick_rows(step.proportions, cell, uniform)
     if isinstance(step, ClassStep):
         return _pick(class_probabilities(x, step.weights), uniform)
-    drawn = _pick_line(x @ step.coefficients, step.deviation, step.positions, uniform)
+    drawn = _pick_line(x @ step.coefficients, step.deviation, step.edges, uniform)
     if step.state is None:
         return drawn
     state = _pick(class_probabilities(x, step.state), _spread(n, generator))
-    return np.where(state == 0, drawn, len(step.positions) + state - 1)
+    return np.where(state == 0, drawn, step.values + state - 1)
 
 
 def _spread(n: int, generator: np.random.Generator) -> Array:
@@ -298,19 +305,21 @@ def _pick_rows(proportions: Array, cell: npt.NDArray[np.int64], uniform: Array) 
     return picked
 
 
-def _pick_line(means: Array, deviation: float, positions: Array, uniform: Array) -> npt.NDArray[np.int64]:
-    """Draw from normal distributions cut to the range of the positions, and return the closest code."""
+def _pick_line(means: Array, deviation: float, edges: Array, uniform: Array) -> npt.NDArray[np.int64]:
+    """Draw from normal distributions limited to the range of the edges, and return the code of each number."""
+    values = line_values(means, deviation, float(edges[0]), float(edges[-1]), uniform)
+    return np.asarray(np.searchsorted(edges[1:-1], values, side="right"), dtype=np.int64)
+
+
+def line_values(means: Array, deviation: float, lowest: float, highest: float, uniform: Array) -> Array:
+    """Turn uniform numbers into normal ones with given means, limited to a range that may be infinite."""
     from scipy.special import ndtr, ndtri
 
-    edges = (positions[1:] + positions[:-1]) / 2
-    gaps = (edges[0] - positions[0], positions[-1] - edges[-1]) if len(edges) else (0.5, 0.5)
-    low = (positions[0] - gaps[0] - means) / deviation
-    high = (positions[-1] + gaps[1] - means) / deviation
+    low, high = (lowest - means) / deviation, (highest - means) / deviation
     mirrored = low > 0  # work in the lower tail, where the normal distribution function keeps its digits
     a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
     u = np.where(mirrored, 1 - uniform, uniform)
     below = ndtr(a)
-    share = np.clip(below + u * (ndtr(b) - below), 1e-300, 1.0)
+    share = np.clip(below + u * (ndtr(b) - below), 1e-300, 1 - 1e-16)
     z = np.clip(ndtri(share), a, b)
-    values = means + deviation * np.where(mirrored, -z, z)
-    return np.asarray(np.searchsorted(edges, values), dtype=np.int64)
+    return np.asarray(means + deviation * np.where(mirrored, -z, z))

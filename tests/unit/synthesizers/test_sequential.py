@@ -186,7 +186,9 @@ def test_the_distribution_checks_its_steps() -> None:
     steps = (
         TableStep("a", (), np.array([[0.25, 0.75]])),
         ClassStep("b", np.zeros((2, 2))),
-        LineStep("c", np.array([0.5, 0.0, 0.0, 0.0]), 0.2, np.array([-1.0, 0.0, 1.0]), np.full((4, 1), -9.0)),
+        LineStep(
+            "c", np.array([0.5, 0.0, 0.0, 0.0]), 0.2, np.array([-1.5, -0.5, 0.5, 1.5]), np.full((4, 1), -9.0)
+        ),
     )
     model = SequentialModel(domain, 10.0, steps, features)
     meta, arrays = model.to_arrays()
@@ -203,7 +205,7 @@ def test_the_distribution_checks_its_steps() -> None:
         "table": (TableStep("a", (), np.ones((1, 3))), *steps[1:]),
         "later parent": (TableStep("a", (("b", np.arange(3)),), np.ones((3, 2))), *steps[1:]),
         "classes": (steps[0], ClassStep("b", np.zeros((3, 2))), steps[2]),
-        "line": (*steps[:2], LineStep("c", np.zeros(4), 0.0, np.array([-1.0, 0.0, 1.0]), None)),
+        "line": (*steps[:2], LineStep("c", np.zeros(4), 0.0, np.array([-1.5, -0.5, 0.5, 1.5]), None)),
         "incomplete": steps[:2],
     }
     for broken in bad.values():
@@ -218,7 +220,7 @@ def test_the_distribution_checks_its_steps() -> None:
 def test_lines_far_outside_the_range_stay_inside() -> None:
     domain = Domain(("a", "b"), (2, 5))
     for centre in (-50.0, 50.0):
-        step = LineStep("b", np.array([centre, 0.0]), 0.1, np.linspace(-1, 1, 5), None)
+        step = LineStep("b", np.array([centre, 0.0]), 0.1, np.linspace(-1, 1, 6), None)
         model = SequentialModel(
             domain,
             1.0,

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-
-from understudy.engine import class_probabilities
+from scipy.optimize import minimize
 
 Array = npt.NDArray[np.float64]
 
@@ -68,52 +67,46 @@ def classes_from(predictors: Array, moments: Array, *, ridge: float) -> Array:
     moments
         Noisy mean of the indicator of each class but the first times each predictor.
     ridge
-        Strength of the quadratic penalty, per record.
+        Strength of the quadratic penalty on everything but the constant, per record. The first predictor is the
+        constant; the others are centred, so that class proportions are met whatever the penalty.
 
     Examples
     --------
     >>> classes_from(np.ones((10, 1)), np.array([[0.75]]), ridge=0.0).round(3)
     array([[1.099]])
     """
-    width, others = moments.shape
-    weights = np.zeros((width, others))
-    value, gradient, curvature = _derivatives(predictors, moments, weights, ridge)
-    for _ in range(100):
-        if float(np.abs(gradient).max(initial=0.0)) < 1e-8:
-            break
-        step = np.linalg.solve(curvature, gradient.T.ravel()).reshape(others, width).T
-        decrease, length = float((gradient * step).sum()), 1.0
-        while True:
-            tried = weights - length * step
-            new = _derivatives(predictors, moments, tried, ridge)
-            if new[0] <= value - 1e-4 * length * decrease or length < 1e-6:
-                break
-            length /= 2
-        weights = tried
-        value, gradient, curvature = new
-    return weights
+    centre = predictors.mean(axis=0)
+    centre[0] = 0.0
+    centred = predictors - centre
+    wanted = moments - np.outer(centre, moments[0])
+    eigenvalues, vectors = np.linalg.eigh(centred[:, 1:].T @ centred[:, 1:] / len(centred))
+    # in these coordinates the second derivatives are close to a multiple of the identity
+    largest = float(eigenvalues[-1]) if len(eigenvalues) else 1.0
+    whiten = np.eye(len(centre))
+    whiten[1:, 1:] = vectors / np.sqrt(np.maximum(eigenvalues, 1e-6 * max(largest, 1e-6)) + 4 * ridge)
+    turned, goal = centred @ whiten, whiten.T @ wanted
+    penalty = np.full((len(centre), 1), ridge)
+    penalty[0] = min(ridge, 1e-6)
 
+    def objective(flat: Array) -> tuple[float, Array]:
+        v = flat.reshape(moments.shape)
+        logits = turned @ v
+        peak = np.maximum(logits.max(axis=1), 0.0)
+        np.exp(logits - peak[:, None], out=logits)
+        whole = np.exp(-peak) + logits.sum(axis=1)
+        weights = whiten @ v
+        value = float((peak + np.log(whole)).mean()) + float((penalty * weights**2).sum()) / 2
+        slope = turned.T @ (logits / whole[:, None]) / len(turned) - goal + whiten.T @ (penalty * weights)
+        return value - float((goal * v).sum()), slope.ravel()
 
-def _derivatives(
-    predictors: Array, moments: Array, weights: Array, ridge: float
-) -> tuple[float, Array, Array]:
-    """Return value, gradient and second derivatives; coefficients are ordered by class, then predictor."""
-    n, (width, others) = len(predictors), moments.shape
-    logits = predictors @ weights
-    peak = np.maximum(logits.max(axis=1), 0.0)
-    value = float((peak + np.log(np.exp(-peak) + np.exp(logits - peak[:, None]).sum(axis=1))).mean())
-    p = class_probabilities(predictors, weights)[:, 1:]
-    gradient = predictors.T @ p / n - moments + ridge * weights
-    curvature = max(ridge, 1e-9) * np.eye(width * others)
-    for k in range(others):
-        for m in range(k, others):
-            factor = p[:, k] * ((k == m) - p[:, m]) / n
-            block = predictors.T @ (predictors * factor[:, None])
-            curvature[k * width : (k + 1) * width, m * width : (m + 1) * width] += block
-            if m > k:
-                curvature[m * width : (m + 1) * width, k * width : (k + 1) * width] += block.T
-    return (
-        value + ridge / 2 * float((weights**2).sum()) - float((moments * weights).sum()),
-        gradient,
-        curvature,
+    found = minimize(
+        objective,
+        np.zeros(moments.size),
+        jac=True,
+        method="L-BFGS-B",
+        # a tenth of what the penalty allows for noise is as exact as it need be
+        options={"maxiter": 200, "maxcor": 20, "ftol": 1e-11, "gtol": max(1e-6, 0.4 * ridge)},
     )
+    weights = np.asarray(whiten @ found.x.reshape(moments.shape), dtype=np.float64)
+    weights[0] -= centre @ weights
+    return weights

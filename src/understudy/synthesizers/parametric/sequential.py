@@ -20,15 +20,7 @@ from understudy.curator import (
     rows_are_fixed,
     seal_moments,
 )
-from understudy.engine import (
-    ClassStep,
-    LineStep,
-    SequentialModel,
-    Step,
-    TableStep,
-    class_probabilities,
-    draw_step,
-)
+from understudy.engine import SequentialModel
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
@@ -36,23 +28,14 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
-from understudy.synthesizers.parametric._margins import (
-    Ladder,
-    combined_total,
-    ladder_of,
-    noise_variance,
-    proportions_of,
-    refine,
-)
-from understudy.synthesizers.parametric._regression_fit import classes_from, line_from
+from understudy.synthesizers.parametric._margins import ladder_of
 from understudy.synthesizers.parametric._regression_layout import RegressionLayout
+from understudy.synthesizers.parametric._regression_steps import fitted_steps, histogram_shares, total_rows
 
 Array = npt.NDArray[np.float64]
 SCALES = ("ranks", "values")
 CLASSIFIERS = ("moments", "objective")
 MAX_FEATURES = 600
-DRAWN = 16_384
-"""Records drawn from the columns so far to fit the next one to its moments."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,8 +181,8 @@ class SequentialRegression(Synthesizer):
         tables, regressions, moments = _costs(layout, accounting, curator.remaining)
         progress("histograms", 0.1)
         released, noise, owners = _measure_tables(curator, layout, tables)
-        counted = _total(curator.known_rows, released, noise, np.zeros((0, 0)), 0.0)
-        shares = _shares(layout, released, noise, owners, counted)
+        counted = total_rows(curator.known_rows, released, noise, np.zeros((0, 0)), 0.0)
+        shares = histogram_shares(layout, released, noise, owners, counted)
         layout = layout.with_ranks(shares)
         statistics: list[Statistic] = []
         weights: dict[str, Array] = {}
@@ -223,8 +206,8 @@ class SequentialRegression(Synthesizer):
             matrix = block.matrix(statistic.values)[0]
             deviation = math.sqrt(statistic.variance) / block.unit
         progress("fitting", 0.8)
-        total = _total(curator.known_rows, released, noise, matrix, deviation)
-        steps = _steps(layout, shares, weights, matrix, deviation, total)
+        total = total_rows(curator.known_rows, released, noise, matrix, deviation)
+        steps = fitted_steps(layout, shares, weights, matrix, deviation, total)
         distribution = SequentialModel(domain, total, tuple(steps), layout.features)
         plain = [item for item in released if item.values.shape == domain.shape(item.clique)]
         statistics += [
@@ -270,112 +253,3 @@ def _measure_tables(
         noise,
         owners,
     )
-
-
-def _total(
-    known: int | None, released: list[Measurement], noise: list[Noise], matrix: Array, deviation: float
-) -> float:
-    """Estimate the number of rows from everything that counts them."""
-    if known is not None:
-        return float(max(1, known))
-    found = [
-        (float(item.values.sum()), noise_variance(kind) * item.values.size)
-        for item, kind in zip(released, noise, strict=True)
-    ]
-    if matrix.size:
-        found.append((float(matrix[0, 0]), deviation**2))
-    return combined_total(found)
-
-
-def _shares(
-    layout: RegressionLayout,
-    released: list[Measurement],
-    noise: list[Noise],
-    owners: list[str],
-    total: float,
-) -> dict[str, Array]:
-    """Return the proportions of each histogram, one row per combination of groups of earlier columns."""
-    made = {}
-    for name in layout.tables:
-        column = layout.schema.column(name)
-        mine = [place for place, owner in enumerate(owners) if owner == name]
-        given = [other for other, _ in layout.given(name)]
-        order = layout.schema.domain.canonical([*given, name])
-        axes = [order.index(other) for other in [*given, name]]
-        counts = [np.transpose(released[place].values, axes) for place in mine]
-        flat = [step.reshape(-1, step.shape[-1]) for step in counts]
-        variances = [noise_variance(noise[place]) for place in mine]
-        rows = np.array([total])
-        if len(flat[0]) > 1:
-            sums = sum(
-                step.sum(axis=1) / (v * step.shape[1]) for step, v in zip(flat, variances, strict=True)
-            )
-            weight = sum(1.0 / (v * step.shape[1]) for step, v in zip(flat, variances, strict=True))
-            cells = Ladder("cells", (np.arange(len(flat[0])),))
-            rows = refine(cells, [np.atleast_2d(sums / weight)], [1.0 / weight], [total])[0]
-        made[name] = proportions_of(refine(ladder_of(column), flat, variances, rows))
-    return made
-
-
-def _steps(
-    layout: RegressionLayout,
-    shares: dict[str, Array],
-    weights: dict[str, Array],
-    matrix: Array,
-    deviation: float,
-    total: float,
-) -> list[Step]:
-    """Fit the steps one after the other; what needs predictors draws them from the steps before."""
-    predictors = _Predictors(layout)
-    steps: list[Step] = []
-    softmax = {model.target: model for model in layout.regressions}
-    for name in layout.order:
-        role = layout.role(name)
-        before, own = layout.places(name)
-        classes = weights.get(name)
-        if name in softmax and classes is None:
-            skip = 0 if role == "classes" else 1  # the position of a number comes before its extra codes
-            ridge = max(1e-6, 10.0 * (deviation / total) ** 2)
-            classes = classes_from(predictors.x, matrix[before, own][:, skip:] / total, ridge=ridge)
-        step: Step
-        if role == "histogram":
-            step = TableStep(name, layout.given(name), shares[name])
-        elif role == "classes":
-            assert classes is not None
-            step = ClassStep(name, classes)
-        else:
-            gram, rows = matrix[before, before], total
-            if classes is not None:  # only records with a number count
-                there = class_probabilities(predictors.x, classes)[:, 0]
-                gram = (predictors.x * there[:, None]).T @ predictors.x * (total / DRAWN)
-                rows = max(1.0, total * float(there.mean()))
-            positions = layout.positions(name)
-            coefficients, spread = line_from(
-                gram,
-                matrix[before, own.start],
-                float(matrix[own.start, own.start]),
-                rows=rows,
-                noise=deviation,
-                finest=max(1e-3, float(np.diff(positions).mean()) / 2),
-            )
-            step = LineStep(name, coefficients, spread, positions, classes)
-        steps.append(step)
-        predictors.add(step)
-    return steps
-
-
-class _Predictors:
-    """Draws predictors from the steps fitted so far, with a fixed seed; everything it uses is released."""
-
-    def __init__(self, layout: RegressionLayout) -> None:
-        self._layout = layout
-        self._codes = np.zeros((DRAWN, len(layout.order)), dtype=np.uint32)
-        self._generator = np.random.default_rng(0)
-        self.x = np.ones((DRAWN, 1))
-
-    def add(self, step: Step) -> None:
-        """Draw one more column."""
-        domain = self._layout.schema.domain
-        drawn = draw_step(step, self.x, self._codes, domain, self._generator)
-        self._codes[:, domain.index(step.column)] = drawn
-        self.x = np.concatenate([self.x, self._layout.features[step.column][drawn]], axis=1)
