@@ -1,81 +1,175 @@
-"""What attackers look at: released measurements, model parameters, statistics, rows."""
+"""What attackers see of one run: released numbers, choices, parameters, the ledger, rows, and how long it took."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.audit.pairs import Pair
-from understudy.audit.trials import Trials, linear_scores, padded
+from understudy.marginals import Measurement
+from understudy.privacy import Ledger
 from understudy.synthesizers import Model
 
-__all__ = ["Observation", "observe", "trials_of"]
+__all__ = ["EVERYTHING", "Observation", "failure", "observe"]
 
 Floats = npt.NDArray[np.float64]
 
+EVERYTHING = frozenset({"told", "key", "model", "rows"})
+"""Parts of an observation; parts that no attacker needs are left empty."""
 
+_ROWS = 40
+_MOST_CELLS = 600
+_MOST_NUMBERS = 64
+_NOTHING: Floats = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
 class Observation:
-    """Everything an attacker sees of one run, as numbers."""
+    """One run, as numbers.
 
-    def __init__(self, model: Model, pair: Pair, *, rows: int, seed: int) -> None:
-        domain = model.schema.domain
-        self.ratio = sum(_log_ratio(model, pair))
-        cliques = [c for k in (1, 2) for c in combinations(domain.names, k) if k <= len(domain)]
-        measured = [item.clique for item in model.measurements]
-        values = [answer.ravel() for answer in model.marginals(cliques)] if domain.cells() <= 5_000 else []
-        chosen = [float(measured.count(clique)) for clique in [(), *cliques]]
-        self.model = np.concatenate([*values, np.array(chosen), [model.total, float(len(measured))]])
-        told = [item.values for item in model.measurements] + [item.values for item in model.statistics]
-        self.released = np.concatenate([np.zeros(0), *(values.ravel()[:256] for values in told)])
-        corner = tuple(size - 1 for size in domain.sizes)
-        codes = model.sample_codes(rows, seed=seed)
-        table = np.stack([codes[name] for name in domain.names], axis=1)
-        self.corner = float((table == np.array(corner)).all(axis=1).mean())
-        self.rows = np.concatenate(
-            [np.bincount(codes[name], minlength=domain.size(name)) / rows for name in domain.names]
-        )
-        self.total = float(model.total)
+    Attributes
+    ----------
+    ratio
+        Log-likelihood of the measurements on the first table minus that on the second.
+    told, scales
+        Released numbers and their noise: minus the scale for Laplace, the scale for Gaussian, zero for others.
+    exactly
+        The same numbers, to be counted as outcomes.
+    low_bits
+        For each of the first released numbers, the exponent of its lowest set bit.
+    key
+        Cliques measured, charges made, or the kind of failure.
+    model, totals
+        Model parameters; numbers of rows.
+    rows, corner
+        Counts in rows drawn from the model; how many equal the outlier.
+    seconds
+        Wall time of the fit.
+    """
+
+    ratio: float = 0.0
+    told: Floats = field(default_factory=lambda: _NOTHING)
+    scales: Floats = field(default_factory=lambda: _NOTHING)
+    exactly: tuple[float, ...] = ()
+    low_bits: Floats = field(default_factory=lambda: _NOTHING)
+    key: tuple[object, ...] = ()
+    model: Floats = field(default_factory=lambda: _NOTHING)
+    totals: Floats = field(default_factory=lambda: _NOTHING)
+    rows: Floats = field(default_factory=lambda: _NOTHING)
+    corner: float = 0.0
+    seconds: float = 0.0
 
 
-def _log_ratio(model: Model, pair: Pair) -> list[float]:
-    """Return, for each measurement, the log-likelihood of the first table minus that of the second."""
-    found = []
-    for item in model.measurements:
-        first, second = (
-            np.abs(item.values - table.count(item.clique)) for table in (pair.first, pair.second)
-        )
+def observe(
+    model: Model,
+    pair: Pair,
+    *,
+    ledger: Ledger | None = None,
+    parts: Collection[str] = EVERYTHING,
+    seed: int = 0,
+    seconds: float = 0.0,
+) -> Observation:
+    """Look at one fitted model as every attacker does.
+
+    Parameters
+    ----------
+    ledger
+        What the run was charged to; which charges were made is a public record.
+    parts
+        Parts that some attacker needs.
+    seed
+        Of the rows drawn.
+    """
+    items = [*model.measurements, *model.statistics]
+    told = np.concatenate([_NOTHING, *(item.values.ravel() for item in items)])[:_MOST_NUMBERS]
+    scales = np.concatenate([_NOTHING, *(np.full(item.values.size, _signed(item)) for item in items)])
+    cliques: list[tuple[str, ...]] = []
+    parameters, totals = _NOTHING, _NOTHING
+    domain = model.schema.domain
+    if "model" in parts:
+        cliques = [c for k in (1, 2) for c in combinations(domain.names, k)]
+        small = [clique for clique in cliques if domain.cells(clique) <= _MOST_CELLS]
+        parameters = np.concatenate([_NOTHING, *(answer.ravel() for answer in model.marginals(small))])
+        totals = np.array([model.total, float(len(items))])
+    rows, corner = _rows(model, pair, seed) if "rows" in parts else (_NOTHING, 0.0)
+    return Observation(
+        ratio=_log_ratio(model.measurements, pair),
+        told=told,
+        scales=scales[:_MOST_NUMBERS],
+        exactly=tuple(told[:6].tolist()),
+        low_bits=np.array([lowest_bit(x) for x in told[:4]]),
+        key=(tuple(item.clique for item in model.measurements), *_charges(ledger)),
+        model=parameters,
+        totals=totals,
+        rows=rows,
+        corner=corner,
+        seconds=seconds,
+    )
+
+
+def failure(error: Exception, *, ledger: Ledger | None = None, seconds: float = 0.0) -> Observation:
+    """Look at a run that ended in an error: its kind and its words are outputs too."""
+    words = (type(error).__name__, str(error))
+    return Observation(key=(*words, *_charges(ledger)), exactly=(math.nan,), seconds=seconds)
+
+
+def lowest_bit(value: float) -> float:
+    """Return the exponent of the lowest set bit of a number; 64 for zero.
+
+    Noise added in floating point leaves a trace here: ``1 + x`` has no bits below ``2**-52``, while a small ``x`` has.
+
+    Examples
+    --------
+    >>> lowest_bit(6.0), lowest_bit(0.375)
+    (1.0, -3.0)
+    """
+    if value == 0 or not math.isfinite(value):
+        return 64.0
+    mantissa, exponent = math.frexp(value)
+    whole = int(math.ldexp(abs(mantissa), 53))
+    return float((whole & -whole).bit_length() - 1 + exponent - 53)
+
+
+def _signed(item: object) -> float:
+    noise, scale = getattr(item, "noise", ""), float(getattr(item, "scale", 0.0))
+    return -scale if noise == "laplace" else scale if noise == "gaussian" else 0.0
+
+
+def _charges(ledger: Ledger | None) -> tuple[tuple[object, ...], ...]:
+    if ledger is None:
+        return ()
+    return tuple(
+        (entry.purpose, entry.event.to_dict()["kind"]) for entry in ledger.entries() if entry.event is not None
+    )
+
+
+def _log_ratio(measurements: Iterable[Measurement], pair: Pair) -> float:
+    """Return the log-likelihood of the first table minus that of the second, given all measurements."""
+    total = 0.0
+    for item in measurements:
+        one, two = pair.counts(item.clique)
+        if item.values.shape != one.shape:
+            continue
+        first, second = np.abs(item.values - one), np.abs(item.values - two)
         if item.noise == "laplace":
-            found.append(float((second - first).sum()) / item.scale)
+            total += float((second - first).sum()) / item.scale
         else:
-            found.append(float((second**2 - first**2).sum()) / (2 * item.scale**2))
-    return found
+            total += float((second**2 - first**2).sum()) / (2 * item.scale**2)
+    return total
 
 
-def observe(model: Model, pair: Pair, *, rows: int = 60, seed: int = 0) -> Observation:
-    """Look at one fitted model as every attacker does."""
-    return Observation(model, pair, rows=rows, seed=seed)
-
-
-def trials_of(first: Sequence[Observation], second: Sequence[Observation]) -> Trials:
-    """Score the runs on both tables by every attacker."""
-    scores: dict[str, tuple[Floats, Floats]] = {}
-    for name, words in (
-        ("ratio", "likelihood ratio of the measurements"),
-        ("corner", "share of rows like the outlier"),
-        ("total", "estimated number of rows"),
-    ):
-        scores[words] = (
-            np.array([getattr(item, name) for item in first]),
-            np.array([getattr(item, name) for item in second]),
-        )
-    for name, words in (
-        ("model", "learned on model parameters"),
-        ("released", "learned on released numbers"),
-        ("rows", "learned on synthetic rows"),
-    ):
-        both = padded([getattr(item, name) for item in (*first, *second)])
-        scores[words] = linear_scores(both[: len(first)], both[len(first) :])
-    return Trials(scores)
+def _rows(model: Model, pair: Pair, seed: int) -> tuple[Floats, float]:
+    """Return counts of drawn rows, and how many of them are the outlier; the model says how many rows there are."""
+    domain = model.schema.domain
+    codes = model.sample_codes(_ROWS, seed=seed)
+    table = np.stack([codes[name].astype(np.int64) for name in domain.names], axis=1)
+    corner = float((table == np.array([size - 1 for size in domain.sizes])).all(axis=1).sum())
+    counts = [
+        np.bincount(table[:, index], minlength=size)[:32] / _ROWS for index, size in enumerate(domain.sizes)
+    ]
+    return np.concatenate([[float(model.default_rows()), corner], *counts]), corner

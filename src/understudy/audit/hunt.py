@@ -1,0 +1,271 @@
+"""One audit: pilot runs to choose an attacker and its test, fresh runs to judge that one test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.audit.attackers import ATTACKERS, TIMING, Attacker
+from understudy.audit.claims import Claim
+from understudy.audit.observers import EVERYTHING, Observation
+from understudy.audit.trials import Tally, Test, choose_test, judge
+
+__all__ = ["CONFIDENCE", "Audit", "Chosen", "Effort", "Runs", "Subject", "best_attack", "judged", "run_many"]
+
+CONFIDENCE = 0.95
+"""Of each demonstrated number: at most one audit in twenty of a tight mechanism shows more than its claim by chance."""
+_FEWEST = 24
+"""Runs that are made whatever they take: fewer cannot be learnt from."""
+
+Play = Callable[[bool, int, Collection[str]], Observation]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mechanism on a pair of neighbours.
+
+    Attributes
+    ----------
+    name, pair, unit
+        For people.
+    claim
+        What it promises.
+    play
+        ``play(first, index, parts)`` runs it on the first or second table and tells what was seen.
+    """
+
+    name: str
+    pair: str
+    unit: str
+    claim: Claim
+    play: Play
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many runs an audit makes, and the seconds after which it makes do with fewer.
+
+    Attributes
+    ----------
+    pilot, judged, focus
+        Runs per pair to choose an attack, runs per pair to judge it, and runs to judge the best pair's.
+    pair_seconds, focus_seconds
+        Time of one batch of runs on a pair, and on the best pair.
+    """
+
+    pilot: int
+    judged: int
+    focus: int
+    pair_seconds: float
+    focus_seconds: float
+
+    @staticmethod
+    def quick() -> Effort:
+        """Return what ``--quick`` does: every method in a few minutes."""
+        return Effort(120, 120, 1_500, 0.8, 4.0)
+
+    @staticmethod
+    def thorough() -> Effort:
+        """Return the long form: a night for every method."""
+        return Effort(1_000, 2_000, 20_000, 20.0, 120.0)
+
+    def limited(self, runs: int) -> Effort:
+        """Return the same with another number of runs on the best pair."""
+        part = max(_FEWEST, runs // 10)
+        return Effort(part, part, runs, self.pair_seconds, self.focus_seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs of one subject, each on a table chosen by a fair coin."""
+
+    seen: list[Observation]
+    firsts: npt.NDArray[np.bool_]
+
+    def __add__(self, other: Runs) -> Runs:
+        return Runs(self.seen + other.seen, np.concatenate([self.firsts, other.firsts]))
+
+    def part(self, start: int, stop: int | None) -> Runs:
+        """Return a slice."""
+        return Runs(self.seen[start:stop], self.firsts[start:stop])
+
+
+def run_many(
+    subject: Subject,
+    runs: int,
+    *,
+    generator: np.random.Generator,
+    seconds: float,
+    parts: Collection[str] = EVERYTHING,
+) -> Runs:
+    """Run a subject many times; the number of runs may depend on the clock but not on what is seen."""
+    coins = generator.random(runs) < 0.5
+    seeds = generator.integers(1 << 62, size=runs)
+    start = time.perf_counter()
+    seen: list[Observation] = []
+    for coin, seed in zip(coins, seeds, strict=True):
+        seen.append(subject.play(bool(coin), int(seed), parts))
+        if len(seen) >= _FEWEST and time.perf_counter() - start > seconds:
+            break
+    return Runs(seen, coins[: len(seen)])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An attacker that has learnt, its test, and what it promises to demonstrate."""
+
+    attacker: Attacker
+    score: Callable[[Sequence[Observation]], npt.NDArray[np.float64]]
+    test: Test
+    value: float
+
+
+def best_attack(pilot: Runs, claim: Claim, attackers: Sequence[Attacker] = ATTACKERS) -> Chosen:
+    """Let every attacker learn on one half of the pilot runs; choose one and its test on the other half."""
+    half = len(pilot.seen) // 2
+    lesson, trial = pilot.part(0, half), pilot.part(half, None)
+    best: Chosen | None = None
+    for attacker in attackers:
+        score = attacker.learn(lesson.seen, lesson.firsts)
+        test, value = choose_test(score(trial.seen), trial.firsts, claim)
+        # a tie goes to the simpler attacker, which comes first
+        if best is None or value > best.value + 1e-9:
+            best = Chosen(attacker, score, test, value)
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit: a mechanism, a pair of neighbours, a claim, and what one attack demonstrated.
+
+    Attributes
+    ----------
+    claim
+        In the unit in which the demonstrated number is: epsilon at delta, or mu.
+    tally
+        Counts of the runs that judged the attack.
+    focus
+        Whether this is the pair that seemed worst in the pilot runs, judged by many more.
+    timing
+        The same for an attacker who only sees how long the fit took; no guarantee covers that.
+    exact
+        What was demonstrated by computing every probability instead of running; no confidence is involved.
+    """
+
+    name: str
+    pair: str
+    unit: str
+    claim: Claim
+    attacker: str
+    tally: Tally
+    focus: bool
+    seconds: float
+    timing: Tally | None = None
+    exact: float | None = None
+
+    @property
+    def demonstrated(self) -> float:
+        """Lower bound on the loss, at the confidence customary for one audit."""
+        return self.bound(CONFIDENCE)
+
+    def bound(self, confidence: float) -> float:
+        """Return the lower bound at another confidence."""
+        return self.exact if self.exact is not None else self.tally.bound(self.claim, confidence=confidence)
+
+    def violates(self, tests: int = 1, *, alpha: float = 0.001) -> bool:
+        """Say whether more than the claim is demonstrated beyond chance, as one of several such tests.
+
+        Parameters
+        ----------
+        tests
+            How many audits are looked at together; each gets its share of ``alpha`` (Bonferroni).
+        alpha
+            Chance that any of them finds fault with mechanisms that keep their claims.
+        """
+        slack = 1e-9 if self.exact is not None else 0.0
+        return self.bound(1.0 - alpha / max(1, tests)) > self.claim.value * (1 + slack)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "name": self.name,
+            "pair": self.pair,
+            "unit": self.unit,
+            "claim": self.claim.words,
+            "kind": self.claim.kind,
+            "claimed": self.claim.value,
+            "delta": self.claim.delta,
+            "demonstrated": self.demonstrated,
+            "confidence": 1.0 if self.exact is not None else CONFIDENCE,
+            "exact": self.exact is not None,
+            "attacker": self.attacker,
+            "focus": self.focus,
+            "counts": self.tally.to_dict(),
+            "timing": None
+            if self.timing is None
+            else self.timing.bound(self.claim, confidence=CONFIDENCE),
+            "seconds": round(self.seconds, 2),
+        }
+
+
+def judged(
+    subject: Subject, chosen: Chosen, clock: Chosen, runs: Runs, *, focus: bool, seconds: float
+) -> Audit:
+    """Judge an attack, and the clock's, on runs that had no part in choosing them."""
+    return Audit(
+        subject.name,
+        subject.pair,
+        subject.unit,
+        subject.claim,
+        chosen.attacker.name,
+        judge(chosen.test, chosen.score(runs.seen), runs.firsts),
+        focus,
+        seconds,
+        judge(clock.test, clock.score(runs.seen), runs.firsts),
+    )
+
+
+def hunt(subjects: Sequence[Subject], effort: Effort, *, generator: np.random.Generator) -> list[Audit]:
+    """Audit several pairs of one mechanism under one claim: all of them a little, the worst of them thoroughly.
+
+    Which pair is the worst, the attacker and its test are all settled before the runs that judge them.
+    """
+    found: list[Audit] = []
+    worst: tuple[float, Subject, Runs] | None = None
+    for subject in subjects:
+        start = time.perf_counter()
+        subject.play(True, 0, EVERYTHING)  # compiled code is loaded before anything is timed
+        pilot = run_many(subject, effort.pilot, generator=generator, seconds=effort.pair_seconds)
+        chosen, clock = best_attack(pilot, subject.claim), best_attack(pilot, subject.claim, (TIMING,))
+        parts = {chosen.attacker.sees}
+        fresh = run_many(
+            subject, effort.judged, generator=generator, seconds=effort.pair_seconds, parts=parts
+        )
+        spent = time.perf_counter() - start
+        found.append(judged(subject, chosen, clock, fresh, focus=False, seconds=spent))
+        if worst is None or chosen.value > worst[0]:
+            worst = (chosen.value, subject, pilot)
+    if worst is not None:
+        found.append(_focus(worst[1], worst[2], effort, generator))
+    return found
+
+
+def _focus(subject: Subject, pilot: Runs, effort: Effort, generator: np.random.Generator) -> Audit:
+    start = time.perf_counter()
+    more = run_many(subject, effort.pilot, generator=generator, seconds=effort.pair_seconds)
+    pilot = pilot + more
+    chosen, clock = best_attack(pilot, subject.claim), best_attack(pilot, subject.claim, (TIMING,))
+    fresh = run_many(
+        subject,
+        effort.focus,
+        generator=generator,
+        seconds=effort.focus_seconds,
+        parts={chosen.attacker.sees},
+    )
+    return judged(subject, chosen, clock, fresh, focus=True, seconds=time.perf_counter() - start)

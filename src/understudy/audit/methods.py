@@ -1,0 +1,131 @@
+"""Registered mechanisms as subjects of an audit, on the worst pairs they take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from understudy.audit.claims import claim_of
+from understudy.audit.hunt import Audit, Effort, Subject, hunt
+from understudy.audit.observers import Observation, failure, observe
+from understudy.audit.pairs import NARROW, WIDE, Pair, pairs_for
+from understudy.curator import Curator
+from understudy.errors import UnderstudyError
+from understudy.privacy import GDP, ApproxDP, Budget, Ledger, PureDP
+from understudy.synthesizers import Synthesizer, create
+
+__all__ = ["SHARP", "audit_method", "audit_synthesizer", "subjects_of"]
+
+EPSILON, MU, DELTA = 2.0, 2.0, 0.05
+"""Claims to hold mechanisms to: large enough that a thousand runs come close to them."""
+
+SHARP: Mapping[str, dict[str, Any]] = {"smoothed-histogram": {"records": 1}}
+"""Options with which a mechanism spends its whole budget on what one run shows."""
+
+PERSON_ROWS = 2
+
+
+def audit_method(
+    name: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    effort: Effort | None = None,
+    seed: int = 0,
+) -> list[Audit]:
+    """Audit one registered mechanism on every worst pair it takes, under every kind of claim it makes.
+
+    Parameters
+    ----------
+    name, options
+        The mechanism; by default with the options under which it shows most.
+    effort
+        How many runs; by default the quick form.
+    seed
+        Of the coins that choose tables and of rows drawn from fitted models. Privacy noise takes none.
+
+    Examples
+    --------
+    >>> audits = audit_method("laplace", effort=Effort(40, 40, 80, 1.0, 1.0))
+    >>> any(audit.violates(len(audits)) for audit in audits)
+    False
+    """
+    chosen = SHARP.get(name, {}) if options is None else dict(options)
+    return audit_synthesizer(create(name, **chosen), effort=effort, seed=seed)
+
+
+def audit_synthesizer(
+    synthesizer: Synthesizer, *, effort: Effort | None = None, seed: int = 0
+) -> list[Audit]:
+    """Audit a mechanism that need not be registered."""
+    generator = np.random.default_rng(seed)
+    found: list[Audit] = []
+    for budget in _budgets(synthesizer):
+        subjects = subjects_of(synthesizer, budget)
+        found += hunt(subjects, effort or Effort.quick(), generator=generator)
+    return found
+
+
+def _budgets(synthesizer: Synthesizer) -> list[Budget]:
+    """Return the budgets to hold a mechanism to: a pure and a Gaussian one, or else an approximate one."""
+    wanted: list[Budget] = [PureDP(EPSILON), GDP(MU)]
+    accepted = [budget for budget in wanted if isinstance(budget, synthesizer.budgets)]
+    return accepted or [ApproxDP(EPSILON, DELTA)]
+
+
+def subjects_of(synthesizer: Synthesizer, budget: Budget) -> list[Subject]:
+    """Return a mechanism on the worst pairs: of rows and of persons, added and replaced."""
+    found: list[Pair] = []
+    for relation in ("add-remove", "replace-one"):
+        for texts, rows, places in ((NARROW, 1, (0,)), (WIDE, 1, (1,)), (NARROW, PERSON_ROWS, (0,))):
+            if isinstance(budget, GDP) and texts is WIDE and relation == "add-remove":
+                continue  # the same looks with other noise; the pure claim has covered them
+            found += _first_taken(synthesizer, budget, texts, relation, rows, places)
+    return [_subject(synthesizer, pair, budget) for pair in found]
+
+
+def _first_taken(
+    synthesizer: Synthesizer,
+    budget: Budget,
+    texts: tuple[str, ...],
+    relation: str,
+    rows: int,
+    places: tuple[int, ...],
+) -> list[Pair]:
+    for text in texts:
+        pairs = list(pairs_for(text, relation, max_rows=rows))
+        try:
+            synthesizer.plan(pairs[0].first.schema, unit=pairs[0].unit, budget=budget)
+        except UnderstudyError:
+            continue
+        return [pairs[place] for place in places]
+    return []
+
+
+def _subject(synthesizer: Synthesizer, pair: Pair, budget: Budget) -> Subject:
+    return Subject(
+        synthesizer.name, pair.name, pair.unit.describe(), claim_of(budget), _player(synthesizer, pair, budget)
+    )
+
+
+def _player(
+    synthesizer: Synthesizer, pair: Pair, budget: Budget
+) -> Callable[[bool, int, Collection[str]], Observation]:
+    reserve = synthesizer.reserve(pair.first.schema, budget)
+
+    def play(first: bool, seed: int, parts: Collection[str]) -> Observation:
+        table = pair.first if first else pair.second
+        with Ledger.in_memory(
+            budget=budget, unit=pair.unit, table="audit", approximate_delta=reserve
+        ) as book:
+            start = time.perf_counter()
+            try:
+                model = synthesizer.fit(Curator(table, unit=pair.unit, ledger=book), budget)
+            except UnderstudyError as error:
+                return failure(error, ledger=book, seconds=time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            return observe(model, pair, ledger=book, parts=parts, seed=seed, seconds=seconds)
+
+    return play
