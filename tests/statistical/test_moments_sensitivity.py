@@ -40,6 +40,7 @@ BLOCKS = {
     "with categories": MomentBlock.second("mixed", [ONE, HEIGHT.feature, *COLOURS, *SIZES]),
     "within cells": MomentBlock.second("cells", [ONE, HEIGHT.feature, AGE.feature, AGE.present], within=("colour",)),
     "within two columns": MomentBlock.second("cells", [ONE, HEIGHT.feature], within=("colour", "size")),
+    "within levels": MomentBlock("levels", (ONE, HEIGHT.feature, AGE.feature), ((0, 1), (0, 2), (1, 2)), within=("age", "colour"), labels={"age": np.array([0, 0, 0, 0, 1])}),
     "sums alone": MomentBlock("sums", (ONE, HEIGHT.feature, AGE.feature), ((0, 1), (0, 2))),
     "the number of rows": MomentBlock("rows", (ONE,), ((0, 0),)),
     "of two columns": MomentBlock("joint", (ONE, JOINT, *COLOURS), ((0, 1), (1, 1), (1, 2))),

@@ -23,6 +23,7 @@ Ints = npt.NDArray[np.int64]
 _GRID = 512
 _AT_ONCE = 1 << 21
 _SWEEPS = 40
+_FEW = 64
 _REACH = {"laplace": 16.0, "gaussian": 8.0}
 
 
@@ -170,7 +171,7 @@ def _draw_with_total(
 ) -> Ints:
     cells = len(y)
     tilt = 0.0
-    if cells > 2:
+    if cells > _FEW:  # with fewer cells the sweeps forget where they began
         low, high = -4.0 / noisy.scale, 4.0 / noisy.scale
         for _ in range(12):
             tilt = (low + high) / 2

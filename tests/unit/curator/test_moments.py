@@ -76,6 +76,11 @@ def test_sums_within_cells_add_up_to_the_whole() -> None:
     counts = np.zeros((6, 2), dtype=np.int64)
     np.add.at(counts, (codes["age"], codes["male"]), 1)
     assert (cells._exact[:, 0].reshape(6, 2) == counts * 4**15).all()
+    levels = MomentBlock(
+        "l", (ONE,), ((0, 0),), within=("age",), labels={"age": np.array([0, 0, 0, 0, 0, 1])}
+    )
+    (merged,) = seal_moments(curator, [levels])
+    assert (merged._exact[:, 0] == 4**15 * np.array([counts[:5].sum(), counts[5].sum()])).all()
 
 
 def test_products_that_tell_nothing_new_are_left_out() -> None:
@@ -165,6 +170,9 @@ def test_refusals() -> None:
     wrong = MomentBlock("b", (ONE, Feature("f", ("age",), np.zeros(3))), ((0, 1),))
     with pytest.raises(BudgetError, match="does not fit"):
         wrong.bounds(SCHEMA.domain, Unit.add_remove(), rows_fixed=False)
+    merged = MomentBlock("b", (ONE,), ((0, 0),), within=("age",), labels={"age": np.zeros(3, dtype=int)})
+    with pytest.raises(BudgetError, match="levels of 'age'"):
+        merged.bounds(SCHEMA.domain, Unit.add_remove(), rows_fixed=False)
     with pytest.raises(BudgetError, match="no range"):
         standardised(Categorical("c", values=["a", "b"]))
     curator, _ = _curator()
