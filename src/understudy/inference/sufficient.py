@@ -204,7 +204,8 @@ def normal_draws_from_sums(
     Parameters
     ----------
     sums, squares
-        The released sums, single numbers or arrays of one shape.
+        The released sums, single numbers or arrays of one shape, in units of ``t``. A model of ``modips`` keeps them in
+        steps of ``4**-15``: divide values and scale by ``4**15``.
     rows, bounds, draws, generator
         As in :func:`normal_draws`.
 
