@@ -27,7 +27,7 @@ _FEW = 64
 _REACH = {"laplace": 16.0, "gaussian": 8.0}
 
 
-def draw_counts(noisy: Statistic, *, alpha: float, total: int | None, generator: np.random.Generator) -> Ints:
+def plausible_counts(noisy: Statistic, *, alpha: float, total: int | None, generator: np.random.Generator) -> Ints:
     """Draw the exact counts from their posterior.
 
     Parameters
@@ -48,7 +48,7 @@ def draw_counts(noisy: Statistic, *, alpha: float, total: int | None, generator:
     Examples
     --------
     >>> noisy = Statistic("counts", np.array([30.0, -2.0, 12.0]), "laplace", 0.1)
-    >>> draw_counts(noisy, alpha=0.5, total=None, generator=np.random.default_rng(0))
+    >>> plausible_counts(noisy, alpha=0.5, total=None, generator=np.random.default_rng(0))
     array([30,  0, 12])
     """
     y = np.asarray(noisy.values, dtype=np.float64).ravel()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.parametric_counts import draw_counts, draw_probabilities, naive_counts
+from understudy.engine.parametric_counts import draw_probabilities, naive_counts, plausible_counts
 from understudy.engine.parametric_gaussian import (
     GaussianEvidence,
     GaussianParameters,
@@ -64,7 +64,7 @@ class LocationEvidence:
             return np.full(cells, float(self.total or 0))
         if not self.aware:
             return naive_counts(self.counts, total=self.total)
-        drawn = draw_counts(self.counts, alpha=self.alpha, total=self.total, generator=generator)
+        drawn = plausible_counts(self.counts, alpha=self.alpha, total=self.total, generator=generator)
         return drawn.astype(np.float64)
 
 
