@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.engine.parametric_counts import draw_counts, naive_counts
+from understudy.engine.parametric_counts import naive_counts, plausible_counts
 from understudy.engine.parametric_gaussian import GaussianEvidence, draw_gaussian, naive_gaussian
 from understudy.engine.parametric_logistic import draw_logistic, probabilities
 from understudy.engine.parametric_normal import laplace_variances
@@ -66,7 +66,7 @@ def test_drawn_counts_follow_the_posterior(
     generator = np.random.default_rng(seed)
     noisy = Statistic("c", values, noise, scale)
     drawn = [
-        tuple(int(x) for x in draw_counts(noisy, alpha=alpha, total=total, generator=generator))
+        tuple(int(x) for x in plausible_counts(noisy, alpha=alpha, total=total, generator=generator))
         for _ in range(draws)
     ]
     place = {table: index for index, table in enumerate(tables)}
@@ -101,7 +101,7 @@ def test_probabilities_cover_at_every_rank(seed: int) -> None:
         truth = generator.beta(alpha, alpha)
         count = generator.binomial(rows, truth)
         noisy = Statistic("c", np.array([np.nan, count + generator.laplace(0, scale)]), "laplace", scale)
-        n = [draw_counts(noisy, alpha=alpha, total=rows, generator=generator)[1] for _ in range(9)]
+        n = [plausible_counts(noisy, alpha=alpha, total=rows, generator=generator)[1] for _ in range(9)]
         aware[sum(generator.beta(alpha + k, alpha + rows - k) < truth for k in n)] += 1
         told = naive_counts(noisy, total=rows)[1]
         naive[(generator.beta(alpha + told, alpha + rows - told, 9) < truth).sum()] += 1

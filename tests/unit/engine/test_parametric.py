@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy.engine import DenseTable, distribution_from_arrays
-from understudy.engine.parametric_counts import draw_counts, draw_probabilities, naive_counts
+from understudy.engine.parametric_counts import draw_probabilities, naive_counts, plausible_counts
 from understudy.engine.parametric_gaussian import GaussianEvidence, draw_gaussian, naive_gaussian
 from understudy.engine.parametric_location import LocationEvidence, LocationModel
 from understudy.engine.parametric_logistic import expectation, probabilities, solve_logistic
@@ -160,7 +160,9 @@ def test_the_naive_reading_of_counts() -> None:
 @pytest.mark.parametrize("cells", [1, 2, 5])
 def test_drawn_counts_are_possible(total: int | None, noise: str, scale: float, cells: int) -> None:
     values = np.array([30.0, -5.0, 1e4, -1e4, 2.0])[:cells]
-    n = draw_counts(Statistic("c", values, noise, scale), alpha=0.5, total=total, generator=_generator(4))
+    n = plausible_counts(
+        Statistic("c", values, noise, scale), alpha=0.5, total=total, generator=_generator(4)
+    )
     assert n.min() >= 0
     assert total is None or n.sum() == total
     assert draw_probabilities(n, 0.5, _generator()).sum() == pytest.approx(1.0)
