@@ -65,6 +65,8 @@ class Curator:
         or guessed. Models are scaled to it, but no sensitivity relies on it.
     exact_rows
         Whether ``rows`` is the exact number of rows, declared public: then sensitivities may rely on it.
+    rows_scale
+        Scale of the Laplace noise that ``rows`` was measured with, where it was.
     scope
         Public name of the work, written into the ledger with each charge.
     randomness
@@ -86,6 +88,7 @@ class Curator:
         ledger: Ledger,
         rows: int | None = None,
         exact_rows: bool = False,
+        rows_scale: float | None = None,
         scope: str = "",
         randomness: Randomness | None = None,
     ) -> None:
@@ -110,6 +113,7 @@ class Curator:
         self._table = table
         self._rows = rows
         self._rows_are_exact = exact_rows
+        self._rows_scale = rows_scale
         self._ledger = ledger
         self._unit = unit
         self._scope = scope
@@ -151,6 +155,18 @@ class Curator:
         be one that is left out. Otherwise it is private unless the schema declares it.
         """
         return self._rows if self._rows is not None else self._exact_known_rows
+
+    @property
+    def rows_are_exact(self) -> bool:
+        """Whether :attr:`known_rows` is the exact number of rows; a measured or guessed one is not."""
+        return self._exact_known_rows is not None
+
+    @property
+    def rows_measurement(self) -> Measurement | None:
+        """The earlier measurement that :attr:`known_rows` comes from, where there was one."""
+        if self._rows is None or self._rows_scale is None or self._rows_are_exact:
+            return None
+        return Measurement((), np.array(float(self._rows)), "laplace", self._rows_scale)
 
     @property
     def _exact_known_rows(self) -> int | None:
@@ -239,6 +255,7 @@ class Curator:
         child._parent = self
         child._table = self._table
         child._rows, child._rows_are_exact = self._rows, self._rows_are_exact
+        child._rows_scale = self._rows_scale
         child._ledger = self._ledger
         child._unit = self._unit
         child._randomness = self._randomness

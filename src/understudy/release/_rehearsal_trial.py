@@ -34,7 +34,7 @@ from understudy.release.flow import baseline_key, fit_baseline
 from understudy.release.result import Configuration
 from understudy.release.slack import SlackTest
 from understudy.release.spec import Spec
-from understudy.release.transform import neighbours
+from understudy.release.transform import neighbours, rows_scale
 from understudy.release.types import RecordTypes
 from understudy.synthesizers import no_progress
 
@@ -170,6 +170,7 @@ class _Attempt:
             ledger=book,
             rows=self._rows,
             exact_rows=self._exact,
+            rows_scale=rows_scale(self.spec),
             randomness=self.randomness,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import DataError
-from understudy.privacy import Ledger, Randomness, Unit
+from understudy.privacy import PURE, Ledger, Randomness, Unit
 
 if TYPE_CHECKING:
     from understudy.data import Table
@@ -66,6 +66,7 @@ class Transformed:
             ledger=ledger,
             rows=self.rows,
             exact_rows=self.exact_rows and self.rows is not None,
+            rows_scale=rows_scale(self._spec),
             scope=scope,
             randomness=randomness,
         )
@@ -98,6 +99,13 @@ class Transformed:
                     "Declare the right number if it is public, or measure it: {epsilon: ...}."
                 )
         return table
+
+
+def rows_scale(spec: Spec) -> float | None:
+    """Return the scale of the noise that the number of rows is measured with, where it is."""
+    if spec.row_count.kind != "measured":
+        return None
+    return PURE.laplace_scale(spec.shares.rows, float(spec.unit.max_rows))
 
 
 def neighbours(spec: Spec) -> tuple[Unit, ...]:

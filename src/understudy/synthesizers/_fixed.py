@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.curator import Curator
+from understudy.curator import Curator, RareCounts
 from understudy.engine import GraphicalModel, estimate, model_cells
 from understudy.marginals import Measurement
 from understudy.schema import Clique, Schema
+from understudy.synthesizers._rare import with_rare
+from understudy.synthesizers._smoothing import margins_of, smooth_pairs
 from understudy.synthesizers.base import fixed_total, support_of
 
 
@@ -28,11 +30,48 @@ def model_note(schema: Schema, cliques: Sequence[Clique], *, max_model_mb: float
 def estimate_fixed(
     curator: Curator, measurements: Sequence[Measurement], *, max_model_mb: float
 ) -> GraphicalModel:
-    """Estimate a graphical model where it fits, and locally consistent marginals where not."""
+    """Estimate a graphical model where it fits, and locally consistent marginals where not.
+
+    A number of rows that was measured before is one more measurement.
+    """
+    rows = curator.rows_measurement
+    return _estimate(
+        curator,
+        [*measurements, *([] if rows is None else [rows])],
+        total=fixed_total(curator),
+        max_model_mb=max_model_mb,
+    )
+
+
+def estimate_smoothed(
+    curator: Curator,
+    measurements: Sequence[Measurement],
+    base: GraphicalModel,
+    *,
+    rare: RareCounts | None,
+    max_model_mb: float,
+) -> GraphicalModel:
+    """Estimate again, with the noise taken out of pairs and rare values set to their own counts.
+
+    The number of records with each value is that of the first estimate, which knows that counts are not negative;
+    rare values are exceptions, since the same knowledge makes the first estimate overrate them.
+    """
+    total = base.total
+    unbiased = margins_of(curator.domain, measurements, total)
+    margins = {name: base.marginal((name,)) for name in unbiased}
+    if rare is not None:
+        margins = with_rare(measurements, margins, unbiased, rare, total)
+    targets = smooth_pairs(curator.schema, measurements, margins, support_of(curator.schema), total)
+    return _estimate(curator, targets, total=total, max_model_mb=max_model_mb)
+
+
+def _estimate(
+    curator: Curator, measurements: Sequence[Measurement], *, total: float | None, max_model_mb: float
+) -> GraphicalModel:
     return estimate(
         curator.domain,
         measurements,
-        total=fixed_total(curator),
+        total=total,
         zeros=support_of(curator.schema),
         max_cells=int(max_model_mb * 2**20 / 8),
         thorough=True,

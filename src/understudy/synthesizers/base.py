@@ -198,7 +198,12 @@ def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
 def fixed_total(curator: Curator) -> float | None:
     """Return the number of rows to fix in an estimate, or ``None`` to estimate it.
 
+    Only the exact number is fixed. A measured or guessed one is off by some rows, and an estimate that must
+    sum to it would share those rows out equally between the cells of each table, rare ones included.
+
     A distribution cannot be proportional to an empty table, so a table known to be empty counts as
     one row; what is drawn from it is noise in either case.
     """
-    return None if curator.known_rows is None else float(max(1, curator.known_rows))
+    if curator.known_rows is None or not curator.rows_are_exact:
+        return None
+    return float(max(1, curator.known_rows))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from understudy.curator import Curator, Noise
+import numpy as np
+
+from understudy.curator import Curator, Noise, RareCounts
 from understudy.errors import BudgetError
 from understudy.inference import History
-from understudy.marginals import Workload
+from understudy.marginals import Statistic, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
-from understudy.synthesizers._fixed import estimate_fixed, model_note
+from understudy.synthesizers._fixed import estimate_fixed, estimate_smoothed, model_note
+from understudy.synthesizers._rare import measure_rare
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 
@@ -33,12 +36,23 @@ class GaussianWorkload(Synthesizer):
         Largest junction tree, in megabytes; beyond it the marginals are only made to agree with each other.
     max_cells
         Most cells that all measured marginals may have together.
+    smooth
+        Take noise out of marginals of two columns before the final estimate: their interaction is estimated as a
+        field over the codes whose roughness and size are learnt from the noisy table itself
+        (:mod:`understudy.synthesizers._smoothing`). Lowers the error of weak interactions most.
+    rare_share
+        Share of the budget for the counts of rare values, after the marginals; needs ``smooth``. Values that the
+        marginals show in fewer than ``rare_below`` of the records are counted once more, in disjoint classes.
+    rare_below
+        The share of records below which a value is rare.
 
     Privacy
     -------
     Nothing is chosen from the data. Marginal ``r`` gets noise that costs at most its share of the
     budget, the shares come from public sizes and weights, and they add up to the budget
-    (sequential composition in each accounting). The rest is post-processing.
+    (sequential composition in each accounting). Rare values are chosen from the noisy marginals and
+    counted for their share of the budget (`understudy.curator.count_rare`; adaptive composition within the
+    curator's filter). The rest is post-processing.
 
     Examples
     --------
@@ -52,8 +66,17 @@ class GaussianWorkload(Synthesizer):
     workload: Workload | None = None
     max_model_mb: float = 80.0
     max_cells: int = 4_000_000
+    smooth: bool = False
+    rare_share: float = 0.0
+    rare_below: float = 0.005
 
     def __post_init__(self) -> None:
+        if not 0 <= self.rare_share < 1:
+            raise BudgetError(f"rare_share ({self.rare_share}) must be at least 0 and below 1.")
+        if self.rare_share and not self.smooth:
+            raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")
+        if not 0 < self.rare_below < 1:
+            raise BudgetError(f"rare_below ({self.rare_below}) must lie between 0 and 1.")
         if not self.max_model_mb > 0:
             raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
         if self.max_cells < 1:
@@ -63,7 +86,7 @@ class GaussianWorkload(Synthesizer):
         """Say what every marginal of the workload will be measured with."""
         domain = schema.domain
         accounting = self.accounting(budget)
-        design = self._design(domain, unit, accounting, accounting.total(budget))
+        design = self._design(domain, unit, accounting, self._parts(accounting, accounting.total(budget))[0])
         cells, note = model_note(schema, [clique for clique, _ in design], max_model_mb=self.max_model_mb)
         return Plan(
             method=self.name,
@@ -72,8 +95,25 @@ class GaussianWorkload(Synthesizer):
             accounting=accounting.name,
             measurements=planned(domain, design),
             model_cells=cells,
-            notes=(note,),
+            notes=(note, *self._notes()),
         )
+
+    def _notes(self) -> list[str]:
+        """Say what happens beyond the measured marginals."""
+        notes = ["Noise is taken out of marginals of two columns."] if self.smooth else []
+        if self.rare_share:
+            notes.append(
+                f"{self.rare_share:.3g} of the budget counts values found in fewer than {self.rare_below:.3g} of the "
+                "rows once more."
+            )
+        return notes
+
+    def _parts(self, accounting: Accounting, total: float) -> tuple[float, float]:
+        """Divide a cost between the marginals and the counts of rare values."""
+        if not self.rare_share:
+            return total, 0.0
+        tables, rare = accounting.split(total, [1.0 - self.rare_share, self.rare_share])
+        return tables, rare
 
     def _design(
         self, domain: Domain, unit: Unit, accounting: Accounting, total: float
@@ -89,7 +129,8 @@ class GaussianWorkload(Synthesizer):
         return list(zip(cliques, noises(accounting, unit, total, shares), strict=True))
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        design = self._design(curator.domain, curator.unit, curator.accounting, curator.remaining)
+        tables, rest = self._parts(curator.accounting, curator.remaining)
+        design = self._design(curator.domain, curator.unit, curator.accounting, tables)
         progress("counting", 0.1)
         sealed = curator.counts_many([clique for clique, _ in design])
         progress("measuring", 0.3)
@@ -98,10 +139,29 @@ class GaussianWorkload(Synthesizer):
         )
         progress("estimating", 0.5)
         model = estimate_fixed(curator, measurements, max_model_mb=self.max_model_mb)
+        rare: RareCounts | None = None
+        if self.smooth:
+            progress("smoothing", 0.7)
+            if rest:
+                rare = measure_rare(
+                    curator, measurements, total=model.total, below=self.rare_below, cost=rest
+                )
+            model = estimate_smoothed(curator, measurements, model, rare=rare, max_model_mb=self.max_model_mb)
         progress("done", 1.0)
         return Fitted(
             model,
             measurements,
             workload=workload_for(self.workload, curator.domain),
             history=History.planned(len(measurements)),
+            statistics=() if rare is None else _released(rare),
         )
+
+
+def _released(rare: RareCounts) -> list[Statistic]:
+    """Return the counts of rare values as they are kept in the model, each with its noise."""
+    return [
+        Statistic(
+            f"records with {name} code {code}, less earlier rare values", np.array([count]), "laplace", scale
+        )
+        for (name, code), count, scale in zip(rare.values, rare.counts, rare.scales.tolist(), strict=True)
+    ]

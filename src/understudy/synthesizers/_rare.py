@@ -1,0 +1,123 @@
+"""Rare values: found in released numbers, counted once more in disjoint classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator import Curator, RareCounts, count_rare
+from understudy.marginals import Measurement
+from understudy.privacy import Accounting, PureEvent
+from understudy.schema import Clique
+from understudy.synthesizers._smoothing import margins_of
+
+__all__ = ["measure_rare", "pure_epsilon", "with_rare"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST = 64
+"""Most rare values that are counted."""
+_CLEAR = 4.0
+"""Standard deviations of noise that a measured count must exceed chance by to be believed."""
+
+
+def pure_epsilon(accounting: Accounting, cost: float) -> float:
+    """Return the largest epsilon whose pure event costs at most so much, to a relative 1e-9.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PURE, ZCDP_ACCOUNTING
+    >>> round(pure_epsilon(PURE, 0.5), 6), round(pure_epsilon(ZCDP_ACCOUNTING, 0.5), 6)
+    (0.5, 1.0)
+    """
+    low, high = 0.0, 1.0
+    while accounting.cost(PureEvent(high)) <= cost and high < 1e6:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if accounting.cost(PureEvent(middle)) <= cost else (low, middle)
+    return low
+
+
+def measure_rare(
+    curator: Curator, measurements: Sequence[Measurement], *, total: float, below: float, cost: float
+) -> RareCounts | None:
+    """Count the values that noisy tables show in fewer than a share ``below`` of the records.
+
+    The rarest come first and get the least noise: precision is inverse to the count that the tables show (or to its
+    standard deviation, where that is larger), so that the *relative* errors of all are alike. Returns None, and
+    spends nothing, if no value is that rare.
+
+    Privacy
+    -------
+    The values are chosen from released tables; `count_rare` proves the cost, which is at most ``cost`` in
+    the accounting of the curator.
+    """
+    found = []
+    for name, (values, variance) in margins_of(curator.domain, measurements, total).items():
+        seen = np.maximum(values, math.sqrt(variance))
+        found += [(float(seen[code]), name, int(code)) for code in np.flatnonzero(seen < below * total)]
+    found = sorted(found)[:_MOST]
+    epsilon = pure_epsilon(curator.accounting, cost)
+    if not found or epsilon <= 0:
+        return None
+    return count_rare(
+        curator,
+        [(name, code) for _, name, code in found],
+        weights=[1.0 / count for count, _, _ in found],
+        epsilon=epsilon,
+        purpose=f"count {len(found)} rare values",
+    )
+
+
+def with_rare(
+    measurements: Sequence[Measurement],
+    margins: Mapping[str, Array],
+    unbiased: Mapping[str, tuple[Array, float]],
+    rare: RareCounts,
+    total: float,
+) -> dict[str, Array]:
+    """Return margins in which rare values have their own counts, averaged with what the tables say.
+
+    A class leaves out the records of earlier classes. How many of those have the value is as many as chance
+    would have it, unless a measured pair shows significantly more. The other values of a column are scaled so
+    that its sum stays.
+    """
+    result = {name: values.copy() for name, values in margins.items()}
+    pairs = {item.clique: item for item in measurements if len(item.clique) == 2}
+    seen: list[tuple[str, int, float]] = []
+    for place, (name, code) in enumerate(rare.values):
+        own = max(0.0, float(rare.counts[place]))
+        own += sum(_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name)
+        noise = 2.0 * float(rare.scales[place]) ** 2
+        values, variance = unbiased[name]
+        count = max(0.0, (own / noise + values[code] / variance) / (1.0 / noise + 1.0 / variance))
+        result[name][code] = count
+        seen.append((name, code, count))
+    for name in {name for name, _, _ in seen}:
+        codes = [code for column, code, _ in seen if column == name]
+        rest = np.ones(len(result[name]), dtype=bool)
+        rest[codes] = False
+        common = float(result[name][rest].sum())
+        if common > 0:
+            result[name][rest] *= max(0.0, total - float(result[name][codes].sum())) / common
+    return result
+
+
+def _both(
+    pairs: Mapping[Clique, Measurement],
+    first: tuple[str, int, float],
+    second: tuple[str, int, float],
+    total: float,
+) -> float:
+    """Return how many records have both values: by chance, or as measured where that is much more."""
+    chance = first[2] * second[2] / max(total, 1.0)
+    for (name, code, _), (other, match, _) in ((first, second), (second, first)):
+        table = pairs.get((name, other))
+        if table is not None:
+            measured = float(table.values[code, match])
+            return measured if measured > chance + _CLEAR * math.sqrt(table.variance) else chance
+    return chance

@@ -1,0 +1,255 @@
+"""Noise taken out of measured pairs: what two columns say about each other is rarely rough.
+
+A noisy table of two columns is compared with the product of its margins. The difference, their *interaction*, is
+modelled as a random field: in each cell independent of all others or similar to that of neighbouring codes, larger
+where more records are expected. How much of each kind there is (five variances) is what makes the noisy table most
+likely; noise has a known variance, so pairs that are independent are recognised as such and get almost no interaction,
+while strong ones are left as they were measured. The posterior mean of the field takes the place of the noise.
+
+All of it is post-processing of released numbers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+
+from understudy.marginals import Measurement
+from understudy.schema import Clique, Domain, Schema
+
+__all__ = ["MAX_CELLS", "margins_of", "smooth_pairs"]
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+MAX_CELLS = 1_000
+"""Largest table that is smoothed; the work grows with the third power."""
+
+_LEAST = 0.5
+"""Smallest number of records that a value is thought to have."""
+_SIZES = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0])
+"""Relative sizes of interactions that are tried for single cells."""
+_ROUNDS = 50
+_STEPS = 15
+_START = np.log([0.01, 0.01, 0.003, 0.003, 0.001])
+_USUAL, _LOOSE = -6.0, 0.01
+"""Logarithm of a usual variance, and the weight of straying from it (it decides only where data do not)."""
+
+
+def margins_of(
+    domain: Domain, measurements: Sequence[Measurement], total: float
+) -> dict[str, tuple[Array, float]]:
+    """Return the best linear unbiased estimate of every single column, with the variance of a value.
+
+    Each measured table that holds a column estimates it with the variance of a cell times the cells that are
+    summed, after its sum was set to the total; independent estimates are averaged by precision. Columns
+    that no table holds are left out.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b"), (2, 2))
+    >>> table = Measurement(("a", "b"), np.array([[3.0, 4.0], [1.0, 2.0]]), "gaussian", 1.0)
+    >>> values, variance = margins_of(domain, [table], 10.0)["a"]
+    >>> values.tolist(), variance
+    ([7.0, 3.0], 2.0)
+    """
+    sums: dict[str, tuple[Array, float]] = {}
+    for item in measurements:
+        for axis, name in enumerate(item.clique):
+            others = tuple(other for other in range(len(item.clique)) if other != axis)
+            values = item.values.sum(axis=others) if others else np.asarray(item.values)
+            values = values + (total - values.sum()) / len(values)
+            weight = len(values) / (item.variance * item.values.size)
+            before, known = sums.get(name, (np.zeros(len(values)), 0.0))
+            sums[name] = (before + weight * values, known + weight)
+    return {
+        name: (sums[name][0] / sums[name][1], 1.0 / sums[name][1]) for name in domain.names if name in sums
+    }
+
+
+def smooth_pairs(
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    margins: Mapping[str, Array],
+    allowed: Sequence[tuple[Clique, Mask]],
+    total: float,
+) -> list[Measurement]:
+    """Return targets for an estimate: margins, smoothed pairs that agree with them, other tables as measured.
+
+    Parameters
+    ----------
+    schema
+        The columns; codes of columns with an order are neighbours.
+    measurements
+        Noisy tables. Those over two columns and up to `MAX_CELLS` cells are smoothed.
+    margins
+        Number of records with each value, for each column of the pairs.
+    allowed
+        Combinations of values that may occur.
+    total
+        Number of records.
+    """
+    pairs: dict[Clique, tuple[Array, float]] = {}
+    others: list[Measurement] = []
+    for item in measurements:
+        if len(item.clique) == 2 and item.values.size <= MAX_CELLS:
+            values, known = pairs.get(item.clique, (np.zeros(item.values.shape), 0.0))
+            pairs[item.clique] = (values + item.values / item.variance, known + 1.0 / item.variance)
+        elif len(item.clique) != 1 or item.clique[0] not in margins:
+            others.append(item)
+    fixed = {name: _positive(values, total) for name, values in margins.items()}
+    with _one_thread():
+        smoothed = [
+            _smoothed(schema, clique, values / known, 1.0 / known, fixed, allowed, total)
+            for clique, (values, known) in pairs.items()
+        ]
+    ones = [Measurement((name,), values, "gaussian", 1.0) for name, values in fixed.items()]
+    return [*ones, *smoothed, *others]
+
+
+def _smoothed(
+    schema: Schema,
+    clique: Clique,
+    noisy: Array,
+    variance: float,
+    margins: Mapping[str, Array],
+    allowed: Sequence[tuple[Clique, Mask]],
+    total: float,
+) -> Measurement:
+    """Return one pair without most of its noise, with the given margins and without forbidden cells."""
+    left, right = (margins[name] for name in clique)
+    mask = np.ones(noisy.shape, dtype=bool)
+    for columns, cells in allowed:
+        if columns == clique:
+            mask &= cells
+    expected = _rake(np.where(mask, np.outer(left, right) / total, 0.0), left, right)
+    kernels = [_kernels(schema, name) for name in clique]
+    table = expected + _interaction(noisy, expected, mask, variance, kernels)
+    table = _rake(np.where(mask, np.maximum(table, 0.0) + 1e-9, 0.0), left, right)
+    return Measurement(clique, table, "gaussian", math.sqrt(variance))
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Keep the numerical libraries to one thread, where that can be asked for: the matrices are small."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        return nullcontext()
+    limits: AbstractContextManager[Any] = importlib.import_module("threadpoolctl").threadpool_limits(1)
+    return limits
+
+
+def _positive(values: Array, total: float) -> Array:
+    kept = np.maximum(values, _LEAST)
+    return np.asarray(kept * (total / kept.sum()))
+
+
+def _rake(table: Array, left: Array, right: Array, rounds: int = 50) -> Array:
+    """Scale rows and columns in turn until their sums are those wanted."""
+    for _ in range(rounds):
+        for axis, wanted in ((1, left), (0, right)):
+            sums = table.sum(axis=axis)
+            factor = np.divide(wanted, sums, out=np.zeros_like(sums), where=sums > 0)
+            table = table * (factor[:, None] if axis == 1 else factor[None, :])
+    return table
+
+
+def _interaction(
+    noisy: Array, expected: Array, mask: Mask, variance: float, kernels: Sequence[tuple[Array, ...]]
+) -> Array:
+    """Return the posterior mean of a table's difference from the expected one."""
+    gap = noisy - expected
+    gap = gap - gap.mean(axis=0) - gap.mean(axis=1, keepdims=True) + gap.mean()
+    variance *= math.prod(1.0 - 1.0 / size for size in noisy.shape) or 1.0
+    spots = _single_cells(gap, np.maximum(expected, 1e-9), variance)
+    # records that are likely in a cell set the size of its interaction; the root keeps rare rows movable
+    likely = np.maximum(expected, expected + spots)
+    size = np.where(mask, np.sqrt(likely * likely.mean()), 1e-6)
+    return _field(gap, size, variance, kernels)
+
+
+def _single_cells(gap: Array, expected: Array, variance: float) -> Array:
+    """Return the posterior mean of interactions that are independent from cell to cell, of many sizes.
+
+    A mixture of normal distributions around zero whose shares are those that make the table likeliest
+    (expectation maximisation): small differences are noise, large ones are real.
+    """
+    spread = np.square(_SIZES[:, None] * expected.ravel()) + variance
+    fit = -0.5 * (np.square(gap.ravel()) / spread + np.log(spread))
+    shares = np.full(len(_SIZES), 1.0 / len(_SIZES))
+    for _ in range(_ROUNDS):
+        log = np.log(shares + 1e-300)[:, None] + fit
+        belief = np.exp(log - log.max(axis=0))
+        belief /= belief.sum(axis=0)
+        shares = belief.sum(axis=1)
+        shares[0] += 1.0
+        shares /= shares.sum()
+    return np.asarray(((belief * (1.0 - variance / spread)).sum(axis=0) * gap.ravel()).reshape(gap.shape))
+
+
+def _kernels(schema: Schema, name: str) -> tuple[Array, Array, Array]:
+    """Return how alike the codes of a column are: by a trend, as neighbours, and not at all."""
+    column = schema.column(name)
+    alone = np.eye(column.size)
+    trend, near = np.zeros_like(alone), alone.copy()
+    count = column.value_count
+    if column.kind != "categorical" and count > 1:
+        place = np.arange(count, dtype=np.float64)
+        near[:count, :count] = np.exp(-0.5 * np.square(np.subtract.outer(place, place) / max(1.0, count / 4)))
+        line = (place - place.mean()) / place.std()
+        trend[:count, :count] = np.outer(line, line)
+    return trend, near, alone
+
+
+def _field(gap: Array, size: Array, variance: float, kernels: Sequence[tuple[Array, ...]]) -> Array:
+    """Fit the variances of the five kinds of interaction, and return the posterior mean of their sum."""
+    (trend, near, alone), (trend_, near_, alone_) = kernels
+    scale = np.outer(size.ravel(), size.ravel())
+    parts = [
+        scale * np.kron(a, b)
+        for a, b in ((trend, trend_), (near, near_), (alone, near_), (near, alone_), (alone, alone_))
+    ]
+    values = gap.ravel()
+
+    def loss(log: Array) -> tuple[float, Array]:
+        shares = np.exp(log)
+        inverse, root = _inverse(sum(s * part for s, part in zip(shares, parts, strict=True)), variance)
+        solved = inverse @ values
+        slope = [
+            0.5 * s * (float(np.vdot(inverse, part)) - float(solved @ part @ solved))
+            for s, part in zip(shares, parts, strict=True)
+        ]
+        stray = log - _USUAL
+        likelihood = 0.5 * float(values @ solved) + float(np.log(root).sum())
+        return likelihood + 0.5 * _LOOSE * float(stray @ stray), np.array(slope) + _LOOSE * stray
+
+    found = minimize(
+        loss,
+        _START,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-16.0, 8.0)] * len(parts),
+        options={"maxiter": _STEPS},
+    )
+    field = sum(s * part for s, part in zip(np.exp(found.x), parts, strict=True))
+    inverse, _ = _inverse(field, variance)
+    return np.asarray((field @ (inverse @ values)).reshape(gap.shape))
+
+
+def _inverse(field: Array, variance: float) -> tuple[Array, Array]:
+    """Return the inverse of a covariance with noise added, and the diagonal of its Cholesky factor."""
+    noisy = field.copy()
+    noisy[np.diag_indices_from(noisy)] += variance
+    lower, failed = lapack.dpotrf(noisy, lower=1)
+    if failed:  # numerically singular: more noise
+        return _inverse(field, variance + 1e-9 * float(np.trace(field)) / len(field) + variance)
+    half, _ = lapack.dpotri(lower, lower=1)
+    inverse = np.tril(half) + np.tril(half, -1).T
+    return inverse, np.diag(lower).copy()
