@@ -128,6 +128,36 @@ def test_methods_lists_them_all() -> None:
     assert understudy("methods").code == 0
 
 
+def test_tables_in_a_pipe_keep_their_words(folder: Path) -> None:
+    """Eighty columns, as a pipe has: the names of the columns must still be there."""
+    import io
+    from unittest.mock import patch
+
+    from rich.console import Console
+
+    from understudy.cli import _output
+
+    stream = io.StringIO()
+    with patch.object(_output, "console", Console(file=stream, highlight=False, width=80)):
+        _output.print_table(
+            "t", ("marginal", "noise", "expected L1 noise (rows)"), [("visit_date, age", "gaussian", "244")]
+        )
+    assert "visit_date, age" in stream.getvalue()
+    assert "expected L1 noise (rows)" in stream.getvalue()
+
+
+def test_a_draft_can_be_declared_public(folder: Path) -> None:
+    assert understudy("schema", "draft", folder / "staff.csv", "--out", folder / "draft.yaml").code == 0
+    words = ("schema", "declare", folder / "draft.yaml", "--out", folder / "declared.yaml")
+    assert understudy(*words).code == 0
+    assert "from-data" not in (folder / "declared.yaml").read_text()
+    result = understudy(
+        "synth", folder / "staff.csv", "--schema", folder / "declared.yaml", "--method", "independent",
+        "--epsilon", 1, "--unit", "add-remove", "--out", folder / "o.csv",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+
+
 def test_draft_refuse_declare_fit(folder: Path) -> None:
     draft = folder / "draft.yaml"
     assert understudy("schema", "draft", folder / "staff.csv", "--out", draft).code == 0

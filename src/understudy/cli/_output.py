@@ -18,6 +18,9 @@ errors = Console(stderr=True, highlight=False)
 _SHORT = 12
 """Columns whose entries are no longer than this are never wrapped."""
 
+_PIPE_WIDTH = 140
+"""Width of tables where there is no terminal."""
+
 
 def print_json(document: Any) -> None:
     """Write one JSON document to standard output and nothing else."""
@@ -30,13 +33,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     table = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
         longest = max((len(row[index]) for row in cells), default=0)
-        table.add_column(
-            column, overflow="fold", no_wrap=longest <= _SHORT, ratio=None if longest <= _SHORT else 1
-        )
+        short = longest <= _SHORT
+        table.add_column(column, overflow="fold", no_wrap=short, min_width=min(longest, _SHORT))
     for row in cells:
         table.add_row(*row)
-    # a pipe has no width of its own; words broken after three letters help nobody
-    console.print(table, width=None if console.is_terminal else max(console.width, 140))
+    if console.is_terminal or console.width >= _PIPE_WIDTH:
+        console.print(table)
+    else:  # a pipe has no width of its own; words broken after three letters help nobody
+        Console(file=console.file, highlight=False, width=_PIPE_WIDTH).print(table)
 
 
 def tell(message: str) -> None:

@@ -44,9 +44,29 @@ def draft(
     say(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
     if not declare_public:
         say(
-            "Its facts were read from the data and are marked from-data. Read them, correct them, and mark them "
-            "public (origin: public) before fitting; do not publish the draft before that."
+            "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "
+            f"public before fitting (understudy schema declare {out} --out schema.yaml); do not publish the draft "
+            "before that."
         )
+
+
+@app.command("declare")
+def declare(
+    schema: Annotated[Path, typer.Argument(help="Draft whose facts you have read and corrected.")],
+    out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+) -> None:
+    """Declare every fact of a draft public: your promise as the owner of the table.
+
+    Read each one first. A category, bound or bin that is only known from the records is private, and one
+    record can change it; replace it by what is public knowledge.
+    """
+    from understudy.cli._output import say
+    from understudy.schema import Schema
+
+    require_writable(out, what="schema")
+    declared = Schema.read(schema).declare_public()
+    declared.write(out)
+    say(f"Wrote {out}: {len(declared.names)} columns, every fact declared public.")
 
 
 @app.command("import")
