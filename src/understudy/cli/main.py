@@ -1,13 +1,19 @@
 """The command line: one application, one place where errors become messages and exit codes.
 
-Exit codes: 0 done; 1 an unexpected fault (a bug: please report it); 2 a command line that cannot be
+Exit codes: 0 done; 1 an unexpected fault (a bug: please report it) or no memory left; 2 a command line that cannot be
 understood; 3 a budget or guarantee that cannot be had; 4 a schema, table, workload or model that
 cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import _thread
 import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
@@ -23,6 +29,7 @@ app = typer.Typer(
 )
 
 EXIT_FAULT, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT, EXIT_INTERRUPTED = 1, 3, 4, 5, 6, 130
+_INTERRUPTED = "Interrupted. What the ledger shows as spent is spent; nothing else was released.\n"
 
 
 def _version(show: bool) -> None:
@@ -62,15 +69,26 @@ def run() -> None:
 
     commands.register(app)
     try:
-        app(standalone_mode=True)
+        with _discreet():
+            app(standalone_mode=True)
     except UnderstudyError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted. What the ledger shows as spent is spent; nothing else was released.\n")
+        sys.stderr.write(_INTERRUPTED)
         raise SystemExit(EXIT_INTERRUPTED) from None
-    except (SystemExit, BrokenPipeError):
+    except SystemExit as stop:
+        if stop.code == EXIT_INTERRUPTED:  # the application turns an interrupt into this, without a word
+            sys.stderr.write(_INTERRUPTED)
         raise
+    except BrokenPipeError:
+        raise
+    except MemoryError:
+        sys.stderr.write(
+            "error: the memory ran out. What the ledger shows as spent is spent; nothing else was released. Use a "
+            "smaller workload or domain, or a machine with more memory.\n"
+        )
+        raise SystemExit(EXIT_FAULT) from None
     except Exception as fault:
         place = fault.__traceback__
         while place is not None and place.tb_next is not None:
@@ -85,6 +103,24 @@ def run() -> None:
             "are withheld because they could quote private data.\n"
         )
         raise SystemExit(EXIT_FAULT) from None
+
+
+@contextmanager
+def _discreet() -> Iterator[None]:
+    """Keep the interpreter from printing what could quote a record: warnings, and errors that nobody can catch."""
+    before = sys.unraisablehook, threading.excepthook, warnings.showwarning
+
+    def lost(what: Any) -> None:
+        if what.exc_type is not None and issubclass(what.exc_type, KeyboardInterrupt):
+            # swallowed by foreign code that called back into Python: interrupt again a moment later
+            threading.Timer(0.02, _thread.interrupt_main).start()
+
+    sys.unraisablehook, threading.excepthook = lost, lost
+    warnings.showwarning = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook, threading.excepthook, warnings.showwarning = before
 
 
 if __name__ == "__main__":

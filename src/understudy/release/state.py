@@ -109,8 +109,9 @@ class State:
         try:
             _lock(lock, folder)
             if restart:
-                for name in (_FILE, _MODEL, _CANDIDATE, _ROOM):
-                    (folder / name).unlink(missing_ok=True)
+                with _told(folder):
+                    for name in (_FILE, _MODEL, _CANDIDATE, _ROOM):
+                        (folder / name).unlink(missing_ok=True)
             content = cls._read(folder)
             if content is None:
                 content = {
@@ -214,7 +215,10 @@ class State:
 
     def release_room(self) -> None:
         """Give the room on the disk back, for what is about to be written."""
-        (self.folder / _ROOM).unlink(missing_ok=True)
+        with contextlib.suppress(
+            OSError
+        ):  # a folder that became read-only keeps it; the next run takes it over
+            (self.folder / _ROOM).unlink()
 
     def store_candidate(self, types: RecordTypes) -> None:
         """Keep the records of a candidate."""
@@ -239,11 +243,13 @@ class State:
     def store_model(self, model: Model) -> None:
         """Keep a model, for its owner alone; the file is complete or absent."""
         model.save(self.model_path)
-        self.model_path.chmod(0o600)
+        with _told(self.folder):
+            self.model_path.chmod(0o600)
 
     def forget_model(self) -> None:
         """Remove the model of an attempt that was not accepted."""
-        self.model_path.unlink(missing_ok=True)
+        with _told(self.folder):
+            self.model_path.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------- files
@@ -311,7 +317,21 @@ def _write(path: Path, write: Callable[[Any], Any]) -> None:
             "What was recorded before is kept; run the release again when there is room."
         ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Turn a refusal of the system into a message."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(
+            f"The state of the release in {str(folder)!r} cannot be changed: {error.strerror or error}."
+        ) from None
 
 
 def _sync(path: Path) -> None:
