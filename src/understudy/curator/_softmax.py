@@ -19,6 +19,8 @@ _BLOCK = 64
 """Records whose gradients are added in one product; rounding errors grow with it."""
 _DISTINCT_CELLS = 1_000_000
 _ITERATIONS = 200
+_CURVED = 40_000
+"""Second derivatives only steer the steps: about this many records say enough about them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +75,17 @@ def probabilities(logits: Floats) -> Floats:
 def minimise(records: Sequence[Weighted], linear: Floats, *, ridge: float, tolerance: float) -> Floats:
     """Return a point at which the gradient of the perturbed objective has norm at most ``tolerance``.
 
-    Newton's method with halved steps. The objective is strongly convex and smooth, so it converges from everywhere.
+    Newton's method with halved steps. The objective is strongly convex and smooth, so it converges from everywhere. Values and gradients
+    are those of all records; the second derivatives of a large table are taken from every so many-th record, unless that
+    turns out not to be good enough.
     """
     width, others = linear.shape
     weights = np.zeros((width, others))
-    value, gradient, curvature = _derivatives(records, weights, linear, ridge)
-    for _ in range(_ITERATIONS):
+    stride = max(1, sum(len(item.classes) for item in records) // _CURVED)
+    value, gradient, curvature = _derivatives(records, weights, linear, ridge, stride)
+    for iteration in range(_ITERATIONS):
+        if iteration == 30:
+            stride = 1
         if float(np.linalg.norm(gradient)) <= tolerance:
             return weights
         step = np.linalg.solve(curvature, gradient.T.ravel()).reshape(others, width).T
@@ -86,7 +93,7 @@ def minimise(records: Sequence[Weighted], linear: Floats, *, ridge: float, toler
         length = 1.0
         while True:
             tried = weights - length * step
-            new = _derivatives(records, tried, linear, ridge)
+            new = _derivatives(records, tried, linear, ridge, stride)
             # close to the minimum the values no longer tell points apart; the gradients do
             better = float(np.linalg.norm(new[1])) < 0.5 * float(np.linalg.norm(gradient))
             if new[0] <= value - 1e-4 * length * decrease or better or length < 2.0**-40:
@@ -98,7 +105,7 @@ def minimise(records: Sequence[Weighted], linear: Floats, *, ridge: float, toler
 
 
 def _derivatives(
-    records: Sequence[Weighted], weights: Floats, linear: Floats, ridge: float
+    records: Sequence[Weighted], weights: Floats, linear: Floats, ridge: float, stride: int
 ) -> tuple[float, Floats, Floats]:
     """Return value, gradient and second derivatives; coefficients are ordered by class, then predictor."""
     width, others = weights.shape
@@ -111,11 +118,12 @@ def _derivatives(
         residual = p[:, 1:] - (classes[:, None] == np.arange(1, others + 1))
         residual *= counts[:, None]
         gradients.append(_block_products(x, residual))
-        weighed = p[:, 1:] * counts[:, None]
+        few, share = x[::stride], p[::stride, 1:]
+        weighed = share * (counts[::stride, None] * stride)
         for k in range(others):
             for m in range(k, others):
-                factor = weighed[:, k] * ((k == m) - p[:, 1 + m])
-                block = x.T @ (x * factor[:, None])
+                factor = weighed[:, k] * ((k == m) - share[:, m])
+                block = few.T @ (few * factor[:, None])
                 curvature[k * width : (k + 1) * width, m * width : (m + 1) * width] += block
                 if m > k:
                     curvature[m * width : (m + 1) * width, k * width : (k + 1) * width] += block.T

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize as reference
 
-from understudy.curator import Curator, Softmax, fit_softmax, objective_for
+from understudy.curator import Curator, Softmax, _softmax, fit_softmax, objective_for
 from understudy.curator._softmax import Weighted, minimise, probabilities, weighted_records
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
@@ -174,6 +174,15 @@ def test_chunks_and_distinct_records_give_the_same_minimum() -> None:
     linear = np.zeros((4, 2))
     one, two = (minimise(item, linear, ridge=1.0, tolerance=1e-8) for item in (records, each))
     np.testing.assert_allclose(one, two, atol=1e-8)
+
+
+def test_steps_from_some_of_the_records_reach_the_same_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = random_rows(np.random.default_rng(0), 5_000)
+    each = [Weighted((rows[:, 0], rows[:, 1]), (NUMBERS, INDICATORS), rows[:, 2], np.ones(len(rows)))]
+    linear = np.full((4, 1), 20.0)
+    exact = minimise(each, linear, ridge=1.0, tolerance=1e-8)
+    monkeypatch.setattr(_softmax, "_CURVED", 100)
+    np.testing.assert_allclose(minimise(each, linear, ridge=1.0, tolerance=1e-8), exact, atol=1e-7)
 
 
 def test_a_large_budget_gives_the_regularised_estimate() -> None:
