@@ -3,31 +3,46 @@
 from understudy.audit.attackers import ATTACKERS, Attacker
 from understudy.audit.bounds import demonstrated_epsilon, demonstrated_mu, guessed_epsilon, guessed_mu
 from understudy.audit.claims import Claim, claim_of
+from understudy.audit.exact import audit_exactly, exact_epsilon
 from understudy.audit.hunt import CONFIDENCE, Audit, Effort, Subject, hunt
 from understudy.audit.methods import audit_method, audit_synthesizer
 from understudy.audit.pairs import Pair, pairs_for
+from understudy.audit.primitives import PRIMITIVES, Primitive, audit_primitive, audit_primitives
+from understudy.audit.releases import audit_release, neighbour_frames
+from understudy.audit.summary import AuditReport, audit_all, audit_many
 from understudy.audit.trials import Tally, Test, choose_test, judge
 
 __all__ = [
     "ATTACKERS",
     "CONFIDENCE",
+    "PRIMITIVES",
     "Attacker",
     "Audit",
+    "AuditReport",
     "Claim",
     "Effort",
     "Pair",
+    "Primitive",
     "Subject",
     "Tally",
     "Test",
+    "audit_all",
+    "audit_exactly",
+    "audit_many",
     "audit_method",
+    "audit_primitive",
+    "audit_primitives",
+    "audit_release",
     "audit_synthesizer",
     "choose_test",
     "claim_of",
     "demonstrated_epsilon",
     "demonstrated_mu",
+    "exact_epsilon",
     "guessed_epsilon",
     "guessed_mu",
     "hunt",
     "judge",
+    "neighbour_frames",
     "pairs_for",
 ]

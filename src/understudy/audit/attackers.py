@@ -89,9 +89,7 @@ def _binned(part: str, most: int) -> Learn:
         for index in range(width):
             cuts = np.unique(np.quantile(table[:, index], np.linspace(0, 1, _BINS + 1)[1:-1]))
             place = np.searchsorted(cuts, table[:, index], side="left")
-            counts = [
-                np.bincount(place[which], minlength=len(cuts) + 1) + 0.5 for which in (firsts, ~firsts)
-            ]
+            counts = [np.bincount(place[which], minlength=len(cuts) + 1) + 0.5 for which in (firsts, ~firsts)]
             shares = [count / count.sum() for count in counts]
             edges.append(cuts)
             odds.append(np.log(shares[0]) - np.log(shares[1]))
@@ -129,7 +127,9 @@ def _centred(seen: Sequence[Observation], firsts: Bools) -> Score:
     """Likelihood ratio of additive noise of known scale around centres learnt for each table."""
     width = _width(seen, "told")
     table = _matrix(seen, "told", width)
-    centres = [np.median(table[which], axis=0) if which.any() else np.zeros(width) for which in (firsts, ~firsts)]
+    centres = [
+        np.median(table[which], axis=0) if which.any() else np.zeros(width) for which in (firsts, ~firsts)
+    ]
     # a feature whose centres differ by less than a quarter of its noise is noise of the centre
     spread = np.maximum(table.std(axis=0), 1e-9)
     same = np.abs(centres[0] - centres[1]) < 0.25 * spread

@@ -15,12 +15,25 @@ from understudy.audit.claims import Claim
 from understudy.audit.observers import EVERYTHING, Observation
 from understudy.audit.trials import Tally, Test, choose_test, judge
 
-__all__ = ["CONFIDENCE", "Audit", "Chosen", "Effort", "Runs", "Subject", "best_attack", "judged", "run_many"]
+__all__ = [
+    "CONFIDENCE",
+    "Audit",
+    "Chosen",
+    "Effort",
+    "Runs",
+    "Subject",
+    "best_attack",
+    "hunt",
+    "judged",
+    "run_many",
+]
 
 CONFIDENCE = 0.95
 """Of each demonstrated number: at most one audit in twenty of a tight mechanism shows more than its claim by chance."""
 _FEWEST = 24
 """Runs that are made whatever they take: fewer cannot be learnt from."""
+_EDGE = 0.1
+"""Part of the claim by which a later attacker must promise more than an earlier one."""
 
 Play = Callable[[bool, int, Collection[str]], Observation]
 
@@ -55,7 +68,7 @@ class Effort:
     pilot, judged, focus
         Runs per pair to choose an attack, runs per pair to judge it, and runs to judge the best pair's.
     pair_seconds, focus_seconds
-        Time of one batch of runs on a pair, and on the best pair.
+        Processor time of one batch of runs on a pair, and on the best pair.
     """
 
     pilot: int
@@ -71,8 +84,12 @@ class Effort:
 
     @staticmethod
     def thorough() -> Effort:
-        """Return the long form: a night for every method."""
-        return Effort(1_000, 2_000, 20_000, 20.0, 120.0)
+        """Return the long form: about four hours for every method."""
+        return Effort(1_000, 2_000, 20_000, 15.0, 100.0)
+
+    def of_releases(self) -> Effort:
+        """Return the same for whole releases, each of which takes longer than a fit and has one pair only."""
+        return Effort(self.pilot, self.judged, self.focus // 5, 8 * self.pair_seconds, 5 * self.focus_seconds)
 
     def limited(self, runs: int) -> Effort:
         """Return the same with another number of runs on the best pair."""
@@ -106,11 +123,11 @@ def run_many(
     """Run a subject many times; the number of runs may depend on the clock but not on what is seen."""
     coins = generator.random(runs) < 0.5
     seeds = generator.integers(1 << 62, size=runs)
-    start = time.perf_counter()
+    start = time.process_time()
     seen: list[Observation] = []
     for coin, seed in zip(coins, seeds, strict=True):
         seen.append(subject.play(bool(coin), int(seed), parts))
-        if len(seen) >= _FEWEST and time.perf_counter() - start > seconds:
+        if len(seen) >= _FEWEST and time.process_time() - start > seconds:
             break
     return Runs(seen, coins[: len(seen)])
 
@@ -133,8 +150,8 @@ def best_attack(pilot: Runs, claim: Claim, attackers: Sequence[Attacker] = ATTAC
     for attacker in attackers:
         score = attacker.learn(lesson.seen, lesson.firsts)
         test, value = choose_test(score(trial.seen), trial.firsts, claim)
-        # a tie goes to the simpler attacker, which comes first
-        if best is None or value > best.value + 1e-9:
+        # the simpler attacker comes first and keeps its place unless another is clearly better
+        if best is None or value > best.value + _EDGE * claim.value:
             best = Chosen(attacker, score, test, value)
     assert best is not None
     return best
@@ -207,9 +224,7 @@ class Audit:
             "attacker": self.attacker,
             "focus": self.focus,
             "counts": self.tally.to_dict(),
-            "timing": None
-            if self.timing is None
-            else self.timing.bound(self.claim, confidence=CONFIDENCE),
+            "timing": None if self.timing is None else self.timing.bound(self.claim, confidence=CONFIDENCE),
             "seconds": round(self.seconds, 2),
         }
 

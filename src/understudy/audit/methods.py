@@ -80,8 +80,8 @@ def subjects_of(synthesizer: Synthesizer, budget: Budget) -> list[Subject]:
     found: list[Pair] = []
     for relation in ("add-remove", "replace-one"):
         for texts, rows, places in ((NARROW, 1, (0,)), (WIDE, 1, (1,)), (NARROW, PERSON_ROWS, (0,))):
-            if isinstance(budget, GDP) and texts is WIDE and relation == "add-remove":
-                continue  # the same looks with other noise; the pure claim has covered them
+            if isinstance(budget, GDP) and (texts is WIDE or (rows > 1 and relation == "replace-one")):
+                continue  # the same looks with other noise; the pure claim covers them
             found += _first_taken(synthesizer, budget, texts, relation, rows, places)
     return [_subject(synthesizer, pair, budget) for pair in found]
 
@@ -106,7 +106,11 @@ def _first_taken(
 
 def _subject(synthesizer: Synthesizer, pair: Pair, budget: Budget) -> Subject:
     return Subject(
-        synthesizer.name, pair.name, pair.unit.describe(), claim_of(budget), _player(synthesizer, pair, budget)
+        synthesizer.name,
+        pair.name,
+        pair.unit.describe(),
+        claim_of(budget),
+        _player(synthesizer, pair, budget),
     )
 
 

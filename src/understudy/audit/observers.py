@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.audit.pairs import Pair
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Ledger
 from understudy.synthesizers import Model
 
@@ -85,7 +85,7 @@ def observe(
     seed
         Of the rows drawn.
     """
-    items = [*model.measurements, *model.statistics]
+    items: list[Measurement | Statistic] = [*model.measurements, *model.statistics]
     told = np.concatenate([_NOTHING, *(item.values.ravel() for item in items)])[:_MOST_NUMBERS]
     scales = np.concatenate([_NOTHING, *(np.full(item.values.size, _signed(item)) for item in items)])
     cliques: list[tuple[str, ...]] = []
@@ -103,7 +103,7 @@ def observe(
         scales=scales[:_MOST_NUMBERS],
         exactly=tuple(told[:6].tolist()),
         low_bits=np.array([lowest_bit(x) for x in told[:4]]),
-        key=(tuple(item.clique for item in model.measurements), *_charges(ledger)),
+        key=(tuple(item.clique for item in model.measurements), *_charges(ledger)) if "key" in parts else (),
         model=parameters,
         totals=totals,
         rows=rows,
@@ -135,16 +135,17 @@ def lowest_bit(value: float) -> float:
     return float((whole & -whole).bit_length() - 1 + exponent - 53)
 
 
-def _signed(item: object) -> float:
-    noise, scale = getattr(item, "noise", ""), float(getattr(item, "scale", 0.0))
-    return -scale if noise == "laplace" else scale if noise == "gaussian" else 0.0
+def _signed(item: Measurement | Statistic) -> float:
+    return {"laplace": -item.scale, "gaussian": item.scale}.get(item.noise, 0.0)
 
 
 def _charges(ledger: Ledger | None) -> tuple[tuple[object, ...], ...]:
     if ledger is None:
         return ()
     return tuple(
-        (entry.purpose, entry.event.to_dict()["kind"]) for entry in ledger.entries() if entry.event is not None
+        (entry.purpose, entry.event.to_dict()["kind"])
+        for entry in ledger.entries()
+        if entry.event is not None
     )
 
 

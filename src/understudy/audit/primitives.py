@@ -1,25 +1,42 @@
-"""The curator's primitives on their worst cases: one number comes out, so attackers can be nearly perfect."""
+"""The ways of opening a seal on their worst cases: one number comes out, so an attacker can be nearly perfect."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.audit.claims import claim_of
+from understudy.audit.hunt import Audit
+from understudy.audit.trials import choose_test, judge
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.privacy import GDP, Budget, Gaussian, Laplace, Ledger, PureDP, Unit
+from understudy.privacy import (
+    GDP,
+    Budget,
+    Gaussian,
+    Laplace,
+    Ledger,
+    PureDP,
+    SystemRandomness,
+    Unit,
+    exponential_mechanism,
+    permute_and_flip,
+)
 from understudy.schema import Schema
 
-__all__ = ["PRIMITIVES", "Primitive"]
+__all__ = ["PRIMITIVES", "Primitive", "audit_primitive", "audit_primitives"]
 
 Draws = npt.NDArray[np.float64]
 
 _SCHEMA = Schema.parse("{name: audit, columns: [{name: a, kind: boolean}]}")
 _MANY = 1 << 30
 """Charges of an audit's ledger: enough for any number of runs."""
+_BATCH = 1_000
+EPSILON, MU = 2.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,8 @@ class Primitive:
     ----------
     draw
         ``draw(which, runs)`` returns released numbers on the first (0) or second (1) of two neighbours.
+    share
+        Part of the usual number of runs; below one for what is charged run by run.
     """
 
     name: str
@@ -37,6 +56,7 @@ class Primitive:
     unit: Unit
     budget: Budget
     draw: Callable[[int, int], Draws]
+    share: float = 1.0
 
 
 def _curator(rows: list[int], unit: Unit, budget: Budget) -> Curator:
@@ -46,86 +66,144 @@ def _curator(rows: list[int], unit: Unit, budget: Budget) -> Curator:
     return Curator(table, unit=unit, ledger=Ledger.in_memory(budget=whole, unit=unit, table="audit"))
 
 
+def _batches(runs: int) -> list[int]:
+    return [min(_BATCH, runs - start) for start in range(0, runs, _BATCH)]
+
+
 def _laplace_count(which: int, runs: int) -> Draws:
     """One record or none: the count moves by the whole sensitivity."""
-    box = _curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
-    return _measured(box, Laplace(1.0), runs)
-
-
-def _laplace_replaced(which: int, runs: int) -> Draws:
-    """A replaced record moves two cells: the likelihood ratio adds up over both."""
-    box = _curator([[1], [0]][which], Unit.replace_one(), PureDP(1.0))
-    sealed = box.counts(("a",))
-    out = np.empty(runs)
-    for start in range(0, runs, 1000):
-        many = min(1000, runs - start)
-        values = [m.values for m in box.measure_many([sealed] * many, noise=[Laplace(2.0)] * many)]
-        table = np.array(values)
-        ratio = np.abs(table - [1.0, 0.0]).sum(axis=1) - np.abs(table - [0.0, 1.0]).sum(axis=1)
-        out[start : start + many] = ratio
-    return out
-
-
-def _measured(box: Curator, noise: Laplace | Gaussian, runs: int) -> Draws:
-    sealed = box.counts(("a",))
-    out = np.empty(runs)
-    for start in range(0, runs, 1000):
-        many = min(1000, runs - start)
-        batch = box.measure_many([sealed] * many, noise=[noise] * many)
-        out[start : start + many] = [item.values[1] for item in batch]
-    return out
+    return _counted(_curator([[1], []][which], Unit.add_remove(), PureDP(1.0)), Laplace(1 / EPSILON), runs)
 
 
 def _gaussian_count(which: int, runs: int) -> Draws:
-    box = _curator([[1], []][which], Unit.add_remove(), GDP(1.0))
-    return _measured(box, Gaussian(1.0), runs)
+    return _counted(_curator([[1], []][which], Unit.add_remove(), GDP(1.0)), Gaussian(1 / MU), runs)
 
 
-def _exponential_choice(which: int, runs: int) -> Draws:
-    """Two candidates whose scores move in opposite directions by the whole sensitivity."""
+def _counted(box: Curator, noise: Laplace | Gaussian, runs: int) -> Draws:
+    sealed = box.counts(())
+    found = [box.measure_many([sealed] * many, noise=[noise] * many) for many in _batches(runs)]
+    return np.array([float(item.values) for batch in found for item in batch])
+
+
+def _replaced(which: int, runs: int) -> Draws:
+    """A replaced record moves two cells: the likelihood ratio adds up over both."""
     box = _curator([[1], [0]][which], Unit.replace_one(), PureDP(1.0))
-    counts = box.counts(("a",))
-    scores = [counts.sum([0.0, 1.0]), counts.sum([1.0, 0.0])]
-    return np.array([box.choose(scores, epsilon=1.0, purpose="audit") for _ in range(runs)], dtype=np.float64)
+    sealed, noise = box.counts(("a",)), Laplace(2 / EPSILON)
+    found = [box.measure_many([sealed] * many, noise=[noise] * many) for many in _batches(runs)]
+    table = np.array([item.values for batch in found for item in batch]).reshape(runs, 2)
+    ratio: Draws = np.abs(table - [1.0, 0.0]).sum(axis=1) - np.abs(table - [0.0, 1.0]).sum(axis=1)
+    return ratio
 
 
-def _permute_and_flip(which: int, runs: int) -> Draws:
-    box = _curator([[1], [0]][which], Unit.replace_one(), PureDP(1.0))
-    counts = box.counts(("a",))
-    scores = [counts.sum([0.0, 1.0]), counts.sum([1.0, 0.0])]
-    found = [
-        box.choose(scores, epsilon=1.0, purpose="audit", mechanism="permute-and-flip") for _ in range(runs)
-    ]
-    return np.array(found, dtype=np.float64)
-
-
-def _threshold_test(which: int, runs: int) -> Draws:
-    box = _curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
-    sealed = box.counts(()).sum()
-    found = [box.test(sealed, above=0.5, epsilon=1.0, purpose="audit") for _ in range(runs)]
-    return np.array(found, dtype=np.float64)
+def _gaussian_replaced(which: int, runs: int) -> Draws:
+    """A replaced record moves two cells by one each: their difference moves by the whole L2 sensitivity."""
+    box = _curator([[1], [0]][which], Unit.replace_one(), GDP(1.0))
+    sealed, noise = box.counts(("a",)), Gaussian(2**0.5 / MU)
+    found = [box.measure_many([sealed] * many, noise=[noise] * many) for many in _batches(runs)]
+    table = np.array([item.values for batch in found for item in batch]).reshape(runs, 2)
+    return np.asarray(table[:, 1] - table[:, 0])
 
 
 def _scalar(which: int, runs: int) -> Draws:
     box = _curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
     sealed = box.counts(()).sum()
-    out = np.empty(runs)
-    for start in range(0, runs, 1000):
-        many = min(1000, runs - start)
-        out[start : start + many] = box.measure_scalars(
-            [sealed] * many, noise=[Laplace(1.0)] * many, purpose="audit"
-        )
-    return out
+    noise = Laplace(1 / EPSILON)
+    return np.concatenate(
+        [
+            box.measure_scalars([sealed] * many, noise=[noise] * many, purpose="audit")
+            for many in _batches(runs)
+        ]
+    )
+
+
+def _threshold(which: int, runs: int) -> Draws:
+    """A threshold at the larger of the two numbers, where the odds of passing differ most."""
+    box = _curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
+    sealed = box.counts(()).sum()
+    return np.array(
+        [box.test(sealed, above=1.0, epsilon=EPSILON, purpose="audit") for _ in range(runs)], dtype=np.float64
+    )
+
+
+_RARE = (-3.5, 0.0)
+"""Scores of a rarely chosen and a usual candidate."""
+
+
+def _exponential(which: int, runs: int) -> Draws:
+    """A rare candidate gains what its rival loses: its odds move by the whole epsilon."""
+    scores = np.array(_RARE) * (2 / EPSILON) + (np.array([0.5, -0.5]) if which == 0 else [-0.5, 0.5])
+    source = SystemRandomness()
+    found = [
+        exponential_mechanism(scores, epsilon=EPSILON, sensitivity=1.0, randomness=source)
+        for _ in range(runs)
+    ]
+    return np.array(found, dtype=np.float64)
+
+
+def _permute(which: int, runs: int) -> Draws:
+    """Equal scores, or scores that moved apart by twice the sensitivity."""
+    scores = [0.0, 0.0] if which == 0 else [1.0, -1.0]
+    source = SystemRandomness()
+    found = [
+        permute_and_flip(scores, epsilon=EPSILON, sensitivity=1.0, randomness=source) for _ in range(runs)
+    ]
+    return np.array(found, dtype=np.float64)
 
 
 _ADD, _REPLACE = Unit.add_remove(), Unit.replace_one()
+_PURE, _GAUSS = PureDP(EPSILON), GDP(MU)
 PRIMITIVES = (
-    Primitive("Laplace noise on a count", "one record or none", _ADD, PureDP(1.0), _laplace_count),
-    Primitive("Laplace noise on a marginal", "a replaced record", _REPLACE, PureDP(1.0), _laplace_replaced),
-    Primitive("Gaussian noise on a count", "one record or none", _ADD, GDP(1.0), _gaussian_count),
-    Primitive("Laplace noise on a number", "one record or none", _ADD, PureDP(1.0), _scalar),
-    Primitive("exponential mechanism", "a replaced record", _REPLACE, PureDP(1.0), _exponential_choice),
-    Primitive("permute-and-flip", "a replaced record", _REPLACE, PureDP(1.0), _permute_and_flip),
-    Primitive("threshold test", "one record or none", _ADD, PureDP(1.0), _threshold_test),
+    Primitive("Laplace noise on a count", "one record or none", _ADD, _PURE, _laplace_count),
+    Primitive("Laplace noise on a marginal", "a replaced record", _REPLACE, _PURE, _replaced),
+    Primitive("Gaussian noise on a count", "one record or none", _ADD, _GAUSS, _gaussian_count),
+    Primitive("Gaussian noise on a marginal", "a replaced record", _REPLACE, _GAUSS, _gaussian_replaced),
+    Primitive("Laplace noise on a number", "one record or none", _ADD, _PURE, _scalar),
+    Primitive("exponential mechanism", "a rare candidate gains", _REPLACE, _PURE, _exponential, 8.0),
+    Primitive("permute-and-flip", "equal scores part", _REPLACE, _PURE, _permute),
+    Primitive("threshold test", "one record or none", _ADD, _PURE, _threshold, 0.5),
 )
 """Every way of opening a seal that releases one number."""
+
+
+def audit_primitives(*, runs: int = 12_000, seed: int = 0) -> list[Audit]:
+    """Audit every primitive; attackers should reach nearly the whole claim."""
+    return [audit_primitive(item, runs=runs, seed=seed + index) for index, item in enumerate(PRIMITIVES)]
+
+
+def audit_primitive(primitive: Primitive, *, runs: int = 12_000, seed: int = 0) -> Audit:
+    """Choose a threshold on a tenth as many runs, then judge it on fresh ones.
+
+    Examples
+    --------
+    >>> audit = audit_primitive(PRIMITIVES[0], runs=1_000)
+    >>> audit.violates()
+    False
+    """
+    start = time.perf_counter()
+    generator = np.random.default_rng(seed)
+    wanted = max(200, int(runs * primitive.share))
+    claim = claim_of(primitive.budget)
+    scores, firsts = _mixed(primitive, max(200, wanted // 5), generator)
+    test, _ = choose_test(scores, firsts, claim)
+    scores, firsts = _mixed(primitive, wanted, generator)
+    return Audit(
+        primitive.name,
+        primitive.pair,
+        primitive.unit.describe(),
+        claim,
+        "the released number",
+        judge(test, scores, firsts),
+        True,
+        time.perf_counter() - start,
+    )
+
+
+def _mixed(
+    primitive: Primitive, runs: int, generator: np.random.Generator
+) -> tuple[Draws, npt.NDArray[np.bool_]]:
+    """Run on tables chosen by fair coins; runs are independent, so those on one table can be made together."""
+    firsts = generator.random(runs) < 0.5
+    scores = np.empty(runs)
+    scores[firsts] = primitive.draw(0, int(firsts.sum()))
+    scores[~firsts] = primitive.draw(1, int((~firsts).sum()))
+    return scores, firsts

@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 
 _CANDIDATES = 41
 """Thresholds tried for each side of a test."""
-_CAUTION = 1.3
+_CAUTION = 2.5
 """Deviations subtracted from what a test shows on the runs it is chosen on."""
 
 
@@ -199,7 +199,7 @@ def _lower(hits: npt.NDArray[Any], trials: npt.NDArray[Any]) -> Floats:
     p = hits / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return np.clip(centre - reach, 0.0, 1 - 1e-12) * (trials > 0)
+    return np.asarray(np.clip(centre - reach, 0.0, 1 - 1e-12) * (trials > 0), dtype=np.float64)
 
 
 def _normal_quantile(rates: Floats) -> Floats:

@@ -8,6 +8,7 @@ import typer
 def register(app: typer.Typer) -> None:
     """Add all commands to the application."""
     from understudy.cli import (
+        audit,
         bench,
         demo,
         evaluate,
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command("release")(release.release)
     app.command("verify")(verify.verify)
     app.command("report")(report.report)
+    app.command("audit")(audit.audit)
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")

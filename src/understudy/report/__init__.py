@@ -1,5 +1,6 @@
 """Pictures and documents of results that were computed elsewhere. Nothing here computes from records."""
 
+from understudy.report.audit import Verdict, audit_chart
 from understudy.report.charts import Panel, marginal_chart
 from understudy.report.evaluation import evaluation_page
 from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
@@ -13,7 +14,9 @@ __all__ = [
     "ReportContent",
     "Share",
     "Texts",
+    "Verdict",
     "Whiskers",
+    "audit_chart",
     "comparison_panels",
     "evaluation_page",
     "marginal_chart",

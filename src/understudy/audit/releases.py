@@ -1,0 +1,193 @@
+"""End to end: a whole release, attempts and failures included, on made-up neighbouring tables."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from understudy.audit.claims import claim_of
+from understudy.audit.hunt import Audit, Effort, Subject, hunt
+from understudy.audit.observers import Observation, failure, lowest_bit
+from understudy.errors import UnderstudyError, WorkloadError
+from understudy.release.result import ReleaseFailure, ReleaseResult
+from understudy.release.run import run_release
+from understudy.release.spec import Spec
+
+__all__ = ["LOOP", "SINGLE", "audit_release", "neighbour_frames"]
+
+_SHARED = """
+source: {simulate: {table: toy, rows: 40}}
+schema: {columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]}
+unit: replace-one
+synthesizers: [{method: gaussian, options: {workload: all-1way}}]
+"""
+LOOP = f"""
+name: audit loop
+{_SHARED}
+acceptance:
+  form: pass-only
+  epsilon: 0.5
+  false_accept: 0.4
+  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.4}}]
+selection: {{rule: until-accepted, gamma: 0.4}}
+budget: {{total: {{epsilon: 1.4015}}, model: {{epsilon: 0.5}}}}
+seed: 1
+"""
+"""Attempts until one is accepted or the coin says stop; every outcome happens often."""
+SINGLE = f"""
+name: audit single
+{_SHARED}
+acceptance:
+  form: published
+  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.4, epsilon: 0.7}}]
+selection: {{rule: single}}
+budget: {{total: {{epsilon: 2}}, model: {{epsilon: 1.3}}}}
+seed: 1
+"""
+"""One attempt whose noisy error is published."""
+
+_ROWS = 12
+_DRAWN = 2_000
+
+
+def audit_release(
+    spec: Spec, *, effort: Effort | None = None, rows: int = _ROWS, seed: int = 0
+) -> list[Audit]:
+    """Run a specification on two made-up neighbours again and again and attack everything it hands out.
+
+    Parameters
+    ----------
+    spec
+        The specification. Its source is not read.
+    effort
+        How many releases; by default the quick form.
+    rows
+        Of the made-up tables, or of persons if persons are protected.
+    seed
+        Of the made-up tables and of the coins; privacy noise takes none.
+
+    Privacy
+    -------
+    In: a public specification. The table that it names is never opened.
+    """
+    generator = np.random.default_rng(seed)
+    first, second = neighbour_frames(spec, rows=rows, generator=generator)
+    subject = Subject(
+        f"release {spec.name!r}",
+        "an outlier in a crowd" if spec.unit.relation == "replace-one" else "an outlier or none",
+        spec.unit.describe(),
+        claim_of(spec.total),
+        _player(spec, first, second),
+    )
+    return hunt([subject], effort or Effort.quick(), generator=generator)
+
+
+def neighbour_frames(
+    spec: Spec, *, rows: int, generator: np.random.Generator
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return two raw tables that differ in one unit: a crowd of equal records, and one unlike it in every column it can be.
+
+    Examples
+    --------
+    >>> first, second = neighbour_frames(Spec.parse(LOOP), rows=5, generator=np.random.default_rng(0))
+    >>> len(first), len(second), int((first != second).any(axis=1).sum())
+    (5, 5, 1)
+    """
+    schema = spec.schema
+    codes = {
+        name: generator.integers(0, size, _DRAWN)
+        for name, size in zip(schema.names, schema.domain.sizes, strict=True)
+    }
+    frame = schema.decode(codes, seed=int(generator.integers(1 << 30)))
+    kept = np.asarray(schema.holds_raw(frame))
+    for rule in spec.cleaning:
+        kept &= np.asarray(rule.holds_raw(frame))
+    frame = frame[kept].reset_index(drop=True)
+    if len(frame) < 2:
+        raise WorkloadError(
+            "No made-up record obeys the rules of this specification; it cannot be audited so."
+        )
+    differing = (frame != frame.iloc[0]).sum(axis=1).to_numpy()
+    usual, odd = frame.iloc[[0]], frame.iloc[[int(np.argmax(differing))]]
+    most, unit = spec.unit.max_rows, spec.unit
+    crowd = [usual] * (rows - most)
+    first = pd.concat([*crowd, *([odd] * most)], ignore_index=True)
+    same = [*crowd, *([usual] * most)] if unit.relation == "replace-one" else crowd
+    second = pd.concat(same, ignore_index=True)
+    if unit.id_column is not None:
+        ids = [*range(1, rows - most + 1), *([0] * most)]
+        first[unit.id_column] = ids
+        second[unit.id_column] = ids[: len(second)]
+    return first, second
+
+
+def _player(
+    spec: Spec, first: pd.DataFrame, second: pd.DataFrame
+) -> Callable[[bool, int, Collection[str]], Observation]:
+    def play(is_first: bool, seed: int, parts: Collection[str]) -> Observation:
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            try:
+                outcome = run_release(
+                    spec, ledger=Path(folder) / "audit.ledger", source=first if is_first else second
+                )
+            except UnderstudyError as error:
+                return failure(error, seconds=time.perf_counter() - start)
+            return _observed(outcome, time.perf_counter() - start)
+
+    return play
+
+
+def _observed(outcome: ReleaseResult | ReleaseFailure, seconds: float) -> Observation:
+    """Everything a reader of the outcome sees: decision, words, published errors, charges, rows, the model."""
+    told = [float(item.value) for item in outcome.criteria if item.value is not None]
+    charges = tuple(
+        (entry.purpose, entry.event.to_dict()["kind"])
+        for entry in outcome.ledger_entries
+        if entry.event is not None
+    )
+    if isinstance(outcome, ReleaseFailure):
+        return Observation(
+            told=np.array(told), scales=np.zeros(len(told)), key=(outcome.reason, charges), seconds=seconds
+        )
+    counts = _counts(outcome)
+    model = outcome.model
+    items = () if model is None else model.measurements
+    numbers = np.concatenate([np.array(told, dtype=np.float64), *(item.values.ravel() for item in items)])
+    scales = np.concatenate(
+        [
+            np.zeros(len(told)),
+            *(
+                np.full(item.values.size, item.scale * (-1 if item.noise == "laplace" else 1))
+                for item in items
+            ),
+        ]
+    )
+    return Observation(
+        told=numbers[:64],
+        scales=scales[:64],
+        exactly=tuple(numbers[:4].tolist()),
+        low_bits=np.array([lowest_bit(x) for x in numbers[:4]]),
+        key=("accepted", outcome.configuration.name, charges),
+        totals=np.array([float(len(outcome.synthetic)), 1.0]),
+        model=counts,
+        rows=counts,
+        corner=float(len(outcome.synthetic)),
+        seconds=seconds,
+    )
+
+
+def _counts(outcome: ReleaseResult) -> npt.NDArray[np.float64]:
+    schema = outcome.schema
+    codes = schema.encode_frame(outcome.synthetic)
+    shares = [
+        np.bincount(codes[name], minlength=size)[:32]
+        for name, size in zip(schema.names, schema.domain.sizes, strict=True)
+    ]
+    return np.concatenate([[float(len(outcome.synthetic)), 1.0], *shares]).astype(np.float64)

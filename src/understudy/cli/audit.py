@@ -1,0 +1,173 @@
+"""``understudy audit``: attacks on the mechanisms themselves, claimed against demonstrated."""
+
+from __future__ import annotations
+
+import json as encoder
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli._options import Json, OptionWords
+from understudy.errors import OutputError, UnknownMethod, WorkloadError
+
+if TYPE_CHECKING:
+    from understudy.audit import Audit, AuditReport
+
+EXIT_VIOLATION = 7
+"""More privacy loss was demonstrated than a mechanism claims."""
+
+
+def audit(
+    subject: Annotated[
+        str | None, typer.Argument(metavar="[METHOD|SPEC]", help="A method, or a specification file.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every primitive, every method and two small releases.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Minutes instead of hours, with wider bounds.")
+    ] = False,
+    runs: Annotated[
+        int | None, typer.Option(min=40, help="Runs that judge the worst pair, instead of the usual number.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of tables and coins; privacy noise takes none.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    option: OptionWords = None,
+    out: Annotated[Path | None, typer.Option(help="Write every audit to this JSON file.")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Write a picture to this SVG file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Json = False,
+) -> None:
+    """Attack a mechanism on worst-case made-up tables and compare what is demonstrated with what it claims.
+
+    Nothing private is read: a specification is run on made-up neighbouring tables, its source is not opened. The exit
+    code is 7 if any audit demonstrates more than is claimed, beyond what chance explains.
+    """
+    from understudy.cli._output import print_json, progress_bar
+
+    for path in (out, chart):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise OutputError(f"There is no folder {str(path.parent)!r} to write to.")
+    with progress_bar("audit", quiet=quiet or json) as progress:
+        report = _audited(
+            subject, everything=everything, quick=quick, runs=runs, seed=seed, jobs=jobs, words=option or [],
+            progress=progress,
+        )  # fmt: skip
+    document = report.to_dict()
+    if out is not None:
+        _write(out, encoder.dumps(document, indent=2, allow_nan=False) + "\n")
+    if chart is not None:
+        _write(chart, report.chart())
+    if json:
+        print_json(document)
+    else:
+        _show(report)
+    if report.violations:
+        raise typer.Exit(EXIT_VIOLATION)
+
+
+def _audited(
+    subject: str | None,
+    *,
+    everything: bool,
+    quick: bool,
+    runs: int | None,
+    seed: int,
+    jobs: int,
+    words: list[str],
+    progress: Callable[[str, float], None],
+) -> AuditReport:
+    from understudy.audit import Effort, audit_all, audit_many
+    from understudy.synthesizers import methods
+
+    if everything == (subject is not None):
+        raise WorkloadError("Name a method or a specification, or ask for --all.")
+    effort = Effort.quick() if quick else Effort.thorough()
+    if runs is not None:
+        effort = effort.limited(runs)
+    if subject is None:
+        return audit_all(effort=effort, seed=seed, jobs=jobs, progress=progress)
+    if subject in {item.name for item in methods()}:
+        chosen = _options(words) if words else None
+        return audit_many([subject], options=chosen, effort=effort, seed=seed, jobs=1, progress=progress)
+    if not Path(subject).is_file():
+        raise UnknownMethod(f"{subject!r} is neither a registered method nor a specification file.")
+    from understudy.release.spec import Spec
+
+    return audit_many([], specs=[Spec.read(subject)], effort=effort, seed=seed, jobs=1, progress=progress)
+
+
+def _options(words: list[str]) -> dict[str, object]:
+    import yaml
+
+    found: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise WorkloadError(f"An option is written name=value; got {word!r}.")
+        found[name] = yaml.safe_load(value)
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"Cannot write {str(path)!r}: {error.strerror}.") from None
+
+
+def _show(report: AuditReport) -> None:
+    from understudy.cli._output import print_table, tell
+
+    bad = {id(item) for item in report.violations}
+    shown = [item for item in report.audits if item.focus or id(item) in bad]
+    print_table(
+        "Claimed and demonstrated",
+        (
+            "subject",
+            "worst pair",
+            "unit",
+            "claim",
+            "claimed",
+            "shown",
+            "share",
+            "runs",
+            "best attacker",
+            "verdict",
+        ),
+        [_row(item, violated=id(item) in bad) for item in shown],
+    )
+    tell(
+        f"{len(report.audits)} audits in {report.seconds:.0f} s, seed {report.seed}. Shown: lower bounds, each with 95 % "
+        "confidence, so that about one tight mechanism in twenty shows a little more than its claim by chance. "
+        "A violation is more than chance explains in all audits together (one false alarm in a thousand such reports)."
+    )
+    slow = max(
+        (item.timing.bound(item.claim, confidence=0.95) for item in report.audits if item.timing), default=0.0
+    )
+    tell(
+        f"Wall time of a fit, which no guarantee covers, demonstrates at most {slow:.2f} by the same measure."
+    )
+    if report.violations:
+        tell(f"{len(report.violations)} VIOLATIONS: more was demonstrated than claimed.")
+    else:
+        tell("No violation.")
+
+
+def _row(item: Audit, *, violated: bool) -> tuple[object, ...]:
+    unit = item.unit.split(" (")[0]
+    delta = f" at delta {item.claim.delta:g}" if item.claim.delta else ""
+    return (
+        item.name,
+        item.pair,
+        unit,
+        item.claim.kind + delta,
+        f"{item.claim.value:g}",
+        f"{item.demonstrated:.2f}",
+        f"{item.demonstrated / item.claim.value:.0%}",
+        "exact" if item.exact is not None else f"{item.tally.runs:,}",
+        item.attacker,
+        "VIOLATED" if violated else "kept",
+    )
