@@ -15,6 +15,7 @@ from understudy.marginals import Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
+from understudy.synthesizers._rounds import require_fixed
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 
@@ -66,6 +67,7 @@ class MST(Synthesizer):
         workload_for(self.workload, domain)
         columns: list[Clique] = [(name,) for name in domain.names]
         require_cells(domain, columns, self._cells(), method=self.name)
+        require_fixed(schema, columns, self.max_model_mb)
         pairs = self._pairs(domain)
         accounting = self.accounting(budget)
         one_way, _, two_way = _thirds(accounting, accounting.total(budget), choices=bool(pairs))

@@ -14,7 +14,7 @@ from understudy.marginals import Measurement, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import total_is_public, workload_for
-from understudy.synthesizers._rounds import RoundCost
+from understudy.synthesizers._rounds import RoundCost, require_fixed
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 _TOTAL_SHARE = 0.01
@@ -74,6 +74,15 @@ class MWEMPGM(Synthesizer):
         """Say how each round is priced."""
         domain = schema.domain
         candidates = self._candidates(domain)
+        fixed = [constraint.columns for constraint in schema.constraints]
+        require_fixed(schema, [], self.max_model_mb)
+        if candidate_sizes(domain, fixed, candidates).min() > self.max_model_mb:
+            raise DomainTooLarge(
+                f"Together with the constraints no marginal of the workload fits into a model of {self.max_model_mb:g} "
+                "MB. Use coarser bins, constraints over fewer columns, or raise max_model_mb.",
+                cells=min(domain.cells(clique) for clique in candidates),
+                allowed=int(self.max_model_mb * 2**20 / 8),
+            )
         accounting = self.accounting(budget)
         rows, price = self._prices(
             domain, accounting, accounting.total(budget), total_known=total_is_public(schema, unit)
