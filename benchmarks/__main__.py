@@ -12,7 +12,13 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-QUICK = {"aim": ["--quick"], "ablation": ["--quick"], "dips": ["--quick"], "large_parquet": ["1000000"]}
+QUICK = {
+    "aim": ["--quick"],
+    "ablation": ["--quick"],
+    "every_table": ["--quick"],
+    "dips": ["--quick"],
+    "large_parquet": ["1000000"],
+}
 """Arguments of the quick form; benchmarks that are not named here are quick by themselves."""
 
 
