@@ -164,6 +164,7 @@ ATTACKERS: tuple[Attacker, ...] = (
     Attacker("learnt on released numbers", "told", _binned("told", 4)),
     Attacker("linear in released numbers", "told", _linear("told")),
     Attacker("odds of all released numbers", "told", _keyed("exactly")),
+    Attacker("learnt on differences of released numbers", "told", _binned("gaps", 2)),
     Attacker("learnt on low bits", "told", _binned("low_bits", 2)),
     Attacker("learnt on model parameters", "model", _binned("model", 4)),
     Attacker("linear in model parameters", "model", _linear("model")),

@@ -32,7 +32,7 @@ CONFIDENCE = 0.95
 """Of each demonstrated number: at most one audit in twenty of a tight mechanism shows more than its claim by chance."""
 _FEWEST = 24
 """Runs that are made whatever they take: fewer cannot be learnt from."""
-_EDGE = 0.1
+_EDGE = 0.15
 """Part of the claim by which a later attacker must promise more than an earlier one."""
 
 Play = Callable[[bool, int, Collection[str]], Observation]
@@ -80,7 +80,7 @@ class Effort:
     @staticmethod
     def quick() -> Effort:
         """Return what ``--quick`` does: every method in a few minutes."""
-        return Effort(120, 120, 1_500, 0.8, 4.0)
+        return Effort(100, 100, 1_500, 0.6, 4.0)
 
     @staticmethod
     def thorough() -> Effort:
@@ -273,7 +273,7 @@ def hunt(subjects: Sequence[Subject], effort: Effort, *, generator: np.random.Ge
 
 def _focus(subject: Subject, pilot: Runs, effort: Effort, generator: np.random.Generator) -> Audit:
     start = time.perf_counter()
-    more = run_many(subject, effort.pilot, generator=generator, seconds=effort.pair_seconds)
+    more = run_many(subject, 2 * effort.pilot, generator=generator, seconds=effort.pair_seconds)
     pilot = pilot + more
     chosen, clock = best_attack(pilot, subject.claim), best_attack(pilot, subject.claim, (TIMING,))
     fresh = run_many(

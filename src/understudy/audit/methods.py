@@ -79,7 +79,7 @@ def subjects_of(synthesizer: Synthesizer, budget: Budget) -> list[Subject]:
     """Return a mechanism on the worst pairs: of rows and of persons, added and replaced."""
     found: list[Pair] = []
     for relation in ("add-remove", "replace-one"):
-        for texts, rows, places in ((NARROW, 1, (0,)), (WIDE, 1, (1,)), (NARROW, PERSON_ROWS, (0,))):
+        for texts, rows, places in ((NARROW, 1, (0,)), (WIDE, 1, (1, 2)), (NARROW, PERSON_ROWS, (0,))):
             if isinstance(budget, GDP) and (texts is WIDE or (rows > 1 and relation == "replace-one")):
                 continue  # the same looks with other noise; the pure claim covers them
             found += _first_taken(synthesizer, budget, texts, relation, rows, places)

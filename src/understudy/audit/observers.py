@@ -25,6 +25,7 @@ EVERYTHING = frozenset({"told", "key", "model", "rows"})
 _ROWS = 40
 _MOST_CELLS = 600
 _MOST_NUMBERS = 64
+_FEW = 8
 _NOTHING: Floats = np.zeros(0)
 
 
@@ -40,6 +41,8 @@ class Observation:
         Released numbers and their noise: minus the scale for Laplace, the scale for Gaussian, zero for others.
     exactly
         The same numbers, to be counted as outcomes.
+    gaps
+        Differences of the first of them, which show noise that was used twice.
     low_bits
         For each of the first released numbers, the exponent of its lowest set bit.
     key
@@ -56,6 +59,7 @@ class Observation:
     told: Floats = field(default_factory=lambda: _NOTHING)
     scales: Floats = field(default_factory=lambda: _NOTHING)
     exactly: tuple[float, ...] = ()
+    gaps: Floats = field(default_factory=lambda: _NOTHING)
     low_bits: Floats = field(default_factory=lambda: _NOTHING)
     key: tuple[object, ...] = ()
     model: Floats = field(default_factory=lambda: _NOTHING)
@@ -102,6 +106,7 @@ def observe(
         told=told,
         scales=scales[:_MOST_NUMBERS],
         exactly=tuple(told[:6].tolist()),
+        gaps=_gaps(told),
         low_bits=np.array([lowest_bit(x) for x in told[:4]]),
         key=(tuple(item.clique for item in model.measurements), *_charges(ledger)) if "key" in parts else (),
         model=parameters,
@@ -133,6 +138,12 @@ def lowest_bit(value: float) -> float:
     mantissa, exponent = math.frexp(value)
     whole = int(math.ldexp(abs(mantissa), 53))
     return float((whole & -whole).bit_length() - 1 + exponent - 53)
+
+
+def _gaps(told: Floats) -> Floats:
+    few = told[:_FEW]
+    left, right = np.triu_indices(len(few), 1)
+    return np.asarray(few[left] - few[right])
 
 
 def _signed(item: Measurement | Statistic) -> float:

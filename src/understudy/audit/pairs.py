@@ -71,6 +71,7 @@ def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
     schema = Schema.parse(text)
     sizes = schema.domain.sizes
     low, high = [0] * len(sizes), [size - 1 for size in sizes]
+    partly = [high[0], *low[1:]]
     crowd = [low] * _CROWD
     if max_rows > 1:
         yield _people(schema, relation, low, high, max_rows)
@@ -78,15 +79,17 @@ def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
         unit = Unit.add_remove()
         yield Pair("one record or none", unit, _table(schema, [high]), _table(schema, []))
         yield Pair("an outlier or none", unit, _table(schema, [*crowd, high]), _table(schema, crowd))
-        yield Pair("one more of a crowd", unit, _table(schema, [*crowd, low]), _table(schema, crowd))
+        name = "an outlier in one column" if len(sizes) > 1 else "one more of a crowd"
+        other = partly if len(sizes) > 1 else low
+        yield Pair(name, unit, _table(schema, [*crowd, other]), _table(schema, crowd))
     else:
         unit = Unit.replace_one()
         yield Pair("opposite corners", unit, _table(schema, [high]), _table(schema, [low]))
         yield Pair(
             "an outlier in a crowd", unit, _table(schema, [*crowd, high]), _table(schema, [*crowd, low])
         )
-        edge = [size // 2 for size in sizes]
-        yield Pair("two outliers", unit, _table(schema, [*crowd, high]), _table(schema, [*crowd, edge]))
+        other = partly if len(sizes) > 1 else [size // 2 for size in sizes]
+        yield Pair("two outliers", unit, _table(schema, [*crowd, high]), _table(schema, [*crowd, other]))
 
 
 def _people(schema: Schema, relation: str, low: list[int], high: list[int], max_rows: int) -> Pair:

@@ -107,7 +107,7 @@ def _options(words: list[str]) -> dict[str, object]:
         name, equals, value = word.partition("=")
         if not equals:
             raise WorkloadError(f"An option is written name=value; got {word!r}.")
-        found[name] = yaml.safe_load(value)
+        found[name.strip().replace("-", "_")] = yaml.safe_load(value)
     return found
 
 
