@@ -14,6 +14,7 @@ import typer.main
 from understudy.cli import commands
 from understudy.cli.main import __doc__ as exit_codes
 from understudy.cli.main import app
+from understudy.release import Spec
 from understudy.schema import Schema
 from understudy.synthesizers import methods
 
@@ -118,6 +119,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "methods.md": method_list(),
         REFERENCE / "python.md": api(),
         REFERENCE / "schema.schema.json": json.dumps(Schema.json_schema(), indent=2) + "\n",
+        REFERENCE / "spec.schema.json": json.dumps(Spec.json_schema(), indent=2) + "\n",
     }
 
 
