@@ -14,7 +14,7 @@ import typer.main
 from understudy.cli import commands
 from understudy.cli.main import __doc__ as exit_codes
 from understudy.cli.main import app
-from understudy.release import Spec
+from understudy.release.spec import Spec
 from understudy.schema import Schema
 from understudy.synthesizers import methods
 
