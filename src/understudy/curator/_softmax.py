@@ -18,7 +18,8 @@ Ints = npt.NDArray[np.int64]
 _BLOCK = 64
 """Records whose gradients are added in one product; rounding errors grow with it."""
 _DISTINCT_CELLS = 1_000_000
-_ITERATIONS = 200
+_ITERATIONS = 1_000
+"""Far more than ever needed: a failure to converge would be an outcome that the proof does not cover."""
 _CURVED = 40_000
 """Second derivatives only steer the steps: about this many records say enough about them."""
 
@@ -72,6 +73,18 @@ def probabilities(logits: Floats) -> Floats:
     return np.asarray(full / full.sum(axis=1, keepdims=True))
 
 
+def _losses(logits: Floats, classes: Ints) -> Floats:
+    """Return minus the logarithm of the probability of each record's class, however small that probability is.
+
+    From the logits, not from the probabilities, which underflow: a loss that no longer rises far from the minimum
+    would let Newton's method accept steps away from it and, for some tables and not for others, never end.
+    """
+    full = np.concatenate([np.zeros((len(logits), 1)), logits], axis=1)
+    peak = full.max(axis=1)
+    own = full[np.arange(len(full)), classes]
+    return np.asarray(peak - own + np.log(np.exp(full - peak[:, None]).sum(axis=1)))
+
+
 def minimise(records: Sequence[Weighted], linear: Floats, *, ridge: float, tolerance: float) -> Floats:
     """Return a point at which the gradient of the perturbed objective has norm at most ``tolerance``.
 
@@ -112,9 +125,10 @@ def _derivatives(
     values = [ridge / 2 * float((weights**2).sum()), float((linear * weights).sum())]
     gradients: list[Floats] = []
     curvature = ridge * np.eye(width * others)
-    for rows, x, classes, counts in _batches(records):
-        p = probabilities(x @ weights)
-        values.append(-float(counts @ np.log(np.maximum(p[np.arange(len(rows)), classes], 1e-300))))
+    for _, x, classes, counts in _batches(records):
+        logits = x @ weights
+        p = probabilities(logits)
+        values.append(float(counts @ _losses(logits, classes)))
         residual = p[:, 1:] - (classes[:, None] == np.arange(1, others + 1))
         residual *= counts[:, None]
         gradients.append(_block_products(x, residual))

@@ -268,3 +268,21 @@ def test_refusals() -> None:
             curator, Softmax("two", np.array([0, 1]), (("x", np.ones((3, 1))),)), epsilon=1.0, purpose="p"
         )
     assert curator.ledger.spent == 0
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_extreme_noise_does_not_keep_the_solver_from_its_minimum(case: int) -> None:
+    """Probabilities underflow far from the minimum; a loss cut off there made some tables fail and others not.
+
+    Catches: an exception that depends on the records, which nothing was charged for.
+    """
+    generator = np.random.default_rng(case)
+    codes = (generator.integers(0, 5, 200), generator.integers(0, 4, 200))
+    classes = (codes[0] > 2).astype(np.int64) + (codes[1] == 0)
+    tables = (generator.uniform(-1, 1, (5, 3)), np.eye(4)[:, 1:])
+    records = [Weighted(codes, tables, classes, np.full(200, 5.0))]
+    linear = generator.normal(size=(7, 2)) * 1_000
+    found = minimise(records, linear, ridge=1.0, tolerance=1e-5)
+    x = records[0].design(slice(0, 200))
+    residual = probabilities(x @ found)[:, 1:] - (classes[:, None] == np.arange(1, 3))
+    assert np.linalg.norm(found + linear + 5.0 * x.T @ residual) <= 1.1e-5
