@@ -257,3 +257,17 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
 
 def test_maximal_cliques() -> None:
     assert maximal([("a",), ("a", "b"), ("c",)]) == [("a", "b"), ("c",)]
+
+
+@pytest.mark.parametrize("max_programme", [1_000_000, 1])
+@pytest.mark.parametrize("unit", [Unit.add_remove(), Unit.replace_one()], ids=["add-remove", "replace-one"])
+def test_a_number_of_rows_measured_before_is_used(unit: Unit, max_programme: int) -> None:
+    """A release measures the number of rows first; it is then no coefficient, and not exact either.
+
+    Catches: looking for it among the coefficients after the budget was spent.
+    """
+    table, budget = table_of(schema_of((2, 3))), PureDP(20.0)
+    book = Ledger.in_memory(budget=budget, unit=unit, table="t")
+    curator = Curator(table, unit=unit, ledger=book, rows=580, randomness=SeededRandomness(1))
+    model = create("fourier", max_programme=max_programme).fit(curator, budget)
+    assert model.total == pytest.approx(580, abs=1)

@@ -19,7 +19,6 @@ from understudy.synthesizers.base import (
     PlannedMeasurement,
     Progress,
     Synthesizer,
-    fixed_total,
     support_of,
 )
 from understudy.synthesizers.histograms._bins import large, rows_are_known, schema_grid
@@ -178,8 +177,10 @@ class Fourier(Synthesizer):
 
     def _distribution(self, curator: Curator, design: Coefficients, released: Statistic) -> Distribution:
         """Fit one table by linear programming where that is small enough, and consistent tables elsewhere."""
-        domain, known = curator.domain, fixed_total(curator)
+        domain = curator.domain
         pieces = design.pieces(released.values)
+        # where the number of rows is known, or was measured before, it is not among the coefficients
+        known = None if () in pieces else float(max(1, curator.known_rows or 0))
         total = max(1.0, float(pieces[()][0])) if known is None else known
         if self._fits(design):
             allowed = possible_cells(curator.schema, schema_grid(curator.schema))
