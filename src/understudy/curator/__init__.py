@@ -25,7 +25,7 @@ from understudy.curator.coefficients import (
 )
 from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
 from understudy.curator.cumulative import PathDesign, choose_path
-from understudy.curator.curator import Curator, Noise, noise_for
+from understudy.curator.curator import GRID_WIDENING, Curator, Noise, noise_for
 from understudy.curator.deniability import (
     Part,
     counts_event,
@@ -48,6 +48,7 @@ from understudy.curator.moments import (
     rows_are_fixed,
     seal_moments,
 )
+from understudy.curator.predicates import SealedAnswers, measure_answer, seal_answers
 from understudy.curator.rank_correlation import STEPS as CONCORDANCE_STEPS
 from understudy.curator.rank_correlation import (
     Ranks,
@@ -63,6 +64,7 @@ from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_su
 
 __all__ = [
     "CONCORDANCE_STEPS",
+    "GRID_WIDENING",
     "ONE",
     "Conditional",
     "Curator",
@@ -78,6 +80,7 @@ __all__ = [
     "RareCounts",
     "Reach",
     "RecordGuarantee",
+    "SealedAnswers",
     "SealedBuckets",
     "SealedCoefficients",
     "SealedConcordance",
@@ -113,6 +116,7 @@ __all__ = [
     "kernel_sums",
     "linear_coefficients",
     "linear_reach",
+    "measure_answer",
     "measure_coefficients",
     "measure_concordance",
     "measure_moments",
@@ -131,6 +135,7 @@ __all__ = [
     "rows_are_fixed",
     "rows_event",
     "scan_plausible",
+    "seal_answers",
     "seal_concordance",
     "seal_moments",
     "seal_subset_counts",

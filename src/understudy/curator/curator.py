@@ -45,6 +45,9 @@ Noise = Gaussian | DiscreteGaussian | Laplace
 _GRID_BITS = 20
 """Sealed numbers are rounded to 2**-20 of their sensitivity before integer noise is added."""
 
+GRID_WIDENING = 2.0 ** (3 - _GRID_BITS)
+"""Rounding to the grid is charged for: a scale widened by this share of itself stays within its epsilon."""
+
 _CELLS_PER_PASS = 100_000_000
 
 
@@ -552,7 +555,7 @@ class Curator:
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a test must be positive and finite.")
         # the grid adds at most three steps of 2**-19 of the sensitivity; the scale covers them
-        scale = sealed.sensitivity * (1 + 2.0 ** (3 - _GRID_BITS)) / epsilon
+        scale = sealed.sensitivity * (1 + GRID_WIDENING) / epsilon
         return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
 
     def __repr__(self) -> str:

@@ -114,6 +114,7 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         selection=shares.attempts.describe(),
         argument=argument,
         considered={} if selection is None else dict(selection.considered),
+        condition=spec.row_count.condition(spec.unit),
     )
 
 

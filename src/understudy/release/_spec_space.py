@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import DomainTooLarge, SchemaError, UnderstudyError
+from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, UnderstudyError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.release._spec_errors import shape_problems
 from understudy.release.result import Configuration
@@ -18,6 +18,7 @@ from understudy.release.spec import all_options, projection_of, workload_of
 from understudy.schema import Column, Schema
 from understudy.schema.fileread import column_from_plain
 from understudy.schema.problems import did_you_mean, problems_of
+from understudy.synthesizers import Synthesizer
 from understudy.synthesizers import method as method_named
 
 __all__ = ["SpaceReader"]
@@ -181,6 +182,7 @@ class SpaceReader:
                     synthesizer = described.load()(**made)
                     if budget is not None:
                         synthesizer.require(budget)
+                        self._affordable(synthesizer, budget)
                 except UnderstudyError as error:
                     left_out.append((label, str(error)))
                     continue
@@ -189,6 +191,20 @@ class SpaceReader:
                     continue
                 found.append((name, options))
         return found, left_out
+
+    def _affordable(self, synthesizer: Synthesizer, budget: Budget) -> None:
+        """Refuse a method that could never pay for a fit inside a loop.
+
+        An attempt with an approximate model is accounted for in GDP. A method that spends such a budget as a
+        pure one would be refused by the allowance at every attempt.
+        """
+        if not self.sound("selection") or self.plain["selection"].get("rule") == "single":
+            return
+        if isinstance(budget, ApproxDP) and synthesizer.accounting(budget).name == "pure":
+            raise NoSuchGuarantee(
+                f"{synthesizer.name} spends its epsilon as a pure one and leaves delta unused; in a loop of attempts "
+                "give budget.model an epsilon alone, or use selection: {rule: single}."
+            )
 
     def _projections(self, schemas: Sequence[Schema]) -> None:
         for index, item in enumerate(self.part("projections", ()) or ()):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.curator import Curator
+from understudy.curator import GRID_WIDENING, Curator
 from understudy.privacy import GDP, GDP_ACCOUNTING, ApproxDP, Budget, Laplace, PureDP, PureEvent
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Judgement", "baseline_key", "fit_baseline", "judge"]
 
-_WIDER = 1 + 2.0**-17
+_WIDER = 1 + GRID_WIDENING
 """The curator rounds to a grid and charges for it; scales are widened by this much to stay within the share."""
 _ROUNDED = 1 + 2.0**-20
 

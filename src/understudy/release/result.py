@@ -167,6 +167,8 @@ class ReleaseGuarantee:
         Name of the argument that turns the guarantee of an attempt into that of the selection.
     considered
         Epsilon of the selection by every argument that applies.
+    condition
+        What the promise presumes about the number of rows, where it was declared public.
     """
 
     budget: Budget
@@ -178,13 +180,15 @@ class ReleaseGuarantee:
     selection: str
     argument: str
     considered: Mapping[str, float] = field(default_factory=dict)
+    condition: str = ""
 
     def describe(self) -> str:
-        """Say the promise in one sentence."""
-        return (
+        """Say the promise in one sentence, and what it presumes in another."""
+        promise = (
             f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; {self.selection} "
             f"({self.argument}; {self.accounting} accounting)."
         )
+        return f"{promise} {self.condition}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -199,6 +203,7 @@ class ReleaseGuarantee:
             "selection": self.selection,
             "argument": self.argument,
             "considered": dict(self.considered),
+            "condition": self.condition,
             "words": self.describe(),
         }
 
@@ -224,7 +229,8 @@ class _Outcome:
     software
         Name and version of the program.
     started, finished
-        When (UTC, ISO 8601), to the day: finer times would say how many attempts were made.
+        When (UTC, ISO 8601), to the day. The number of attempts of a loop is not an output that was paid for, and
+        even a day could tell of it; there ``finished`` repeats the day of the start.
     """
 
     spec: Spec

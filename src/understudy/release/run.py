@@ -331,6 +331,7 @@ class Release:
             state.record(selecting={"left": draw_attempts(rule, self._random)})
         progress("searching", 0.0)
         while True:
+            data.require_unchanged()
             configuration = configurations[uniform_index(len(configurations), self._random)]
             found = self._attempt(data, configuration, rows, baselines)
             if found is not None:
@@ -344,7 +345,7 @@ class Release:
             left = None if left is None else left - 1
             stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)
             if stop or left == 0:
-                state.record(outcome={"passed": False, "day": _today()})
+                state.record(outcome={"passed": False, "day": state.get("started")})
                 state.forget_model()
                 return
             state.record(selecting={"left": left})
@@ -377,7 +378,8 @@ class Release:
         """Record the decision. The candidate is on the disk already, before anything says that it was accepted."""
         outcome: dict[str, Any] = {
             "passed": judgement.passed,
-            "day": _today(),
+            # how long a loop took says how many attempts it made, and nobody paid for that
+            "day": _today() if self.spec.shares.single else self.state.get("started"),
             "judgement": judgement_to_plain(judgement),
             "rows": candidate.types.rows,
             "transformations": dict(candidate.configuration.transformations),

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.curator import SealedScalar
+from understudy.curator import GRID_WIDENING, SealedScalar
 from understudy.errors import BudgetError, WorkloadError
 from understudy.release.criteria import Criterion, laplace_upper_tail
 from understudy.release.types import RecordTypes
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from understudy.privacy import Unit
 
 __all__ = ["SlackTest", "seal_slack", "seal_value"]
-
-_GRID = 2.0**-17
-"""The curator rounds to a grid of at most 2**-19 of the sensitivity and widens its scale by 2**-17."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ class SlackTest:
         """Return the scale of the noise of the test, the curator's rounding included."""
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a slack test must be positive and finite.")
-        return self.sensitivity(unit) * (1 + _GRID) / epsilon
+        return self.sensitivity(unit) * (1 + GRID_WIDENING) / epsilon
 
     def threshold(self, *, epsilon: float, false_accept: float, unit: Unit) -> float:
         """Return ``c`` such that a violated criterion is accepted with probability at most ``false_accept``.
@@ -124,7 +121,7 @@ class SlackTest:
         """
         if not 0 < false_accept < 0.5:
             raise BudgetError(f"false_accept ({false_accept}) must lie above 0 and below one half.")
-        grid = self.sensitivity(unit) * _GRID
+        grid = self.sensitivity(unit) * GRID_WIDENING
         return self.noise_scale(epsilon, unit=unit) * math.log(0.5 / false_accept) + grid
 
     def acceptance(self, slack: float, *, threshold: float, epsilon: float, unit: Unit) -> float:
@@ -144,11 +141,11 @@ class SlackTest:
         """
         if not 0 < false_reject < 0.5 or not 0 < false_accept < 0.5:
             raise BudgetError("false_accept and false_reject must lie above 0 and below one half.")
-        grid = self.sensitivity(unit) * _GRID
+        grid = self.sensitivity(unit) * GRID_WIDENING
         if not slack > grid:
             raise BudgetError(f"A candidate with a slack of {slack:g} records cannot be accepted reliably.")
         nats = math.log(0.5 / false_accept) + math.log(0.5 / false_reject)
-        return self.sensitivity(unit) * (1 + _GRID) * nats / (slack - grid)
+        return self.sensitivity(unit) * (1 + GRID_WIDENING) * nats / (slack - grid)
 
 
 def seal_value(

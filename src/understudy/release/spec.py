@@ -85,6 +85,20 @@ class RowCount:
     value: int | None = None
     epsilon: float = 0.0
 
+    def condition(self, unit: Unit) -> str:
+        """Say what the promise presumes because the number of rows was declared public, if it was."""
+        if self.kind not in ("given", "declared"):
+            return ""
+        if unit.relation == "replace-one" and unit.max_rows == 1:
+            return (
+                "The number of rows is declared public: the promise compares tables with equally many rows."
+            )
+        return (
+            "The number of rows is declared public, and neighbouring tables differ in it: the promise is about "
+            "everything else that is released. Two tables with equally many rows that differ in the records of "
+            "one unit are two steps apart, which doubles every epsilon (and more than doubles a delta)."
+        )
+
     def words(self) -> str:
         """Say it in one sentence."""
         return {

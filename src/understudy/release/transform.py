@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import Curator
-from understudy.data import read_table
+from understudy.data import LocalTable, read_table
 from understudy.errors import DataError
 from understudy.privacy import PURE, Ledger, Randomness, Unit
 
@@ -43,6 +45,7 @@ class Transformed:
         self._source = spec.source.path if source is None else source
         self._from_file = source is None
         self._tables: dict[tuple[str, ...], Table] = {}
+        self._stamp = _stamp(self._source)
         self.rows: int | None = spec.row_count.value
         self.exact_rows = spec.row_count.kind in ("given", "declared")
         if self._source is None:
@@ -70,6 +73,21 @@ class Transformed:
             scope=scope,
             randomness=randomness,
         )
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on if the file was written to since it was opened.
+
+        Privacy
+        -------
+        Looks at sizes and times of files and at no record. In a loop every failure of an attempt counts as a
+        rejection, because it may depend on the records; a changed file would make all of them fail, without end.
+        """
+        in_memory = all(isinstance(table, LocalTable) for table in self._tables.values())
+        if not in_memory and _stamp(self._source) != self._stamp:
+            raise DataError(
+                "The source changed while candidates were being made. Nothing is published, and what was charged "
+                "stays charged; put the file back and give the same command to go on, or start anew (--restart)."
+            )
 
     def _table(self, configuration: Configuration) -> Table:
         key = tuple(configuration.transformations.values())
@@ -99,6 +117,22 @@ class Transformed:
                     "Declare the right number if it is public, or measure it: {epsilon: ...}."
                 )
         return table
+
+
+def _stamp(source: Any) -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of the files of a source; nothing for tables in memory."""
+    if not isinstance(source, str | os.PathLike):
+        return ()
+    path = Path(source)
+    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+    found = []
+    for item in files:
+        try:
+            seen = item.stat()
+        except OSError:
+            continue
+        found.append((str(item), seen.st_size, seen.st_mtime_ns))
+    return tuple(found)
 
 
 def rows_scale(spec: Spec) -> float | None:

@@ -17,6 +17,9 @@ from understudy.schema import Schema
 
 __all__ = ["verify_bundle"]
 
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a document that is not what it should be can end in."""
+
 
 def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Check a bundle and return its certificate; raise with everything wrong at once.
@@ -41,7 +44,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
         schema = Schema.read(path / "schema.yaml")
         _check_guarantee(document, problems)
         _check_data(path, document, schema, problems)
-    except (KeyError, TypeError, ValueError, OSError, UnderstudyError) as error:
+    except (*_UNREADABLE, UnderstudyError) as error:
         problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
     problems.raise_if_any(BundleError)
     return document
@@ -53,7 +56,7 @@ def _check_files(path: Path, problems: Problems) -> None:
         text = (path / MANIFEST).read_text(encoding="utf-8")
         listed = json.loads(text)["files"]
         canonical = manifest_text({str(name): str(digest) for name, digest in listed.items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except _UNREADABLE:
         problems.add(f"{MANIFEST} is absent or not a manifest")
         return
     if canonical != text:
@@ -63,7 +66,7 @@ def _check_files(path: Path, problems: Problems) -> None:
         problems.add(f"{name} is not part of the bundle")
     for name, digest in listed.items():
         file = path / name
-        if Path(name).name != name or not file.is_file() or file.is_symlink():
+        if name not in found or Path(name).name != name or not file.is_file() or file.is_symlink():
             problems.add(f"{name} is missing")
         elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
             problems.add(f"{name} was changed")

@@ -20,8 +20,8 @@ Array = npt.NDArray[np.float64]
 
 _MOST = 64
 """Most rare values that are counted."""
-_CLEAR = 4.0
-"""Standard deviations of noise that a measured count must exceed chance by to be believed."""
+_CLEAR = 8.0
+"""Standard deviations of noise that a measured count must exceed chance by to be believed: 6e-6 of Laplace noise does."""
 
 
 def pure_epsilon(accounting: Accounting, cost: float) -> float:
