@@ -11,6 +11,7 @@ from understudy.engine.distribution import Distribution, distribution_from_array
 from understudy.engine.estimation import estimate
 from understudy.engine.mixture import ProductMixture
 from understudy.engine.model import FitInfo, GraphicalModel
+from understudy.engine.parametric_parts import ProductModel
 from understudy.engine.sampling import sample_chunks, sample_codes
 from understudy.engine.sequential import (
     ClassStep,
@@ -40,6 +41,7 @@ __all__ = [
     "LineStep",
     "Node",
     "ProductMixture",
+    "ProductModel",
     "Resolution",
     "SequentialModel",
     "Step",

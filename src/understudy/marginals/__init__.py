@@ -2,6 +2,7 @@
 
 from understudy.marginals.error import marginal_errors, workload_error
 from understudy.marginals.measurement import Measurement, NoiseKind
+from understudy.marginals.query import Predicate, box, halfspace, prefix, random_boxes
 from understudy.marginals.statistic import Statistic, StatisticNoise
 from understudy.marginals.workload import (
     Workload,
@@ -16,13 +17,18 @@ from understudy.marginals.workload import (
 __all__ = [
     "Measurement",
     "NoiseKind",
+    "Predicate",
     "Statistic",
     "StatisticNoise",
     "Workload",
     "all_kway",
+    "box",
     "downward_closure",
+    "halfspace",
     "marginal_errors",
     "parse_workload",
+    "prefix",
+    "random_boxes",
     "read_workload",
     "skewed",
     "target",

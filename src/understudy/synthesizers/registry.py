@@ -12,6 +12,7 @@ from understudy.synthesizers.counts import METHODS as COUNTS
 from understudy.synthesizers.histograms import METHODS as HISTOGRAMS
 from understudy.synthesizers.method import Method
 from understudy.synthesizers.parametric import METHODS as PARAMETRIC
+from understudy.synthesizers.queries import METHODS as QUERIES
 
 _METHODS: tuple[Method, ...] = (
     Method("independent", "understudy.synthesizers.independent", "Independent", "any encoded table"),
@@ -53,6 +54,7 @@ _METHODS: tuple[Method, ...] = (
     *COUNTS,
     *HISTOGRAMS,
     *PARAMETRIC,
+    *QUERIES,
 )
 
 _BY_NAME = {method.name: method for method in _METHODS}
