@@ -88,7 +88,13 @@ def find_data(folder: Path | None) -> Path:
 
 
 def load(name: str, folder: Path) -> LocalTable:
-    """Read one table with its published domain."""
+    """Read one table with its published domain; ``NAME@ROWS`` draws that many rows of it, always the same."""
+    name, _, rows = name.partition("@")
+    if rows:
+        whole = load(name, folder)
+        (codes,) = whole.chunks(rows=max(1, whole.exact_row_count()))
+        chosen = np.random.default_rng(0).choice(whole.exact_row_count(), int(rows), replace=False)
+        return LocalTable(whole.schema, {key: np.ascontiguousarray(codes[key][chosen]) for key in codes})
     source = ALL[name]
     missing = [part for part in (source.table, source.domain) if not (folder / part).exists()]
     if missing:
