@@ -38,6 +38,8 @@ VERSION = 1
 MAX_BYTES = 8 << 30
 MAX_JSON_BYTES = 256 << 20
 MAX_FILES = 200_000
+MAX_RATIO, FREE_BYTES = 200, 256 << 20
+"""Noisy numbers hardly shrink: beyond some size, an archive that grows more than this when unpacked is a bomb."""
 _DTYPES = frozenset("biuf")
 
 
@@ -153,7 +155,15 @@ def load_model(path: str | Path) -> Model:
         )
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, UnderstudyError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        UnderstudyError,
+    ) as error:
         raise ModelFileError(f"{path.name} is not a usable model file: {_reason(error)}") from None
     return Model(
         schema=schema,
@@ -181,8 +191,12 @@ def _read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
-            if len(infos) > MAX_FILES or sum(info.file_size for info in infos) > MAX_BYTES:
+            unpacked = sum(info.file_size for info in infos)
+            bomb = unpacked > FREE_BYTES and unpacked > MAX_RATIO * path.stat().st_size
+            if len(infos) > MAX_FILES or unpacked > MAX_BYTES or bomb:
                 raise ModelFileError(f"{path.name} unpacks to more than a model file may hold.")
+            if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
+                raise ModelFileError(f"{path.name} is packed in a way that model files are not.")
             names = {info.filename for info in infos}
             if "model.json" not in names or len(names) != len(infos):
                 raise ModelFileError(f"{path.name} is not a model file of Understudy.")
@@ -207,13 +221,13 @@ def _read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any
         raise ModelFileError(
             f"The model file {str(path)!r} cannot be read: {error.strerror or error}."
         ) from None
+    except UnderstudyError:
+        raise
     except (zipfile.BadZipFile, json.JSONDecodeError, UnicodeDecodeError, EOFError, RecursionError) as error:
         raise ModelFileError(
             f"{path.name} is not a model file of Understudy ({type(error).__name__})."
         ) from None
-    except (ValueError, NotImplementedError, RuntimeError, MemoryError) as error:
-        if isinstance(error, UnderstudyError):
-            raise
+    except Exception as error:  # decompression and array headers of strangers end in errors of many kinds
         raise ModelFileError(f"{path.name} is damaged ({type(error).__name__}).") from None
 
 
