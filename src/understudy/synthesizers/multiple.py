@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,7 @@ from understudy.engine.grouped import GroupedTable
 from understudy.errors import WorkloadError
 from understudy.inference import Combined, combine, combine_fits, proportion_draws
 from understudy.marginals import Measurement
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, PureDP
 from understudy.schema import Schema
 from understudy.synthesizers.base import Progress, Synthesizer, no_progress
 from understudy.synthesizers.model import Model
@@ -249,21 +250,26 @@ def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema)
     ZCDP(rho=0.25)
     """
     if isinstance(budget, PureDP):
-        return PureDP(budget.epsilon / parts)
+        return PureDP(_equal_part(budget.epsilon, parts))
     if isinstance(budget, ApproxDP) and method.reserve(schema, budget) > 0:
-        return ApproxDP(budget.epsilon / parts, budget.delta / parts)
+        return ApproxDP(_equal_part(budget.epsilon, parts), _equal_part(budget.delta, parts))
     accounting = method.accounting(budget)
     cost = accounting.split(accounting.total(budget), [1.0] * parts)[0]
     makers: dict[str, Callable[[float], Budget]] = {"pure": PureDP, "zcdp": ZCDP, "gdp": _gdp}
     share = makers[accounting.name](cost)
     if isinstance(budget, ApproxDP) and not isinstance(share, method.budgets):
-        return ApproxDP(budget.epsilon / parts, budget.delta / parts)
+        return ApproxDP(_equal_part(budget.epsilon, parts), _equal_part(budget.delta, parts))
     return share
+
+
+def _equal_part(number: float, parts: int) -> float:
+    """Return one of equal parts, rounded down: ten times the double nearest to 0.1 is more than 1."""
+    return PURE.split(number, [1.0] * parts)[0]
 
 
 def _gdp(cost: float) -> Budget:
     mu = math.sqrt(cost)
-    while mu * mu > cost:
+    while Fraction(mu) ** 2 > Fraction(cost):
         mu = math.nextafter(mu, 0.0)
     return GDP(mu)
 

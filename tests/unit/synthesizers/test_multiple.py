@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +11,10 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import WorkloadError, WrongPairing
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
 from understudy.synthesizers import Model, MultipleSynthesis, create, posterior_sets, synthesize_many
+from understudy.synthesizers.multiple import share_of
 
 SCHEMA = """
 name: people
@@ -153,3 +156,25 @@ def test_a_model_without_redrawable_noise_is_refused() -> None:
     model: Model = create("independent").fit(curator(PureDP(1.0)), PureDP(1.0))
     with pytest.raises(WorkloadError, match="cannot draw its parameters again"):
         posterior_sets(model, 2)
+
+
+@pytest.mark.parametrize("m", [5, 10, 11, 20])
+@pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.1), GDP(0.7)], ids=str)
+def test_shares_add_up_to_the_budget_whatever_the_number_of_sets(budget: Budget, m: int) -> None:
+    """Ten times the double nearest to 0.1 is more than 1.
+
+    Catches: a last set that cannot be paid for, after all others were.
+    """
+    method, schema = create("laplace"), Schema.parse(SCHEMA)
+    part = share_of(budget, m, method, schema=schema)
+    accounting = method.accounting(part)
+    total = accounting.exact_total(budget if accounting is not PURE else PureDP(1.0))
+    assert m * accounting.exact_total(part) <= total
+    assert synthesize_many(method, curator(budget), budget, m, how="independent").sets == m
+
+
+def test_shares_of_a_budget_with_a_delta_of_its_own_add_up() -> None:
+    part = share_of(ApproxDP(1.0, 1e-6), 10, create("poisson"), schema=Schema.parse(SCHEMA))
+    assert isinstance(part, ApproxDP)
+    assert 10 * Fraction(part.epsilon) <= 1
+    assert 10 * Fraction(part.delta) <= Fraction(1e-6)
