@@ -32,7 +32,7 @@ CONFIDENCE = 0.95
 """Of each demonstrated number: at most one audit in twenty of a tight mechanism shows more than its claim by chance."""
 _FEWEST = 24
 """Runs that are made whatever they take: fewer cannot be learnt from."""
-_EDGE = 0.15
+_EDGE = 0.1
 """Part of the claim by which a later attacker must promise more than an earlier one."""
 
 Play = Callable[[bool, int, Collection[str]], Observation]
@@ -80,7 +80,7 @@ class Effort:
     @staticmethod
     def quick() -> Effort:
         """Return what ``--quick`` does: every method in a few minutes."""
-        return Effort(100, 100, 1_500, 0.6, 4.0)
+        return Effort(80, 80, 1_200, 0.4, 3.0)
 
     @staticmethod
     def thorough() -> Effort:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -125,13 +126,9 @@ def _threshold(which: int, runs: int) -> Draws:
     )
 
 
-_RARE = (-3.5, 0.0)
-"""Scores of a rarely chosen and a usual candidate."""
-
-
-def _exponential(which: int, runs: int) -> Draws:
-    """A rare candidate gains what its rival loses: its odds move by the whole epsilon."""
-    scores = np.array(_RARE) * (2 / EPSILON) + (np.array([0.5, -0.5]) if which == 0 else [-0.5, 0.5])
+def _exponential(which: int, runs: int, *, base: float) -> Draws:
+    """A candidate gains what its rival loses; the rarer it is, the closer its odds move to the whole epsilon."""
+    scores = np.array([base, 0.0]) * (2 / EPSILON) + (np.array([0.5, -0.5]) if which == 0 else [-0.5, 0.5])
     source = SystemRandomness()
     found = [
         exponential_mechanism(scores, epsilon=EPSILON, sensitivity=1.0, randomness=source)
@@ -150,6 +147,7 @@ def _permute(which: int, runs: int) -> Draws:
     return np.array(found, dtype=np.float64)
 
 
+_RARE, _LIKELY = partial(_exponential, base=-3.5), partial(_exponential, base=-1.5)
 _ADD, _REPLACE = Unit.add_remove(), Unit.replace_one()
 _PURE, _GAUSS = PureDP(EPSILON), GDP(MU)
 PRIMITIVES = (
@@ -158,7 +156,8 @@ PRIMITIVES = (
     Primitive("Gaussian noise on a count", "one record or none", _ADD, _GAUSS, _gaussian_count),
     Primitive("Gaussian noise on a marginal", "a replaced record", _REPLACE, _GAUSS, _gaussian_replaced),
     Primitive("Laplace noise on a number", "one record or none", _ADD, _PURE, _scalar),
-    Primitive("exponential mechanism", "a rare candidate gains", _REPLACE, _PURE, _exponential, 8.0),
+    Primitive("exponential mechanism", "a rare candidate gains", _REPLACE, _PURE, _RARE, 8.0),
+    Primitive("exponential mechanism", "a likely candidate gains", _REPLACE, _PURE, _LIKELY),
     Primitive("permute-and-flip", "equal scores part", _REPLACE, _PURE, _permute),
     Primitive("threshold test", "one record or none", _ADD, _PURE, _threshold, 0.5),
 )

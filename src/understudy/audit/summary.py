@@ -127,7 +127,7 @@ def audit_many(
     if primitives:
         work.append(("exact laws", audit_exactly, {}))
         work += [
-            (item.name, audit_primitive, {"primitive": item, "runs": 8 * chosen.focus, "seed": seed + index})
+            (item.name, audit_primitive, {"primitive": item, "runs": 10 * chosen.focus, "seed": seed + index})
             for index, item in enumerate(PRIMITIVES)
         ]
     work += [

@@ -1,0 +1,94 @@
+"""Checks that hold for right mechanisms: each returns what it found wrong, and nothing if all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive
+from understudy.audit.hunt import hunt
+from understudy.audit.methods import _subject
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.privacy import Laplace, Ledger, PureDP, Unit
+from understudy.schema import Schema
+from understudy.synthesizers import Synthesizer
+
+ALPHA = 1e-9
+"""False-alarm rate of each audit of something right."""
+REPORTED = 0.001 / 600
+"""Error that a report on every method allows each of its audits: what is caught at this level is reported there too."""
+
+Check = Callable[[float], str]
+"""From the error allowed to what is wrong, in words; empty if nothing is."""
+
+
+def audited(build: Callable[[], Synthesizer], pair: Pair, *, runs: int = 450) -> Check:
+    """Attack a mechanism on one pair; say which attacker demonstrated more than the claim."""
+
+    def check(alpha: float) -> str:
+        subject = _subject(build(), pair, PureDP(2.0))
+        audits = hunt([subject], Effort(120, 24, runs, 5.0, 5.0), generator=np.random.default_rng(0))
+        return next((audit.attacker for audit in audits if audit.violates(alpha=alpha)), "")
+
+    return check
+
+
+def primitive_audited(name: str, pair: str = "one record or none", *, runs: int = 3_000) -> Check:
+    """Attack one way of opening a seal."""
+    primitive = next(item for item in PRIMITIVES if (item.name, item.pair) == (name, pair))
+
+    def check(alpha: float) -> str:
+        audit = audit_primitive(primitive, runs=runs)
+        return audit.attacker if audit.violates(alpha=alpha) else ""
+
+    return check
+
+
+def sensitivities_hold(alpha: float) -> str:
+    """No neighbour moves a sealed histogram further than the seal says."""
+    schema = Schema.parse("{name: t, columns: [{name: a, kind: boolean}]}")
+    for unit, tables in (
+        (Unit.add_remove(), ([1], [])),
+        (Unit.replace_one(), ([1], [0])),
+    ):
+        seals = []
+        for rows in tables:
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="check")
+            table = LocalTable(schema, {"a": np.array(rows, dtype=np.int64)})
+            seals.append(Curator(table, unit=unit, ledger=book).counts(("a",)))
+        moved = float(np.abs(seals[0]._exact - seals[1]._exact).sum())
+        if moved > seals[0].l1:
+            return f"{unit.relation}: a histogram moves by {moved:g}, the seal says {seals[0].l1:g}"
+    return ""
+
+
+def noise_is_fresh(alpha: float) -> str:
+    """Two calls for noise on 64 cells of scale 100 never agree; false alarm below 2**-300."""
+    schema = Schema.parse("{name: t, columns: [{name: a, kind: real, minimum: 0, maximum: 64, bins: 64}]}")
+    with Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="check") as book:
+        box = Curator(LocalTable(schema, {"a": np.array([3])}), unit=Unit.add_remove(), ledger=book)
+        one, two = (box.measure(box.counts(("a",)), noise=Laplace(100.0)).values for _ in range(2))
+    return "the same noise twice" if np.array_equal(one, two) else ""
+
+
+def unpaid(build: Callable[[], Synthesizer]) -> Check:
+    """Every noisy table in a model was paid for in the ledger of the run, with its own scale."""
+
+    def check(alpha: float) -> str:
+        from mutants import ONE
+
+        budget = PureDP(2.0)
+        with Ledger.in_memory(budget=budget, unit=ONE.unit, table="check") as book:
+            model = build().fit(Curator(ONE.first, unit=ONE.unit, ledger=book), budget)
+            events = [entry.event for entry in book.entries() if entry.event is not None]
+        parts = [part for event in events for part in getattr(event, "events", (event,))]
+        scales = [getattr(part, "scale", None) for part in parts]
+        for item in model.measurements:
+            if item.scale not in scales:
+                return f"a table with noise of scale {item.scale:g} was not paid for"
+            scales.remove(item.scale)
+        return ""
+
+    return check

@@ -1,0 +1,288 @@
+"""Deliberately broken mechanisms, kept out of the package: what the auditor and the checks must catch.
+
+Each one breaks a single thing in an otherwise right mechanism. They are applied by monkeypatching or by subclassing, for the
+duration of a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from checks import Check, audited, noise_is_fresh, primitive_audited, sensitivities_hold, unpaid
+
+from understudy.audit import Pair, pairs_for
+from understudy.audit.pairs import NARROW, WIDE
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.engine import DenseTable
+from understudy.errors import DataError
+from understudy.marginals import Measurement
+from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, SystemRandomness, Unit
+from understudy.privacy import noise as noise_module
+from understudy.synthesizers import Synthesizer, create
+from understudy.synthesizers.base import Fitted, Progress, no_progress
+from understudy.synthesizers.laplace import LaplaceTable
+
+Patch = pytest.MonkeyPatch
+
+
+def _pair(text: str, relation: str, place: int, **options: int) -> Pair:
+    return list(pairs_for(text, relation, **options))[place]
+
+
+ONE = _pair(NARROW[0], "add-remove", 0)
+REPLACED = _pair(NARROW[0], "replace-one", 0)
+OUTLIER = _pair(WIDE[0], "add-remove", 1)
+ONE_COLUMN = _pair(WIDE[0], "add-remove", 2)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken mechanism.
+
+    Attributes
+    ----------
+    name
+        As in the table of the documentation.
+    apply
+        Breaks the package for one test.
+    checks
+        By name: each must pass without the break and fail with it.
+    """
+
+    name: str
+    apply: Callable[[Patch], None]
+    checks: dict[str, Check]
+
+
+def nothing(patch: Patch) -> None:
+    """Leave the package as it is; the mechanism of the check is broken itself."""
+
+
+# ---------------------------------------------------------------------- noise
+
+
+def half_laplace(patch: Patch) -> None:
+    draw = Laplace.draw
+    patch.setattr(Laplace, "draw", lambda self, shape, source: draw(Laplace(self.scale / 2), shape, source))
+
+
+def half_gaussian(patch: Patch) -> None:
+    draw = noise_module.Gaussian.draw
+    patch.setattr(
+        noise_module.Gaussian,
+        "draw",
+        lambda self, shape, source: draw(noise_module.Gaussian(self.sigma / 2), shape, source),
+    )
+
+
+def small_sensitivity(patch: Patch) -> None:
+    patch.setattr(Unit, "histogram_l1", property(lambda self: float(self.max_rows)))
+
+
+def reused_noise(patch: Patch) -> None:
+    """Every call starts the same stream again; the stream differs from run to run."""
+    seeds: dict[int, int] = {}
+
+    def init(self: SystemRandomness) -> None:
+        seeds[id(self)] = int(np.random.default_rng().integers(1 << 60))
+
+    patch.setattr(SystemRandomness, "__init__", init)
+    patch.setattr(SystemRandomness, "bytes", lambda self, n: SeededRandomness(seeds[id(self)]).bytes(n))
+    patch.setattr(SystemRandomness, "words", lambda self, n: SeededRandomness(seeds[id(self)]).words(n))
+
+
+def seeded_noise(patch: Patch) -> None:
+    patch.setattr(SystemRandomness, "bytes", lambda self, n: SeededRandomness(7).bytes(n))
+    patch.setattr(SystemRandomness, "words", lambda self, n: SeededRandomness(7).words(n))
+
+
+def float_noise(patch: Patch) -> None:
+    """The textbook sampler in floating point, added to the count as it is."""
+
+    def draw(self: Laplace, shape: tuple[int, ...], source: object) -> np.ndarray:
+        return np.random.default_rng().laplace(scale=self.scale, size=shape)
+
+    patch.setattr(Laplace, "draw", draw)
+
+
+def doubled_choice(patch: Patch) -> None:
+    import understudy.audit.primitives as primitives
+    import understudy.curator.curator as curator
+
+    right = curator.exponential_mechanism
+
+    def wrong(scores: object, *, epsilon: float, **options: object) -> int:
+        return right(scores, epsilon=2 * epsilon, **options)
+
+    patch.setattr(curator, "exponential_mechanism", wrong)
+    patch.setattr(primitives, "exponential_mechanism", wrong)
+
+
+def unlimited_persons(patch: Patch) -> None:
+    patch.setattr(LocalTable, "truncated", lambda self, column, most, words: self)
+
+
+# ---------------------------------------------------------------------- mechanisms
+
+
+class _Broken(LaplaceTable):
+    """The Laplace table with one more look at the exact counts."""
+
+    def exact(self, curator: Curator) -> np.ndarray:
+        return curator._table.count(curator.domain.names)
+
+    def fitted(
+        self, curator: Curator, cells: np.ndarray, measurements: list[Measurement] | tuple[Measurement, ...]
+    ) -> Fitted:
+        return Fitted(DenseTable(curator.domain, np.maximum(cells, 0.0)), measurements)
+
+
+class DomainFromData(_Broken):
+    """Believes that only values that occur can occur: columns end at the largest value in the data."""
+
+    def _fit(self, curator: Curator, *, progress: Progress = no_progress) -> Fitted:
+        right = super()._fit(curator, progress=progress)
+        exact = self.exact(curator)
+        seen = np.argwhere(exact > 0)
+        cells = right.distribution.marginals([curator.domain.names])[0].copy()
+        inside = np.zeros(cells.shape, dtype=bool)
+        if len(seen):
+            inside[tuple(slice(0, int(top) + 1) for top in seen.max(axis=0))] = True
+        return self.fitted(curator, np.where(inside, np.maximum(cells, 0.01), 0.0), right.measurements)
+
+
+class AbsentCellsDropped(_Broken):
+    """Adds noise to the cells that hold records and leaves the others out."""
+
+    def _fit(self, curator: Curator, *, progress: Progress = no_progress) -> Fitted:
+        right = super()._fit(curator, progress=progress)
+        told = right.measurements[-1]
+        kept = np.where(self.exact(curator) > 0, told.values, 0.0)
+        return self.fitted(curator, kept, [Measurement(told.clique, kept, told.noise, told.scale)])
+
+
+class RowCountLeaked(_Broken):
+    """Scales the noisy table to the exact number of rows."""
+
+    def _fit(self, curator: Curator, *, progress: Progress = no_progress) -> Fitted:
+        right = super()._fit(curator, progress=progress)
+        cells = np.maximum(right.distribution.marginals([curator.domain.names])[0], 0.01)
+        rows = max(0.5, float(curator._table.exact_row_count()))
+        return self.fitted(curator, cells / cells.sum() * rows, right.measurements)
+
+
+class ChargeForgotten(_Broken):
+    """Measures the table a second time without paying."""
+
+    def _fit(self, curator: Curator, *, progress: Progress = no_progress) -> Fitted:
+        right = super()._fit(curator, progress=progress)
+        first = right.measurements[-1]
+        again = self.exact(curator) + Laplace(first.scale).draw(first.values.shape, SystemRandomness())
+        second = Measurement(first.clique, again.astype(float), first.noise, first.scale)
+        return self.fitted(curator, (first.values + second.values) / 2, [first, second])
+
+
+class PreparationNotAdded(_Broken):
+    """Finds the number of rows in a step of its own, on a ledger of its own that nobody adds up."""
+
+    def _fit(self, curator: Curator, *, progress: Progress = no_progress) -> Fitted:
+        with Ledger.in_memory(budget=PureDP(2.0), unit=curator.unit, table="preparation") as book:
+            side = Curator(curator._table, unit=curator.unit, ledger=book)
+            rows = side.measure(side.counts(()), noise=Laplace(0.5))
+        right = super()._fit(curator, progress=progress)
+        return Fitted(right.distribution, [rows, *right.measurements])
+
+
+class FailureRevealed(_Broken):
+    """Refuses tables in which it sees a record it does not like."""
+
+    def _fit(self, curator: Curator, *, progress: Progress = no_progress) -> Fitted:
+        right = super()._fit(curator, progress=progress)
+        if self.exact(curator).ravel()[-1] > 0:
+            raise DataError("The table cannot be used.")
+        return right
+
+
+def _crowded_person() -> Pair:
+    """A person with ten rows under a unit that keeps two."""
+    pair = _pair(NARROW[0], "add-remove", 0, max_rows=2)
+    rows = np.array([0, 0, 0, *[1] * 10])
+    ids = np.array([1, 2, 3, *[0] * 10])
+    table = LocalTable(pair.first.schema, {"a": rows}, persons={"person": ids})
+    return Pair("a person with ten rows", pair.unit, table, pair.second)
+
+
+CROWDED = _crowded_person()
+
+
+def _laplace(**options: object) -> Callable[[], Synthesizer]:
+    return lambda: create("laplace", **options)
+
+
+MUTANTS = (
+    Mutant(
+        "half the Laplace noise",
+        half_laplace,
+        {
+            "audit of the primitive": primitive_audited("Laplace noise on a count"),
+            "audit of a method": audited(_laplace(), ONE),
+        },
+    ),
+    Mutant(
+        "half the Gaussian noise",
+        half_gaussian,
+        {"audit of the primitive": primitive_audited("Gaussian noise on a count")},
+    ),
+    Mutant(
+        "sensitivity 1 instead of 2 under replace-one",
+        small_sensitivity,
+        {"audit of a method": audited(_laplace(), REPLACED), "sensitivity check": sensitivities_hold},
+    ),
+    Mutant("domain from the data", nothing, {"audit of a method": audited(DomainFromData, OUTLIER)}),
+    Mutant(
+        "noise reused across calls",
+        reused_noise,
+        {
+            "audit of a method": audited(lambda: create("independent"), ONE_COLUMN),
+            "freshness check": noise_is_fresh,
+        },
+    ),
+    Mutant(
+        "seeded noise",
+        seeded_noise,
+        {"audit of a method": audited(_laplace(), ONE), "freshness check": noise_is_fresh},
+    ),
+    Mutant("row count leaked", nothing, {"audit of a method": audited(RowCountLeaked, ONE)}),
+    Mutant("absent cells dropped", nothing, {"audit of a method": audited(AbsentCellsDropped, OUTLIER)}),
+    Mutant(
+        "charge forgotten",
+        nothing,
+        {"audit of a method": audited(ChargeForgotten, ONE), "ledger check": unpaid(ChargeForgotten)},
+    ),
+    Mutant(
+        "budget of preprocessing not added",
+        nothing,
+        {"audit of a method": audited(PreparationNotAdded, ONE), "ledger check": unpaid(PreparationNotAdded)},
+    ),
+    Mutant(
+        "exponential mechanism with doubled scale",
+        doubled_choice,
+        {"audit of the primitive": primitive_audited("exponential mechanism", "a likely candidate gains")},
+    ),
+    Mutant(
+        "floating-point noise with visible low bits",
+        float_noise,
+        {"audit of a method": audited(_laplace(), ONE, runs=1_200)},
+    ),
+    Mutant("failure outcome revealed", nothing, {"audit of a method": audited(FailureRevealed, ONE)}),
+    Mutant(
+        "rows per person not limited",
+        unlimited_persons,
+        {"audit of a method": audited(_laplace(), CROWDED)},
+    ),
+)
+"""Every broken mechanism, with the checks that must catch it."""
