@@ -131,6 +131,40 @@ class Outcome:
         return self.code < 0
 
 
+def start_job(
+    folder: Path,
+    side: Path,
+    words: tuple[str, ...],
+    *,
+    inside: Callable[[child.Witness], None] | None = None,
+) -> int:
+    """Start a command in a forked process that has everything imported already; return its number.
+
+    ``inside`` is called in the child, last before the command.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child runs nothing but the command
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        number = os.fork()
+    if number:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        return number
+    code = 97
+    try:
+        os.umask(0o022)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(folder)
+        witness = child.Witness(side, folder / "staff.ledger")
+        child.install(witness)
+        arm = (lambda: None) if inside is None else (lambda: inside(witness))
+        code = child.run_command(list(words), out=side / "out", err=side / "err", arm=arm)
+    except BaseException:
+        with open(side / "escaped", "w", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
+    finally:
+        os._exit(code)
+
+
 def run_job(
     folder: Path,
     side: Path,
@@ -140,41 +174,17 @@ def run_job(
     outside: Callable[[int], None] | None = None,
     patience: float = 120.0,
 ) -> Outcome:
-    """Run a command in a forked process that has everything imported already.
-
-    ``inside`` is called in the child before the command, ``outside`` in the parent with the child's number.
-    """
+    """Run a command as `start_job` does and wait for it; ``outside`` is called with its number meanwhile."""
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child runs nothing but the command
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        number = os.fork()
-    if number:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    if number == 0:
-        code = 97
-        try:
-            os.umask(0)  # the side files are also read after privileges were given up
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.chdir(folder)
-            witness = child.Witness(side, folder / "staff.ledger")
-            os.umask(0o022)
-            child.install(witness)
-            arm = (lambda: None) if inside is None else (lambda: inside(witness))
-            code = child.run_command(list(words), out=side / "out", err=side / "err", arm=arm)
-        except BaseException:
-            with open(side / "escaped", "w", encoding="utf-8") as file:
-                traceback.print_exc(file=file)
-        finally:
-            os._exit(code)
+    number = start_job(folder, side, words, inside=inside)
     if outside is not None:
         outside(number)
-    code = _wait(number, patience)
+    code = wait_for(number, patience)
     texts = [(side / n).read_text("utf-8", "replace") if (side / n).exists() else "" for n in ("out", "err")]
     return Outcome(code, texts[0], texts[1], time.perf_counter() - start)
 
 
-def _wait(number: int, patience: float) -> int:
+def wait_for(number: int, patience: float) -> int:
     """Wait for a child; a child that does not end in time is a hang, reported as code 98."""
     end = time.perf_counter() + patience
     while True:

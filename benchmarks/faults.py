@@ -82,13 +82,13 @@ def warm_up(place: Path) -> dict[str, Measured]:
     commands.register(app)
     found = {}
     for name, job in JOBS.items():
-        folder, side = _rooms(place)
+        folder, side = rooms(place)
         prepare(folder, job, roomy=False)
         _run_here(folder, job.words)
         _clear(folder, side)
         times = []
         for turn in range(2):
-            folder, side = _rooms(place)
+            folder, side = rooms(place)
             prepare(folder, job, roomy=False)
             steps = side / "steps"
             last = turn == 1
@@ -130,7 +130,7 @@ def one_case(
     roomy = generator.random() < 0.5
     moment = generator.uniform(0, 1.1 * measured.seconds)
     step = generator.randint(1, measured.steps)
-    folder, side = _rooms(place)
+    folder, side = rooms(place)
     try:
         if kind == "disk full":
             return _on_small_disk(job, folder, side, generator)
@@ -186,7 +186,7 @@ def _at(step: int, which: signal.Signals) -> Callable[[child.Witness], None]:
     return lambda witness: child.at_step(step, lambda: os.kill(os.getpid(), which), witness=witness)
 
 
-def _rooms(place: Path) -> tuple[Path, Path]:
+def rooms(place: Path) -> tuple[Path, Path]:
     """Return a folder for the job and one for the witness, both open to everybody."""
     base = Path(tempfile.mkdtemp(dir=place))
     base.chmod(0o755)

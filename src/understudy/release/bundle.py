@@ -61,8 +61,8 @@ def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
         )
     temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
     try:
-        temporary.mkdir(parents=True)
         try:
+            temporary.mkdir(parents=True)  # inside: an interrupt may come with its return
             _fill(result, temporary)
             for path in temporary.iterdir():
                 _sync(path)
