@@ -88,7 +88,7 @@ def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
         yield Pair(
             "an outlier in a crowd", unit, _table(schema, [*crowd, high]), _table(schema, [*crowd, low])
         )
-        other = partly if len(sizes) > 1 else [size // 2 for size in sizes]
+        other = partly if len(sizes) > 1 else [(size - 1) // 2 for size in sizes]
         yield Pair("two outliers", unit, _table(schema, [*crowd, high]), _table(schema, [*crowd, other]))
 
 
