@@ -84,7 +84,7 @@ class Effort:
 
     @staticmethod
     def thorough() -> Effort:
-        """Return the long form: about four hours for every method."""
+        """Return the long form: about three hours for every method on two cores."""
         return Effort(1_000, 2_000, 20_000, 15.0, 100.0)
 
     def of_releases(self) -> Effort:
