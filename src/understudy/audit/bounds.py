@@ -80,7 +80,7 @@ def guessed_mu(correct: int, runs: int, *, confidence: float) -> float:
     Examples
     --------
     >>> round(guessed_mu(6915, 10_000, confidence=0.95), 2)
-    0.98
+    0.96
     """
     right = lower_rate(correct, runs, 1.0 - confidence)
     return max(0.0, 2.0 * float(ndtri(right))) if right > 0 else 0.0
