@@ -196,11 +196,19 @@ class SpaceReader:
         """Refuse a method that could never pay for a fit inside a loop.
 
         An attempt with an approximate model is accounted for in GDP. A method that spends such a budget as a
-        pure one would be refused by the allowance at every attempt.
+        pure one, or by events that are known to be zCDP only, would be refused by the ledger at every attempt, which
+        looks like a rejection.
         """
         if not self.sound("selection") or self.plain["selection"].get("rule") == "single":
             return
-        if isinstance(budget, ApproxDP) and synthesizer.accounting(budget).name == "pure":
+        if not isinstance(budget, ApproxDP):
+            return
+        if synthesizer.accounting(budget).name == "zcdp":
+            raise NoSuchGuarantee(
+                f"{synthesizer.name} with these options is accounted for by rho; in a loop of attempts give "
+                "budget.model a rho."
+            )
+        if synthesizer.accounting(budget).name == "pure":
             raise NoSuchGuarantee(
                 f"{synthesizer.name} spends its epsilon as a pure one and leaves delta unused; in a loop of attempts "
                 "give budget.model an epsilon alone, or use selection: {rule: single}."

@@ -368,3 +368,25 @@ def test_the_shipped_example_is_a_specification() -> None:
     assert len(spec.cleaning) == 11
     kinds = [item["kind"] for item in spec.criteria]
     assert len([kind for kind in kinds if kind != "rare-records"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "advice"),
+    [
+        ({"method": "gaussian-table", "options": {"noise": "discrete"}}, "budget.model a rho"),
+        ({"method": "multinomial-dirichlet"}, "an epsilon alone"),
+    ],
+    ids=["rho", "pure"],
+)
+def test_methods_that_no_attempt_of_a_loop_could_pay_for_are_refused(
+    synthesizer: dict[str, Any], advice: str
+) -> None:
+    """An attempt with an approximate model has a ledger in GDP.
+
+    Catches: a loop that spends its whole budget on attempts whose every charge is refused.
+    """
+    budget = {"total": {"epsilon": 20.0, "delta": 1e-5}, "model": {"epsilon": 1.0, "delta": 1e-6}}
+    words = refused(
+        synthesizers=[synthesizer], selection={"rule": "until-accepted", "gamma": 0.1}, budget=budget
+    )
+    assert advice in words
