@@ -27,7 +27,9 @@ _FEW = 64
 _REACH = {"laplace": 16.0, "gaussian": 8.0}
 
 
-def plausible_counts(noisy: Statistic, *, alpha: float, total: int | None, generator: np.random.Generator) -> Ints:
+def plausible_counts(
+    noisy: Statistic, *, alpha: float, total: int | None, generator: np.random.Generator
+) -> Ints:
     """Draw the exact counts from their posterior.
 
     Parameters

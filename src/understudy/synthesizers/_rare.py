@@ -87,11 +87,11 @@ def with_rare(
     that its sum stays.
     """
     result = {name: values.copy() for name, values in margins.items()}
-    pairs = {item.clique: item for item in measurements if len(item.clique) == 2}
+    pairs: dict[Clique, Measurement] = {item.clique: item for item in measurements if len(item.clique) == 2}
     seen: list[tuple[str, int, float]] = []
     for place, (name, code) in enumerate(rare.values):
         own = max(0.0, float(rare.counts[place]))
-        own += sum(_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name)
+        own += sum([_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name])
         noise = 2.0 * float(rare.scales[place]) ** 2
         values, variance = unbiased[name]
         count = max(0.0, (own / noise + values[code] / variance) / (1.0 / noise + 1.0 / variance))
