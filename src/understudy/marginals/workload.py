@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,19 +181,24 @@ def parse_workload(domain: Domain, text: str) -> Workload:
     (or ``skewed:SEED``), or the path of a YAML or JSON file.
     """
     kind, _, rest = text.partition(":")
-    if kind.startswith("all-") and kind.endswith("way") and kind[4:-3].isdigit() and not rest:
+    if kind.startswith("all-") and kind.endswith("way") and _is_count(kind[4:-3]) and not rest:
         return all_kway(domain, int(kind[4:-3]))
     if kind == "target" and rest:
         column, _, size = rest.partition(":")
-        if size and not size.isdigit():
+        if size and not _is_count(size):
             raise WorkloadError(f"The size in {text!r} must be a whole number.")
         return target(domain, column, k=int(size) if size else 3)
     if kind == "skewed":
-        if rest and not rest.isdigit():
+        if rest and not _is_count(rest):
             raise WorkloadError(f"The seed in {text!r} must be a whole number.")
         return skewed(domain, seed=int(rest) if rest else 0)
-    if Path(text).exists():
+    if os.path.exists(text):  # unlike that of a path, not upset by names that are too long
         return read_workload(domain, text)
     raise WorkloadError(
         f"{text!r} is not a workload. Use all-2way, all-3way, target:COLUMN, skewed, or a YAML or JSON file."
     )
+
+
+def _is_count(text: str) -> bool:
+    """Whether a text is a whole number of reasonable length."""
+    return text.isdecimal() and len(text) <= 18

@@ -57,7 +57,23 @@ def bundle_report(folder: Path) -> ReportContent:
     Privacy
     -------
     In: a published bundle. Out: published. No other file is read.
+
+    Raises
+    ------
+    BundleError
+        If a document of the bundle does not hold what it should.
     """
+    try:
+        return _read(Path(folder))
+    except UnderstudyError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise BundleError(
+            f"The bundle {str(folder)!r} cannot be interpreted: {type(error).__name__}."
+        ) from None
+
+
+def _read(folder: Path) -> ReportContent:
     try:
         certificate: dict[str, Any] = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
         spec: dict[str, Any] = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
@@ -82,7 +98,7 @@ def bundle_report(folder: Path) -> ReportContent:
             f"{acceptance['false_accept']:.0%}",
         )
     return ReportContent(
-        title=spec.get("title") or certificate["name"],
+        title=str(spec.get("title") or certificate["name"]),
         description=str(spec.get("description") or "").strip(),
         rows=int(certificate["rows"]),
         columns=len(schema.names),

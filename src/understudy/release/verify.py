@@ -53,6 +53,8 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
 def _check_files(path: Path, problems: Problems) -> None:
     """Compare the folder with its manifest."""
     try:
+        if not (path / MANIFEST).is_file():  # reading a pipe would wait for ever
+            raise FileNotFoundError
         text = (path / MANIFEST).read_text(encoding="utf-8")
         listed = json.loads(text)["files"]
         canonical = manifest_text({str(name): str(digest) for name, digest in listed.items()})

@@ -128,7 +128,10 @@ BinsLike: TypeAlias = Bins | Sequence[str | int | float] | int | Mapping[str, An
 
 
 def _is_number(item: object) -> bool:
-    return isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item)
+    try:
+        return isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def _as_open(text: object) -> Open:

@@ -22,7 +22,12 @@ def is_plain_value(value: object) -> bool:
     """Whether a value is text or a finite number; truth values are neither."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False
-    return len(value) <= MAX_TEXT if isinstance(value, str) else math.isfinite(value)
+    if isinstance(value, str):
+        return len(value) <= MAX_TEXT
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def check_text(text: object, field: str, *, required: bool = False, one_line: bool = False) -> list[str]:
