@@ -61,8 +61,8 @@ class MinimalOccurrence:
         ``k = 1, ..., m - 1`` put the survivors of the last step and the types that occur ``k`` times
         together and keep a random ``floor(k / (k + 1))`` of them; the survivors occur ``m`` times.
         ``"balanced"`` keeps as many as ``"direct"``, but not any: the types are put into an order in which
-        neighbours differ little, and kept at regular distances from a random start. A record that goes is
-        then made up for by one that resembles it.
+        neighbours differ little, cut into as many runs as are to be kept, and one of each run is kept at random. A
+        record that goes is then made up for by one that resembles it.
 
     Notes
     -----
@@ -137,7 +137,7 @@ class MinimalOccurrence:
             kept = k * len(rare) // self.min_count
             if kept:
                 step = len(rare) / kept
-                chosen.append(rare[((np.arange(kept) + generator.random()) * step).astype(np.int64)])
+                chosen.append(rare[((np.arange(kept) + generator.random(kept)) * step).astype(np.int64)])
         return np.concatenate(chosen)
 
     def _stepwise(self, counts: IntArray, generator: np.random.Generator) -> IntArray:

@@ -1,0 +1,180 @@
+"""What a release promises and never tells: dates of loops, declared row counts, methods that cannot pay, changed files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from spec_examples import fitting_spec, people, small, small_spec
+
+from understudy.errors import DataError, SchemaError
+from understudy.privacy import Unit
+from understudy.release import MinimalOccurrence, RecordTypes
+from understudy.release import run as running
+from understudy.release.run import Release, run_release
+from understudy.release.spec import RowCount, Spec
+from understudy.release.transform import Transformed
+from understudy.schema import Domain
+
+LOOP = {"rule": "until-accepted", "gamma": 1e-9, "max_attempts": 3}
+
+
+# ---------------------------------------------------------------------- dates
+
+
+def test_the_end_of_a_loop_is_not_dated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that runs past midnight shows the day it was started, whatever number of attempts it took."""
+    days = iter(["2026-01-01", *(f"2026-02-{day:02}" for day in range(1, 28))])
+    monkeypatch.setattr(running, "_today", lambda: next(days))
+    monkeypatch.setattr(Release, "_attempt", lambda *_: None)
+    outcome = run_release(fitting_spec(selection=LOOP), ledger=tmp_path / "l.ledger", source=people())
+    assert outcome.started == outcome.finished == "2026-01-01"
+
+
+def test_a_single_attempt_is_dated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = iter(["2026-01-01", *(f"2026-02-{day:02}" for day in range(1, 28))])
+    monkeypatch.setattr(running, "_today", lambda: next(days))
+    outcome = run_release(
+        small_spec(acceptance__epsilon=96.0, budget__total={"epsilon": 100}),
+        ledger=tmp_path / "l.ledger",
+        source=people(),
+    )
+    assert outcome.started == "2026-01-01"
+    assert outcome.finished.startswith("2026-02")
+
+
+# ---------------------------------------------------------------------- declared numbers of rows
+
+
+@pytest.mark.parametrize("kind", ["given", "declared"])
+def test_a_declared_number_of_rows_is_part_of_the_promise(kind: Any) -> None:
+    count = RowCount(kind=kind, value=600)
+    assert "tables with equally many rows" in count.condition(Unit.replace_one())
+    for unit in (Unit.add_remove(), Unit.add_remove_person("id", max_rows=2)):
+        assert "neighbouring tables differ in it" in count.condition(unit)
+        assert "doubles every epsilon" in count.condition(unit)
+
+
+@pytest.mark.parametrize("kind", ["measured", "invariant", "chosen"])
+def test_other_numbers_of_rows_presume_nothing(kind: Any) -> None:
+    assert RowCount(kind=kind, value=600, epsilon=0.1).condition(Unit.add_remove()) == ""
+
+
+def test_the_guarantee_of_a_release_says_so(tmp_path: Path) -> None:
+    spec = small_spec(
+        unit="add-remove",
+        public={"row_count": "declared"},
+        acceptance__epsilon=96.0,
+        budget__total={"epsilon": 100},
+    )
+    outcome = run_release(spec, ledger=tmp_path / "l.ledger", source=people())
+    assert "neighbouring tables differ in it" in outcome.guarantee.describe()
+    assert outcome.guarantee.to_dict()["condition"] in outcome.guarantee.to_dict()["words"]
+
+
+# ---------------------------------------------------------------------- methods that could never pay
+
+
+def test_a_pure_method_in_a_loop_with_an_approximate_model_is_refused_with_a_reason() -> None:
+    plain = small(
+        selection={"rule": "until-accepted", "gamma": 0.2},
+        synthesizers=[{"method": "laplace"}],
+        budget={"total": {"epsilon": 20.0, "delta": 1e-6}, "model": {"epsilon": 1.0, "delta": 1e-7}},
+    )
+    with pytest.raises(SchemaError, match=r"give budget\.model an epsilon alone"):
+        Spec.from_dict(plain)
+    plain["synthesizers"] = [{"method": "laplace"}, {"method": "gaussian"}]
+    spec = Spec.from_dict(plain)
+    assert {item.method for item in spec.configurations} == {"gaussian"}
+
+
+def test_the_same_method_is_welcome_in_a_single_attempt() -> None:
+    spec = small_spec(
+        synthesizers=[{"method": "laplace"}],
+        budget={"total": {"epsilon": 20.0, "delta": 1e-6}, "model": {"epsilon": 1.0, "delta": 1e-7}},
+    )
+    assert {item.method for item in spec.configurations} == {"laplace"}
+
+
+# ---------------------------------------------------------------------- a source that changes
+
+
+def test_a_changed_file_ends_a_loop_instead_of_making_every_attempt_fail(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    people().to_csv(file, index=False)
+    data = Transformed(small_spec(), file)
+    data._tables[()] = SimpleNamespace()  # type: ignore[assignment]  # stands for a table that is read in pieces
+    data.require_unchanged()
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(DataError, match="The source changed"):
+        data.require_unchanged()
+
+
+def test_a_changed_file_does_not_matter_once_it_is_in_memory(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    people().to_csv(file, index=False)
+    spec = small_spec()
+    data = Transformed(spec, file)
+    data._table(spec.configurations[0])
+    file.write_text("nothing", encoding="utf-8")
+    data.require_unchanged()
+
+
+def test_the_loop_asks_before_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def changed(self: Transformed) -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise DataError("The source changed.")
+
+    monkeypatch.setattr(Transformed, "require_unchanged", changed)
+    monkeypatch.setattr(Release, "_attempt", lambda *_: None)
+    with pytest.raises(DataError, match="The source changed"):
+        run_release(fitting_spec(selection=LOOP), ledger=tmp_path / "l.ledger", source=people())
+
+
+# ---------------------------------------------------------------------- balanced projection
+
+
+def _births(seed: int) -> RecordTypes:
+    """Most records unique, and one value of one column rare."""
+    domain = Domain(("wide", "rare", "side", "more"), (10, 2, 12, 14))
+    generator = np.random.default_rng(seed)
+    rows = generator.integers(0, domain.sizes, (1_500, 4))
+    rows[:, 1] = generator.random(1_500) < 0.05
+    return RecordTypes.from_rows(domain, rows)
+
+
+@pytest.mark.parametrize("draw", range(5))
+def test_the_balanced_projection_keeps_rare_values(draw: int) -> None:
+    """Where a random choice moves 75 rows by about 8, the balanced one moves them by three at most.
+
+    Unique records are halved in an order whose first column is the rare one; only the one run across its
+    border can change the number of rows there, by one record that occurs twice, or by the top-up.
+    """
+    types = _births(draw)
+    before = int(types.marginal(("rare",))[1])
+    moved = []
+    for start in range(20):
+        after = MinimalOccurrence(min_count=2, algorithm="balanced").apply(
+            types, np.random.default_rng(start)
+        )
+        assert after.rows == types.rows
+        assert after.counts.min() >= 2
+        moved.append(abs(int(after.marginal(("rare",))[1]) - before))
+    assert max(moved) <= 3
+
+
+def test_the_balanced_projection_never_invents_a_record() -> None:
+    types = _births(1)
+    known = set(map(tuple, types.codes.tolist()))
+    for count in (2, 3, 5):
+        rule = MinimalOccurrence(min_count=count, algorithm="balanced")
+        after = rule.apply(types, np.random.default_rng(0))
+        assert set(map(tuple, after.codes.tolist())) <= known
+        assert after.counts.min() >= count
