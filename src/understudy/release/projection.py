@@ -136,8 +136,8 @@ class MinimalOccurrence:
             rare = order[synthetic.counts[order] == k]
             kept = k * len(rare) // self.min_count
             if kept:
-                step = len(rare) / kept
-                chosen.append(rare[((np.arange(kept) + generator.random(kept)) * step).astype(np.int64)])
+                ends = np.arange(kept + 1) * len(rare) // kept
+                chosen.append(rare[generator.integers(ends[:-1], ends[1:])])
         return np.concatenate(chosen)
 
     def _stepwise(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
