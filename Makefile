@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: audit demo test test-unit test-statistical check docs bench clean
+.PHONY: audit demo test test-unit test-statistical check docs bench clean faults wheel sbom
 
 demo: $(STAMP)  ## simulate a registry, make its private stand-in, show the ledger
 	$(BIN)/understudy demo --out demo-out
@@ -33,6 +33,15 @@ audit: $(STAMP)  ## attacks on every mechanism, claimed against demonstrated (ab
 
 bench: $(STAMP)  ## the benchmarks behind the tables in docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+faults: $(STAMP)  ## kills, full disks, power cuts, spoilt files: the quick forms (long: python -m benchmarks.faults, .fuzz)
+	$(BIN)/python -m pytest -q -n 2 tests/faults tests/fuzz
+
+wheel: $(STAMP)  ## build the wheel twice and compare the bytes
+	$(BIN)/python scripts/wheel.py --out dist
+
+sbom: $(STAMP)  ## software bill of materials of the installed package (CycloneDX JSON)
+	$(BIN)/python scripts/sbom.py --out dist/understudy.cdx.json
 
 clean:
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
