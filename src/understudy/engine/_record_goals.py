@@ -19,6 +19,9 @@ Array = npt.NDArray[Any]
 MAX_CELLS = 48_000_000
 """Cells of all fitted marginals together. A cell of a 3-way marginal takes 7 bytes (L1) or 16 (L2)."""
 
+MAX_CLIQUES = 5_000
+"""Number of fitted marginals; the time of a move grows with the number of them that hold a column."""
+
 
 @dataclass(frozen=True, eq=False)
 class Goal:
@@ -45,7 +48,9 @@ def fitting_cliques(
 ) -> tuple[Clique, ...]:
     """Return the marginals that record fitting will use, given a limit on cells.
 
-    Marginals are kept from the smallest up while they fit. One that does not fit is replaced by its
+    Every move of a record looks at all marginals of a column. Where more than ``MAX_CLIQUES`` are asked for, as
+    with all triples of fifty columns, the largest are replaced by their marginals over one column less, all of
+    them at once, until few enough are left or only single columns. Then marginals are kept from the smallest up while they fit. One that does not fit is replaced by its
     marginals over one column less, unless a kept marginal contains them, and so on. Ask this before
     computing targets: a marginal with many more cells than there are records says little that its
     smaller marginals do not.
@@ -57,6 +62,7 @@ def fitting_cliques(
     (('a', 'b'), ('a', 'c'), ('b', 'c'))
     """
     asked = [clique for clique in dict.fromkeys(map(domain.canonical, cliques)) if clique]
+    asked = _fewer(asked)
     kept: set[Clique] = set()
     room, waiting = max_cells, asked
     while waiting:
@@ -74,6 +80,20 @@ def fitting_cliques(
         waiting = [part for part in smaller if part and part not in covered and part not in kept]
     order = {clique: index for index, clique in enumerate(asked)}
     return tuple(sorted(kept, key=lambda clique: (order.get(clique, len(order)), *map(domain.index, clique))))
+
+
+def _fewer(cliques: list[Clique]) -> list[Clique]:
+    """Replace the widest cliques by their parts until there are at most ``MAX_CLIQUES``, or single columns."""
+    while len(cliques) > MAX_CLIQUES:
+        width = max(map(len, cliques))
+        if width == 1:
+            break
+        rest = [clique for clique in cliques if len(clique) < width]
+        parts = (
+            part for clique in cliques if len(clique) == width for part in combinations(clique, width - 1)
+        )
+        cliques = list(dict.fromkeys([*rest, *parts]))
+    return cliques
 
 
 def set_goals(

@@ -423,3 +423,18 @@ def test_a_carry_from_elsewhere_is_refused(seed):
     _, carry = fit_chunk(codes, domain, [("c0",)], [[1, 1]], seed=seed)
     with pytest.raises(WorkloadError, match="other cliques"):
         fit_chunk(codes, domain, [("c1",)], [[1, 1, 1]], carry=carry, seed=seed)
+
+
+def test_very_many_marginals_are_replaced_by_smaller_ones() -> None:
+    """All triples of 110 columns would make every move look at thousands of marginals."""
+    domain = Domain(tuple(f"c{i}" for i in range(40)), (2,) * 40)
+    few = domain.names[:30]
+    assert len(fitting_cliques(domain, list(combinations(few, 3)))) == 4_060
+    assert set(fitting_cliques(domain, list(combinations(domain.names, 3)))) == set(
+        combinations(domain.names, 2)
+    )
+    codes = np.random.default_rng(0).integers(0, 2, (50, 40)).astype(np.uint8)
+    triples = list(combinations(domain.names, 3))
+    result = fit_records(codes, domain, triples, [np.ones((2, 2, 2))] * len(triples), seed=1, proposals=4_000)
+    assert result.end_error < result.start_error
+    assert {len(clique) for clique in result.fitted} == {2}
