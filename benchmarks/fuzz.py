@@ -224,7 +224,7 @@ def fuzz_apart(name: str, count: int, *, seed: int, keep: Path | None = None) ->
     place = Path(tempfile.mkdtemp(prefix="understudy-fuzz-"))
     told = place / "report.json"
     try:
-        _import_commands()
+        import_commands()
         reader = READERS[name]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -258,7 +258,7 @@ def fuzz_apart(name: str, count: int, *, seed: int, keep: Path | None = None) ->
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _import_commands() -> None:
+def import_commands() -> None:
     """Import what commands import when they run, once for all processes to be forked."""
     import rich.console  # noqa: F401
 
