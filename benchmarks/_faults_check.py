@@ -125,7 +125,7 @@ def check_words(outcome: Outcome, side: Path, *, allow_memory: bool = False) -> 
         if CANARY in text:
             raise Fault("a private value was printed")
         if "Traceback" in text:
-            raise Fault("a traceback was printed")
+            raise Fault(f"a traceback was printed: {text[-600:]}")
     if outcome.code == 98:
         raise Fault("the run did not end")
     if outcome.killed or (allow_memory and outcome.code == 97):

@@ -84,9 +84,10 @@ def spoil_tree(tree: Any, generator: random.Random) -> Any:
             holder[key] = spoil_bytes(text, generator)[:30000].decode("utf-8", "replace")
         elif way == 6 and isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
             number = holder[key]
-            holder[key] = generator.choice(
-                (number + 1, -number, number * 1000, number / 3, str(number), [number])
-            )
+            if abs(number) < 1e300:
+                holder[key] = generator.choice(
+                    (number + 1, -number, number * 1000, number / 3, str(number), [number])
+                )
         else:
             value = holder[key]
             for _ in range(generator.choice((1, 1, 20, 150))):

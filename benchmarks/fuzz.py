@@ -188,7 +188,11 @@ def fuzz(
         try:
             start_from = corpus if generator.random() < 0.5 else reader.seeds
             case = reader.spoil(generator.choice(start_from), generator, corpus)
-        except RecursionError:  # a kept case that is too deep to be spoilt further
+        except (
+            RecursionError,
+            OverflowError,
+            ValueError,
+        ):  # a kept case too deep or large to be spoilt further
             case = reader.spoil(generator.choice(reader.seeds), generator, reader.seeds)
         lay_out(case, folder)
         begun = time.perf_counter()

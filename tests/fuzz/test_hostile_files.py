@@ -256,3 +256,19 @@ def test_a_report_of_a_forged_bundle_is_refused(tmp_path: Path, bundle: dict[str
     lay_out(bundle | {"certificate.json": json.dumps(document).encode()}, tmp_path / "bundle")
     with pytest.raises(BundleError, match="cannot be interpreted"):
         bundle_report(tmp_path / "bundle")
+
+
+@pytest.mark.parametrize("value", [["gdp"], {}, 5, "x"])
+def test_a_ledger_with_a_forged_header_under_a_perfect_chain_is_refused(
+    tmp_path: Path, value: object
+) -> None:
+    reader = LedgerReader()
+    lines = reader._lines(reader.seeds[0]["a.ledger"])
+    for field in ("accounting", "approximate_delta", "unit", "budget"):
+        header = json.loads(lines[0]) | {field: value if field != "approximate_delta" or value != 5 else "5"}
+        text = json.dumps(header, sort_keys=True, separators=(",", ":"))
+        image = reader._rebuilt([text, *lines[1:]])
+        assert image is not None
+        (tmp_path / "a.ledger").write_bytes(image)
+        with pytest.raises(LedgerError):
+            Ledger.open(tmp_path / "a.ledger")

@@ -209,7 +209,7 @@ def read_header(text: bytes) -> Header:
     try:
         unit, budget = Unit.from_dict(values["unit"]), budget_from_dict(values["budget"])
         rule = Filter(budget, unit, values["accounting"], values["approximate_delta"])
-    except BudgetError as error:
+    except (BudgetError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise LedgerCorrupted(f"Line 0 of the ledger cannot be understood: {error}") from None
     return Header(
         _text(values, "ledger", 0),
