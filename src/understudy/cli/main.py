@@ -109,17 +109,22 @@ def run() -> None:
 def _discreet() -> Iterator[None]:
     """Keep the interpreter from printing what could quote a record: warnings, and errors that nobody can catch."""
     before = sys.unraisablehook, threading.excepthook, warnings.showwarning
+    again: list[threading.Timer] = []
 
     def lost(what: Any) -> None:
         if what.exc_type is not None and issubclass(what.exc_type, KeyboardInterrupt):
             # swallowed by foreign code that called back into Python: interrupt again a moment later
-            threading.Timer(0.02, _thread.interrupt_main).start()
+            again.append(threading.Timer(0.02, _thread.interrupt_main))
+            again[-1].daemon = True
+            again[-1].start()
 
     sys.unraisablehook, threading.excepthook = lost, lost
     warnings.showwarning = lambda *_, **__: None
     try:
         yield
     finally:
+        for timer in again:
+            timer.cancel()
         sys.unraisablehook, threading.excepthook, warnings.showwarning = before
 
 
