@@ -17,8 +17,8 @@ from understudy.synthesizers import Synthesizer
 
 ALPHA = 1e-9
 """False-alarm rate of each audit of something right."""
-REPORTED = 0.001 / 600
-"""Error that a report on every method allows each of its audits: what is caught at this level is reported there too."""
+REPORTED = 2e-6
+"""About the error that a report on every method allows each of its audits; an audit divides it among its attackers."""
 
 Check = Callable[[float], str]
 """From the error allowed to what is wrong, in words; empty if nothing is."""

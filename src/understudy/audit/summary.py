@@ -52,21 +52,26 @@ class AuditReport:
 
     @property
     def violations(self) -> list[Audit]:
-        """Audits that demonstrate more than the claim, corrected for how many audits there are."""
-        return [audit for audit in self.audits if audit.violates(len(self.audits), alpha=ALPHA)]
+        """Audits that demonstrate more than the claim, corrected for how many attackers were judged."""
+        return [audit for audit in self.audits if audit.violates(self.tests, alpha=ALPHA)]
+
+    @property
+    def tests(self) -> int:
+        """How many attackers were judged in all audits."""
+        return sum(audit.tests for audit in self.audits)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "confidence": CONFIDENCE,
             "family_alpha": ALPHA,
-            "tests": len(self.audits),
+            "tests": self.tests,
             "violations": len(self.violations),
             "seed": self.seed,
             "effort": vars(self.effort),
             "seconds": round(self.seconds, 1),
             "audits": [
-                audit.to_dict() | {"violated": audit.violates(len(self.audits), alpha=ALPHA)}
+                audit.to_dict() | {"violated": audit.violates(self.tests, alpha=ALPHA)}
                 for audit in self.audits
             ],
         }
