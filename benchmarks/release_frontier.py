@@ -46,8 +46,8 @@ def specification(total: float, *, privbayes: Mapping[str, Any] | None = None) -
     plain["budget"]["total"]["epsilon"] = round(total + 1e-6, 6)
     if privbayes is not None:
         plain["synthesizers"] = [{"method": "privbayes", "options": dict(privbayes)}]
+        plain["budget"]["total"]["epsilon"] = round(total - plain["budget"]["model"]["epsilon"] + 4.0, 6)
         plain["budget"]["model"]["epsilon"] = 4.0
-        plain["budget"]["total"]["epsilon"] = 6.0
     return Spec.from_dict(plain, where=EXAMPLE)
 
 
