@@ -272,3 +272,18 @@ def test_a_ledger_with_a_forged_header_under_a_perfect_chain_is_refused(
         (tmp_path / "a.ledger").write_bytes(image)
         with pytest.raises(LedgerError):
             Ledger.open(tmp_path / "a.ledger")
+
+
+@pytest.mark.parametrize("cost", ["nan", "-1", -1.0, [], "x"])
+def test_a_charge_with_an_impossible_cost_is_refused(tmp_path: Path, cost: object) -> None:
+    reader = LedgerReader()
+    lines = reader._lines(reader.seeds[0]["a.ledger"])
+    for field in ("zcdp", "delta"):
+        entry = json.loads(lines[2])
+        (entry if field == "delta" else entry["costs"])[field] = cost
+        forged = json.dumps(entry, sort_keys=True, separators=(",", ":"))
+        image = reader._rebuilt([*lines[:2], forged, *lines[3:]])
+        assert image is not None
+        (tmp_path / "a.ledger").write_bytes(image)
+        with pytest.raises(LedgerError):
+            Ledger.open(tmp_path / "a.ledger")

@@ -235,6 +235,8 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
             given = values["costs"]
             costs = {n: math.inf if given[n] is None else float(given[n]) for n in ACCOUNTINGS}
             delta = float(values["delta"])
+            if not all(cost >= 0 for cost in (*costs.values(), delta)):
+                raise ValueError("a cost is not a number, or below zero")
         except (BudgetError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise LedgerCorrupted(f"Line {sequence} of the ledger cannot be understood: {error}") from None
     return Entry(
