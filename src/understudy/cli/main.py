@@ -2,7 +2,8 @@
 
 Exit codes: 0 done; 1 an unexpected fault (a bug: please report it) or no memory left; 2 a command line that cannot be
 understood; 3 a budget or guarantee that cannot be had; 4 a schema, table, workload or model that
-cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 130 interrupted.
+cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 7 an audit that shows more than
+was claimed; 130 interrupted.
 """
 
 from __future__ import annotations
