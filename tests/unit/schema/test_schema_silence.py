@@ -62,7 +62,7 @@ ENTRIES: list[Any] = [
     pd.Series([dt.datetime(4711, 9, 4, 7, 11, 3), 1], dtype=object),
     pd.Series([f"4711-09-47{CANARY}", "1"]),
     pd.Series([complex(NUMBER, NUMBER), 1j]),
-    pd.Series([pd.Interval(NUMBER, NUMBER + 1), pd.Timedelta(days=NUMBER)], dtype=object),
+    pd.Series([pd.Interval(NUMBER, NUMBER + 1), dt.timedelta(days=NUMBER)], dtype=object),
     pd.Series(pd.to_timedelta([NUMBER], unit="s")),
     pd.Series([[NUMBER]], dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
     np.array([[NUMBER, 1]]),
