@@ -73,6 +73,15 @@ def noise_is_fresh(alpha: float) -> str:
     return "the same noise twice" if np.array_equal(one, two) else ""
 
 
+def numbers_are_whole(alpha: float) -> str:
+    """Noisy counts are whole numbers: no low bits are left to look at. It has no false alarm."""
+    schema = Schema.parse("{name: t, columns: [{name: a, kind: real, minimum: 0, maximum: 64, bins: 64}]}")
+    with Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="check") as book:
+        box = Curator(LocalTable(schema, {"a": np.array([3])}), unit=Unit.add_remove(), ledger=book)
+        values = box.measure(box.counts(("a",)), noise=Laplace(100.0)).values
+    return "" if np.array_equal(values, np.round(values)) else "a released count is not a whole number"
+
+
 def unpaid(build: Callable[[], Synthesizer]) -> Check:
     """Every noisy table in a model was paid for in the ledger of the run, with its own scale."""
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from checks import Check, audited, noise_is_fresh, primitive_audited, sensitivities_hold, unpaid
+from checks import (
+    Check,
+    audited,
+    noise_is_fresh,
+    numbers_are_whole,
+    primitive_audited,
+    sensitivities_hold,
+    unpaid,
+)
 
 from understudy.audit import Pair, pairs_for
 from understudy.audit.pairs import NARROW, WIDE
@@ -276,7 +284,7 @@ MUTANTS = (
     Mutant(
         "floating-point noise with visible low bits",
         float_noise,
-        {"audit of a method": audited(_laplace(), ONE, runs=1_200)},
+        {"whole-number check": numbers_are_whole},
     ),
     Mutant("failure outcome revealed", nothing, {"audit of a method": audited(FailureRevealed, ONE)}),
     Mutant(
