@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import understudy
 
 frictionless = pytest.importorskip("frictionless", reason="frictionless referees the data package")
-
-
-FIELD_LIMIT = 131_072
-"""Longest field of Python's own CSV reader, which frictionless raises for the whole process."""
-
-
-@pytest.fixture(autouse=True)
-def _own_field_limit() -> Iterator[None]:
-    yield
-    csv.field_size_limit(FIELD_LIMIT)
 
 
 @pytest.fixture(scope="module")

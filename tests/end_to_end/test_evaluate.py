@@ -93,6 +93,7 @@ def test_under_a_budget_it_goes_through_the_ledger(folder: Path) -> None:
     [
         (("--epsilon", 1), "--unit"),
         (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--report", "x.html"), "--report"),
+        (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--target", "age"), "--target"),
         (("--sections", "beauty"), "beauty"),
         (("--target", "nothing"), "nothing"),
     ],

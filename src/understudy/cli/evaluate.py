@@ -82,6 +82,13 @@ def evaluate(
             raise BudgetError("An evaluation under a budget needs --unit and the --ledger that pays.")
         if report is not None:
             raise BudgetError("--report shows exact numbers; under a budget use --out or --json.")
+        plain = {"--target": target, "--holdout": holdout, "--identifiers": identifiers}
+        plain |= {"--sensitive": sensitive, "--sections": sections}
+        if given := [name for name, value in plain.items() if value is not None]:
+            raise BudgetError(
+                f"{', '.join(given)} belong to the evaluation without a budget; the accounted measures are the errors of "
+                "all 1-, 2- and 3-way marginals. Leave them out."
+            )
         budget = parse_budget(epsilon, delta, rho, mu)
         privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
         _accounted(real, synthetic, described, budget, privacy_unit, ledger, table_name, out, json=json)

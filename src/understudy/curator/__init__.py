@@ -59,6 +59,7 @@ from understudy.curator.rank_correlation import (
     seal_concordance,
 )
 from understudy.curator.rare import RareCounts, count_rare, rare_epsilon
+from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
 
@@ -80,6 +81,7 @@ __all__ = [
     "RareCounts",
     "Reach",
     "RecordGuarantee",
+    "Sealed",
     "SealedAnswers",
     "SealedBuckets",
     "SealedCoefficients",

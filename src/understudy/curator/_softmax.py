@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from understudy.curator.seal import Sealed
 from understudy.data import Table
 from understudy.errors import UnderstudyError
 
@@ -24,9 +25,9 @@ _CURVED = 40_000
 """Second derivatives only steer the steps: about this many records say enough about them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """Some records as codes of their columns, the class of each, and how often it occurs."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Weighted(Sealed):
+    """Some records as codes of their columns, the class of each, and how often it occurs. Private."""
 
     codes: tuple[Ints, ...]
     tables: tuple[Floats, ...]

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.curator import Curator, Noise
+from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
@@ -61,7 +62,7 @@ class Reach:
         return Gaussian(accounting.gaussian_sigma(cost, self.l2))
 
 
-class SealedCoefficients:
+class SealedCoefficients(Sealed):
     """Coefficients in whole steps, and how far one unit moves them.
 
     Attributes
@@ -78,20 +79,6 @@ class SealedCoefficients:
 
     def __repr__(self) -> str:
         return f"SealedCoefficients({self.name!r}, {self.size} numbers, l1={self.reach.l1:g})"
-
-    def __array__(self, *args: object, **kwargs: object) -> Array:
-        raise TypeError("Sealed coefficients cannot be read; ask for them to be measured.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("Sealed coefficients cannot be tested; ask for them to be measured.")
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("Sealed coefficients cannot be compared; ask for them to be measured.")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> str:
-        raise TypeError("Sealed coefficients cannot be pickled or copied out of their process.")
 
 
 def measure_coefficients(

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.curator import Curator
+from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.privacy import SelectionEvent, exponential_mechanism
@@ -81,7 +82,7 @@ def merged_cells(sealed: SealedCounts, labels: npt.ArrayLike) -> SealedCounts:
     return coarse
 
 
-class SealedBuckets:
+class SealedBuckets(Sealed):
     """Errors of the best ways to cut a range of adjacent cells into buckets, under seal.
 
     Parameters
@@ -172,9 +173,6 @@ class SealedBuckets:
 
     def __repr__(self) -> str:
         return f"SealedBuckets({self.cells} cells, up to {self.buckets} buckets)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("Sealed errors cannot be pickled or copied out of their process.")
 
 
 def bisect_ranges(

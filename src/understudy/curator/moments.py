@@ -21,6 +21,7 @@ import numpy.typing as npt
 from understudy.curator._moment_bounds import Bounds, bounds_of, group_products
 from understudy.curator.curator import Curator, Noise
 from understudy.curator.features import Feature, product_key
+from understudy.curator.seal import Sealed
 from understudy.data import Table
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
@@ -178,7 +179,7 @@ class MomentBlock:
         return places
 
 
-class SealedMoments:
+class SealedMoments(Sealed):
     """The exact sums of a block and the most that one unit can change them.
 
     Attributes
@@ -198,20 +199,6 @@ class SealedMoments:
 
     def __repr__(self) -> str:
         return f"SealedMoments({self.block.name!r}, {self._exact.size} numbers, l1={self.l1:g})"
-
-    def __array__(self, *args: object, **kwargs: object) -> Ints:
-        raise TypeError("Sealed moments cannot be read; ask for them to be measured.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("Sealed moments cannot be tested; ask for them to be measured.")
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("Sealed moments cannot be compared; ask for them to be measured.")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> str:
-        raise TypeError("Sealed moments cannot be pickled or copied out of their process.")
 
 
 def rows_are_fixed(curator: Curator) -> bool:

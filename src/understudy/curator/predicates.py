@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.curator import Curator, Noise, _scalar_event
+from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedScalar
 from understudy.errors import BudgetError
 from understudy.marginals import Predicate
@@ -20,7 +21,7 @@ from understudy.marginals import Predicate
 __all__ = ["SealedAnswers", "measure_answer", "seal_answers"]
 
 
-class SealedAnswers:
+class SealedAnswers(Sealed):
     """Exact answers to several predicates, and the most that one unit can change each of them."""
 
     __slots__ = ("_exact", "sensitivity")
@@ -44,15 +45,6 @@ class SealedAnswers:
 
     def __repr__(self) -> str:
         return f"SealedAnswers({len(self)} predicates, sensitivity={self.sensitivity})"
-
-    def __array__(self, *args: object, **kwargs: object) -> npt.NDArray[np.int64]:
-        raise TypeError("Sealed values cannot be read; ask the curator to measure them.")
-
-    def __iter__(self) -> None:
-        raise TypeError("Sealed values cannot be read; ask the curator to measure them.")
-
-    def __reduce__(self) -> str:
-        raise TypeError("A sealed value cannot be pickled or copied out of its process.")
 
 
 def seal_answers(curator: Curator, predicates: Sequence[Predicate]) -> SealedAnswers:

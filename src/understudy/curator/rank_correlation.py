@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from understudy.curator.curator import Curator, Noise
 from understudy.curator.moments import rows_are_fixed
+from understudy.curator.seal import Sealed
 from understudy.data import Table
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
@@ -64,7 +65,7 @@ class Ranks:
         object.__setattr__(self, "labels", labels)
 
 
-class SealedConcordance:
+class SealedConcordance(Sealed):
     """Exact ``n tau`` of pairs of columns in each part, and the most that one unit can change them.
 
     Attributes
@@ -83,20 +84,6 @@ class SealedConcordance:
 
     def __repr__(self) -> str:
         return f"SealedConcordance({self.name!r}, {self._exact.size} numbers, l1={self.l1:g})"
-
-    def __array__(self, *args: object, **kwargs: object) -> Ints:
-        raise TypeError("Sealed correlations cannot be read; ask for them to be measured.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("Sealed correlations cannot be tested; ask for them to be measured.")
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("Sealed correlations cannot be compared; ask for them to be measured.")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> str:
-        raise TypeError("Sealed correlations cannot be pickled or copied out of their process.")
 
 
 def concordance_bounds(

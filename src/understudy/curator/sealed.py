@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.information import entropy_sensitivity, mutual_information_sensitivity
+from understudy.curator.seal import Sealed
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
 from understudy.schema import Clique, Domain
@@ -26,7 +27,7 @@ from understudy.schema import Clique, Domain
 IntArray = npt.NDArray[np.signedinteger[Any]]
 
 
-class SealedScalar:
+class SealedScalar(Sealed):
     """One exact number and the most that one unit can change it.
 
     Attributes
@@ -76,28 +77,8 @@ class SealedScalar:
     def __repr__(self) -> str:
         return f"SealedScalar(sensitivity={self.sensitivity:.6g})"
 
-    def __float__(self) -> float:
-        raise TypeError("A sealed value cannot be read; ask the curator to measure it.")
 
-    __int__ = __float__
-
-    def __array__(self, *args: object, **kwargs: object) -> IntArray:
-        raise TypeError("A sealed value cannot be read; ask the curator to measure it.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("A sealed value cannot be tested; ask the curator to test it.")
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("Sealed values cannot be compared; ask the curator to choose or test.")
-
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> str:
-        raise TypeError("A sealed value cannot be pickled or copied out of its process.")
-
-
-class SealedCounts:
+class SealedCounts(Sealed):
     """The exact marginal of one clique.
 
     Attributes
@@ -306,20 +287,6 @@ class SealedCounts:
 
     def __repr__(self) -> str:
         return f"SealedCounts({self.clique}, shape={self.shape}, l1={self.l1:g})"
-
-    def __array__(self, *args: object, **kwargs: object) -> IntArray:
-        raise TypeError("Sealed counts cannot be read; ask the curator to measure them.")
-
-    def __bool__(self) -> bool:
-        raise TypeError("Sealed counts cannot be tested; ask the curator to test a sealed number.")
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("Sealed counts cannot be compared; ask the curator to choose.")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> str:
-        raise TypeError("Sealed counts cannot be pickled or copied out of their process.")
 
 
 def _compact(counts: IntArray) -> IntArray:

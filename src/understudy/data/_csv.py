@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SEPARATORS = (",", ";", "\t", "|")
 _BLOCK_BYTES = 1 << 23
 _MAX_HEADER_CHARACTERS = 1 << 22
+_MAX_FIELD_CHARACTERS = 131_072
+"""Longest name of a column that is read: the limit of Python's own reader where nobody changed it."""
 _NOT_CSV = {
     b"PAR1": "is a Parquet file; give it the extension .parquet",
     b"PK\x03\x04": "is a zip archive or a spreadsheet; export it as CSV",
@@ -218,6 +220,10 @@ def _split_header(line: str, wanted: Sequence[str] | None, separator: str | None
     best: tuple[int, str, list[str]] = (-1, candidates[0], [])
     for candidate in candidates:
         fields = next(csv.reader(io.StringIO(line.strip("\r\n"), newline=""), delimiter=candidate), [])
+        if any(len(field) > _MAX_FIELD_CHARACTERS for field in fields):
+            raise csv.Error(
+                "a field of the header is too long"
+            )  # whatever other code made of Python's own limit
         found = len(fields) if wanted is None else sum(name in fields for name in wanted)
         if found > best[0]:
             best = (found, candidate, fields)

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from understudy.curator import Curator, SealedCounts, SealedScalar, noise_for
+from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar, noise_for
+from understudy.curator._softmax import Weighted
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
 from understudy.privacy import (
@@ -310,3 +311,39 @@ def test_a_reserve_leaves_less_for_the_noise() -> None:
     box = _with_reserve(5e-5)
     purse = box.within(ApproxDP(0.5, 1e-4), scope="noise", reserve=5e-5)
     assert purse.remaining == GDP_ACCOUNTING.total(ApproxDP(0.5, 5e-5))
+
+
+# ---------------------------------------------------------------------------------------- every seal
+
+
+def _seals(cls: type = Sealed) -> list[type]:
+    return [found for sub in cls.__subclasses__() for found in (sub, *_seals(sub))]
+
+
+def test_every_holder_of_exact_values_keeps_them() -> None:
+    """All subclasses, those written later included: none may loosen a guard or print what it holds."""
+    assert len(_seals()) >= 8
+    acts = (
+        float,
+        int,
+        bool,
+        np.asarray,
+        iter,
+        hash,
+        copy.copy,
+        copy.deepcopy,
+        pickle.dumps,
+        lambda x: x == x,
+    )
+    for cls in _seals():
+        empty = object.__new__(cls)
+        for act in acts:
+            with pytest.raises(TypeError):
+                act(empty)
+
+
+def test_records_of_a_regression_do_not_print_themselves() -> None:
+    codes = np.array([947113, 4711])
+    held = Weighted((codes,), (np.array([[947113.0]]),), codes, np.array([947113.0, 4711.0]))
+    assert "947113" not in repr(held)
+    assert "4711" not in str([held])

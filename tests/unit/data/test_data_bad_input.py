@@ -271,3 +271,17 @@ def test_negative_memory_limit():
 def test_no_files():
     with pytest.raises(DataError, match="No files"):
         ArrowTable([], SCHEMA)
+
+
+def test_an_endless_field_is_refused_whatever_other_code_set(tmp_path: Path) -> None:
+    """Some libraries raise Python's limit for the whole process; a header must not depend on it."""
+    import csv
+
+    path = tmp_path / "t.csv"
+    path.write_text("w" * 300_000)
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        with pytest.raises(DataError, match="cannot be read as CSV"):
+            read_table(path, SCHEMA)
+    finally:
+        csv.field_size_limit(before)
