@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.coarse import Extended, Resolution, View, levels_from_arrays, levels_to_arrays
+from understudy.engine.counted import count_codes
 from understudy.engine.model import GraphicalModel
 from understudy.engine.triangulation import model_cells
 from understudy.errors import ModelFileError, WorkloadError
@@ -224,12 +225,7 @@ class BayesianNetwork:
 
     def _counted(self, clique: Clique) -> Array:
         """Count simulated records over a clique and scale them to the total."""
-        shape = self.domain.shape(clique)
-        cell = np.zeros(SIMULATED_ROWS, dtype=np.int64)
-        for name, size in zip(clique, shape, strict=True):
-            cell = cell * size + self._simulated[:, self.domain.index(name)]
-        counts = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-        return np.asarray(counts * (self.total / SIMULATED_ROWS))
+        return count_codes(self.domain, self._simulated, clique) * (self.total / SIMULATED_ROWS)
 
     # ------------------------------------------------------------------ files
 

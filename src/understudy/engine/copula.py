@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.counted import count_codes
 from understudy.engine.dense import systematic_counts
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
@@ -209,12 +209,7 @@ class GaussianCopula:
 
     def _counted(self, clique: Clique) -> Array:
         """Count simulated records over a clique and scale them to the total."""
-        shape = self.domain.shape(clique)
-        cell = np.zeros(SIMULATED_ROWS, dtype=np.int64)
-        for name, size in zip(clique, shape, strict=True):
-            cell = cell * size + self._simulated[:, self.domain.index(name)]
-        counts = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-        return np.asarray(counts * (self.total / SIMULATED_ROWS))
+        return count_codes(self.domain, self._simulated, clique) * (self.total / SIMULATED_ROWS)
 
     # ------------------------------------------------------------------ files
 

@@ -168,15 +168,6 @@ class Mixed:
         return cls(domain, factors, numbers)
 
 
-def count_codes(domain: Domain, codes: Codes, clique: Clique) -> Floats:
-    """Count encoded records over a clique."""
-    shape = domain.shape(clique)
-    cell = np.zeros(len(codes), dtype=np.int64)
-    for name, size in zip(clique, shape, strict=True):
-        cell = cell * size + codes[:, domain.index(name)]
-    return np.bincount(cell, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
-
-
 def numbers_in(mixed: Mixed, clique: Clique) -> int:
     """Number of columns of a clique that hold numbers."""
     return sum(number.column in clique for number in mixed.numbers)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.counted import count_codes
 from understudy.engine.distribution import Distribution, distribution_from_arrays
-from understudy.engine.parametric_mixed import Codes, Floats, count_codes
+from understudy.engine.parametric_mixed import Codes, Floats
 from understudy.schema import Clique, Domain
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.counted import count_codes
 from understudy.errors import WorkloadError
 from understudy.schema import Clique, Domain
 
@@ -49,15 +50,8 @@ class ReleasedRecords:
 
     def marginals(self, cliques: Sequence[Clique]) -> list[npt.NDArray[np.float64]]:
         """Return counts of the records over each clique, scaled to the total."""
-        answers = []
-        for clique in cliques:
-            shape = self.domain.shape(clique)
-            cell = np.zeros(len(self.codes), dtype=np.int64)
-            for name, size in zip(clique, shape, strict=True):
-                cell = cell * size + self.codes[:, self.domain.index(name)]
-            counts = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-            answers.append(np.asarray(counts * (self.total / len(self.codes)), dtype=np.float64))
-        return answers
+        scale = self.total / len(self.codes)
+        return [count_codes(self.domain, self.codes, clique) * scale for clique in cliques]
 
     def sample_codes(self, n: int, generator: np.random.Generator) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Return records in random order, each used equally often but for one."""

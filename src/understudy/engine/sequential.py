@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.counted import count_codes
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
 
@@ -179,16 +180,11 @@ class SequentialModel:
 
     def marginals(self, cliques: Sequence[Clique]) -> list[Array]:
         """Return expected counts over each clique, counted on records drawn with a fixed seed."""
-        answers = []
-        for clique in cliques:
-            wanted = self.domain.canonical(clique)
-            shape = self.domain.shape(wanted)
-            cell = np.zeros(SIMULATED_ROWS, dtype=np.int64)
-            for name, size in zip(wanted, shape, strict=True):
-                cell = cell * size + self._simulated[:, self.domain.index(name)]
-            counts = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-            answers.append(np.asarray(counts * (self.total / SIMULATED_ROWS)))
-        return answers
+        scale = self.total / SIMULATED_ROWS
+        return [
+            count_codes(self.domain, self._simulated, self.domain.canonical(clique)) * scale
+            for clique in cliques
+        ]
 
     # ------------------------------------------------------------------ files
 
