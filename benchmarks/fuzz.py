@@ -3,18 +3,22 @@
 ``python -m benchmarks.fuzz`` gives each reader 10,000 cases; ``--count 300`` or ``--quick`` fewer. Files are spoilt by
 mutation of good ones; every eighth case is traced, and cases that reach lines of Understudy not seen before
 join the files that are spoilt further. A finding is an error that is not one of ours, a private value in a
-message, a case that takes longer than the limit, or a process that dies.
+message, a case that takes longer than the limit, or a process that dies. A case that does not even return to Python, so that
+no timer can end it, is killed from outside, kept, and reported with the place where it hangs.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
+import mmap
 import os
 import random
 import resource
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -32,6 +36,8 @@ from benchmarks._fuzz_readers import CANARY, NUMBER, READERS, Case, Reader
 from understudy.errors import UnderstudyError
 
 SECONDS = 10.0
+STUCK = 15 * SECONDS
+"""After so long on one case, command line included, the process is killed: timers of its own did not help."""
 MEMORY = 4 << 30
 TRACE_EVERY = 8
 _ROOT = str(Path(__file__).resolve().parents[1] / "src" / "understudy")
@@ -170,21 +176,30 @@ def fuzz(
     place: Path,
     command_every: int = 200,
     keep: Path | None = None,
+    begin: Callable[[], None] = lambda: None,
     note: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Try so many spoilt cases of one reader in this process."""
+    """Try so many spoilt cases of one reader in this process.
+
+    Parameters
+    ----------
+    begin, note
+        Called before every case and after it.
+    """
     generator = random.Random(seed)
     report, tracer = Report(reader.name), Tracer()
     corpus = list(reader.seeds)
     folder = place / "case"
     start = time.perf_counter()
     for case in corpus:  # the good ones must be read
+        begin()
         lay_out(case, folder)
         with tracer:
             ending, finding = try_case(reader, folder, seconds=20 * SECONDS)
         if ending != "read":
             report.findings.append(f"a good file was not read: {ending} {finding or ''}")
     for number in range(count):
+        begin()
         try:
             start_from = corpus if generator.random() < 0.5 else reader.seeds
             case = reader.spoil(generator.choice(start_from), generator, corpus)
@@ -224,12 +239,47 @@ def fuzz(
 
 
 def fuzz_apart(name: str, count: int, *, seed: int, keep: Path | None = None) -> Report:
-    """Fuzz a reader in a forked process, so that one that dies, or eats the memory, is a finding too."""
+    """Fuzz a reader in forked processes, so that one that dies, hangs or eats the memory is a finding too.
+
+    After such a finding the rest of the cases is made from another seed.
+    """
+    import_commands()
+    reader, whole, start = READERS[name](), Report(name), time.perf_counter()
+    for turn in range(_MOST_TURNS):
+        part = _watched(reader, count - whole.cases, seed=seed + 1_000_003 * turn, keep=keep)
+        whole = _joined(whole, part)
+        whole.seconds = time.perf_counter() - start
+        if whole.cases >= count:
+            break
+    return whole
+
+
+_MOST_TURNS = 20
+
+
+def _joined(one: Report, two: Report) -> Report:
+    """Add up two reports on one reader."""
+    added = ("cases", "read", "refused", "commands", "errors", "findings")
+    return Report(
+        reader=one.reader,
+        lines=max(one.lines, two.lines),
+        corpus=max(one.corpus, two.corpus),
+        slowest=max(one.slowest, two.slowest),
+        **{key: getattr(one, key) + getattr(two, key) for key in added},
+    )
+
+
+def _watched(reader: Reader, count: int, *, seed: int, keep: Path | None) -> Report:
+    """Fuzz in one forked process and watch it: its last report, and how it ended."""
     place = Path(tempfile.mkdtemp(prefix="understudy-fuzz-"))
-    told = place / "report.json"
+    told, stack = place / "report.json", place / "stack"
+    clock = mmap.mmap(-1, 8)  # shared with the child: when its case began
+
+    def begin() -> None:
+        clock[:] = struct.pack("d", time.monotonic())
+
+    begin()
     try:
-        import_commands()
-        reader = READERS[name]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             number = os.fork()
@@ -237,6 +287,7 @@ def fuzz_apart(name: str, count: int, *, seed: int, keep: Path | None = None) ->
             code = 1
             try:
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY + _size(), resource.RLIM_INFINITY))
+                faulthandler.register(signal.SIGUSR1, file=stack.open("w"), all_threads=False)
                 last = [0.0]
 
                 def note(report: Report) -> None:
@@ -244,22 +295,40 @@ def fuzz_apart(name: str, count: int, *, seed: int, keep: Path | None = None) ->
                         last[0] = time.perf_counter()
                         told.write_text(json.dumps(report.plain()))
 
-                fuzz(reader, count, seed=seed, place=place, keep=keep, note=note)
+                fuzz(reader, count, seed=seed, place=place, keep=keep, begin=begin, note=note)
                 code = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(code)
+        stuck = False
+        while not os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if time.monotonic() - struct.unpack("d", clock[:])[0] > STUCK:
+                stuck = True
+                os.kill(number, signal.SIGUSR1)
+                time.sleep(1.0)
+                os.kill(number, signal.SIGKILL)
+                break
+            time.sleep(0.1)
         code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-        plain = json.loads(told.read_text()) if told.exists() else {"reader": name}
+        plain = json.loads(told.read_text()) if told.exists() else {"reader": reader.name}
         report = Report(**(plain | {"errors": Counter(plain.get("errors", {}))}))
         if code != 0:
-            report.findings.append(f"the process died ({code}) near case {report.cases} of seed {seed}")
+            report.cases += 1
+            how = f"hung for {STUCK:g} s in {_place(stack)}" if stuck else f"made the process die ({code})"
+            report.findings.append(f"case near {report.cases} of seed {seed}: {how}")
             if keep is not None and (place / "case").exists():
-                shutil.copytree(place / "case", keep / f"{name}-{seed}-died", dirs_exist_ok=True)
+                shutil.copytree(place / "case", keep / f"{reader.name}-{seed}-died", dirs_exist_ok=True)
         return report
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _place(stack: Path) -> str:
+    """Return the innermost function of Understudy that was running, from a written stack."""
+    lines = stack.read_text("utf-8", "replace").splitlines() if stack.exists() else []
+    ours = [line.strip() for line in lines if _ROOT in line] or [line.strip() for line in lines[1:2]]
+    return ours[0].replace(_ROOT, "")[:200] if ours else "an unknown place"
 
 
 def import_commands() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +148,26 @@ def test_cases_that_reach_new_lines_are_kept(tmp_path: Path) -> None:
     assert report.corpus > len(SchemaReader().seeds)
     assert report.lines > 500
     shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+class _Deaf(SchemaReader):
+    """Hangs where no timer of Python's reaches it."""
+
+    def read(self, folder: Path) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        try:
+            time.sleep(1e6)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+
+
+def test_a_case_that_no_timer_ends_is_killed_kept_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(READERS, "deaf", _Deaf)
+    monkeypatch.setattr("benchmarks.fuzz.STUCK", 0.5)
+    monkeypatch.setattr("benchmarks.fuzz._MOST_TURNS", 2)
+    report = fuzz_apart("deaf", 3, seed=0, keep=tmp_path)
+    assert len(report.findings) == 2
+    assert all("hung for" in finding for finding in report.findings)
+    assert (tmp_path / "schema-0-died").exists()
