@@ -24,6 +24,7 @@ from understudy.privacy import Ledger
 from understudy.release.reporting import bundle_report
 from understudy.release.spec import Spec
 from understudy.release.verify import verify_bundle
+from understudy.report import release_page
 from understudy.schema import Domain, Schema
 from understudy.synthesizers import Model
 
@@ -256,6 +257,17 @@ def test_a_report_of_a_forged_bundle_is_refused(tmp_path: Path, bundle: dict[str
     lay_out(bundle | {"certificate.json": json.dumps(document).encode()}, tmp_path / "bundle")
     with pytest.raises(BundleError, match="cannot be interpreted"):
         bundle_report(tmp_path / "bundle")
+
+
+@pytest.mark.parametrize("field", ["type", "metric", "mechanism"])
+def test_words_of_a_certificate_that_are_no_words_are_shown_as_text(
+    tmp_path: Path, bundle: dict[str, bytes], field: str
+) -> None:
+    document = json.loads(bundle["certificate.json"])
+    document["criteria"][0][field] = ["<b>", None]
+    lay_out(bundle | {"certificate.json": json.dumps(document).encode()}, tmp_path / "bundle")
+    page = release_page(bundle_report(tmp_path / "bundle"))
+    assert "[&#x27;&lt;b&gt;&#x27;, None]" in page
 
 
 @pytest.mark.parametrize("value", [["gdp"], {}, 5, "x"])

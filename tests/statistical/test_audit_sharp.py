@@ -13,9 +13,9 @@ import pytest
 from alpha import ALPHA
 
 from understudy.audit import PRIMITIVES, Effort, Primitive, audit_exactly, audit_primitive, audit_release
-from understudy.audit.exact import exact_epsilon, exponential_law
+from understudy.audit.exact import exact_epsilon
 from understudy.audit.releases import LOOP, SINGLE, neighbour_frames
-from understudy.privacy import Unit
+from understudy.privacy import Unit, exponential_law
 from understudy.release.spec import Spec
 
 TIGHT = [

@@ -21,10 +21,9 @@ from understudy.audit.claims import Claim, claim_of
 from understudy.audit.hunt import Audit
 from understudy.audit.trials import Tally
 from understudy.curator import Smoothing
-from understudy.privacy import PURE, ApproxDP, PureDP, Unit, UrnPrior, solve_alpha
-from understudy.privacy.selection import _Grid
+from understudy.privacy import PURE, ApproxDP, PureDP, Unit, UrnPrior, exponential_law, solve_alpha
 
-__all__ = ["audit_exactly", "exact_epsilon", "exponential_law"]
+__all__ = ["audit_exactly", "exact_epsilon"]
 
 Law = npt.NDArray[np.float64]
 
@@ -57,13 +56,6 @@ def exact_epsilon(one: Law, two: Law, *, delta: float = 0.0) -> float:
                 high = middle
         found = max(found, high)
     return found
-
-
-def exponential_law(scores: list[float], *, epsilon: float, sensitivity: float) -> Law:
-    """Return the probabilities of the exponential mechanism on the integer grid that the sampler uses."""
-    grid = _Grid.of(scores, epsilon, sensitivity, False, None)
-    weights = np.exp(-float(grid.gamma) * grid.distances.astype(np.float64))
-    return np.asarray(weights / weights.sum())
 
 
 def _exponential() -> float:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise
     from understudy.privacy.noise_opendp import OpenDPRandomness
     from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
-    from understudy.privacy.selection import exponential_mechanism, permute_and_flip
+    from understudy.privacy.selection import exponential_law, exponential_mechanism, permute_and_flip
 
 __all__ = [
     "ACCOUNTINGS",
@@ -114,6 +114,7 @@ __all__ = [
     "draw_counts",
     "draw_urn",
     "event_from_dict",
+    "exponential_law",
     "exponential_mechanism",
     "gdp_delta",
     "gdp_to_approx",
@@ -147,6 +148,7 @@ _LAZY = {
     "UrnPrior": "count_models",
     "draw_counts": "count_models",
     "draw_urn": "count_models",
+    "exponential_law": "selection",
     "exponential_mechanism": "selection",
     "largest_count": "count_models",
     "permute_and_flip": "selection",

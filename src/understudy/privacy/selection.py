@@ -44,7 +44,7 @@ from understudy.errors import BudgetError, DataError
 from understudy.privacy.bernoulli import coin_scaled_exp
 from understudy.privacy.randomness import BitReader, Randomness
 
-__all__ = ["DEFAULT_SCORE_ERROR", "exponential_mechanism", "permute_and_flip"]
+__all__ = ["DEFAULT_SCORE_ERROR", "exponential_law", "exponential_mechanism", "permute_and_flip"]
 
 DEFAULT_SCORE_ERROR = 2.0**-13
 """Floating-point error allowed for in each score, unless stated: this fraction of the sensitivity."""
@@ -113,6 +113,38 @@ def exponential_mechanism(
         i = int(np.searchsorted(cumulative, ticket, side="right"))
         if grid.coin(i, int(powers[i]), reader):
             return i
+
+
+def exponential_law(
+    scores: ArrayLike,
+    *,
+    epsilon: float,
+    sensitivity: float,
+    monotone: bool = False,
+    score_error: float | None = None,
+) -> NDArray[np.float64]:
+    """Return the probabilities with which :func:`exponential_mechanism` chooses each candidate.
+
+    They are those of the integer grid on which the sampler works, ``exp(-gamma d_i)`` over their sum, computed in floating
+    point to about fifteen digits. For auditing and for simulations; nothing is drawn.
+
+    Parameters
+    ----------
+    scores, epsilon, sensitivity, monotone, score_error
+        As for :func:`exponential_mechanism`.
+
+    Privacy
+    -------
+    In: scores, private if they come from a table. Out: as private as the scores; only a draw from the law is releasable.
+
+    Examples
+    --------
+    >>> exponential_law([0.0, 1.0], epsilon=2.0, sensitivity=1.0).round(3)
+    array([0.269, 0.731])
+    """
+    grid = _Grid.of(scores, epsilon, sensitivity, monotone, score_error)
+    weights = np.exp(-float(grid.gamma) * grid.distances.astype(np.float64))
+    return np.asarray(weights / math.fsum(weights), dtype=np.float64)
 
 
 def permute_and_flip(

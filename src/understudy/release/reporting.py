@@ -33,7 +33,7 @@ from understudy.synthesizers import Model
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bundle_report", "epsilon_delta", "posterior_range", "trade_off_curve"]
+__all__ = ["bundle_report", "epsilon_delta", "posterior_range", "shown_labels", "trade_off_curve"]
 
 _PRIORS = (0.01, 0.1, 0.5, 0.9)
 _MOST_BOUNDS = 300
@@ -119,7 +119,8 @@ def _read(folder: Path) -> ReportContent:
         bounds=_bounds(schema, frame, model),
         process=_process(certificate, configuration),
         dictionary=[
-            [c.name, c.kind, _labels(c.labels), c.unit or "", c.description or ""] for c in schema.columns
+            [c.name, c.kind, shown_labels(c.labels), c.unit or "", c.description or ""]
+            for c in schema.columns
         ],
         files=[[name, words] for name, words in _files(folder)],
     )
@@ -204,11 +205,11 @@ def _criterion(item: Mapping[str, Any]) -> list[str]:
     result = f"{value:.4g}{unit}" if value is not None else ("met" if item["passed"] else "")
     deviation = item["noise_deviation"]
     return [
-        item["type"],
-        item["metric"],
+        str(item["type"]),
+        str(item["metric"]),
         f"{item['threshold']:g}{unit}",
         result,
-        item["mechanism"],
+        str(item["mechanism"]),
         "" if deviation is None else f"{deviation:.3g}",
     ]
 
@@ -289,7 +290,8 @@ def _process(certificate: Mapping[str, Any], configuration: Mapping[str, Any]) -
     ]
 
 
-def _labels(labels: Sequence[str]) -> str:
+def shown_labels(labels: Sequence[str]) -> str:
+    """Return the values a column can take as words; long lists are cut in the middle."""
     if len(labels) <= 12:
         return ", ".join(labels)
     return f"{', '.join(labels[:5])}, ... {', '.join(labels[-3:])} ({len(labels)} values)"

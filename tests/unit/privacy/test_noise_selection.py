@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.errors import BudgetError, DataError
 from understudy.privacy.randomness import SeededRandomness, SystemRandomness
-from understudy.privacy.selection import _Grid, exponential_mechanism, permute_and_flip
+from understudy.privacy.selection import _Grid, exponential_law, exponential_mechanism, permute_and_flip
 
 MECHANISMS = (exponential_mechanism, permute_and_flip)
 
@@ -52,6 +52,22 @@ def test_privacy_loss_never_exceeds_epsilon(
     # The log-ratio of probabilities is gamma (d'_i - d_i) plus a constant between its extremes: its range,
     # and hence its absolute value, is at most this exact number.
     assert a.gamma * int(np.ptp(a.distances - b.distances)) <= Fraction(epsilon)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.floats(0.01, 5.0), st.booleans())
+def test_the_law_of_the_exponential_mechanism(scores: list[float], epsilon: float, monotone: bool) -> None:
+    law = exponential_law(scores, epsilon=epsilon, sensitivity=2.0, monotone=monotone, score_error=0.0)
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    rate = epsilon / 2.0 / (1 if monotone else 2)
+    wanted = np.exp(rate * (np.array(scores) - max(scores)))
+    assert law == pytest.approx(
+        wanted / wanted.sum(), rel=1e-3, abs=1e-12
+    )  # the grid moves exponents by 1e-6
+    # it is the law of the coins that are flipped: the same distances, the same exact rate
+    grid = grid_of(scores, epsilon=epsilon, sensitivity=2.0, monotone=monotone, score_error=0.0)
+    for i, distance in enumerate(grid.distances):
+        assert law[i] / law.max() == pytest.approx(math.exp(-float(grid.gamma * int(distance))), rel=1e-9)
 
 
 def test_a_grid_without_its_allowance_would_break_the_promise() -> None:
