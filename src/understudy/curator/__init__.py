@@ -38,6 +38,7 @@ from understudy.curator.deniability import (
 from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
+from understudy.curator.independence import gap_sensitivity, independence_gap
 from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
 from understudy.curator.learning import Objective, Softmax, fit_softmax, objective_for
 from understudy.curator.moments import (
@@ -48,7 +49,13 @@ from understudy.curator.moments import (
     rows_are_fixed,
     seal_moments,
 )
-from understudy.curator.predicates import SealedAnswers, measure_answer, seal_answers
+from understudy.curator.predicates import (
+    SealedAnswers,
+    joint_reach,
+    measure_answer,
+    measure_answers,
+    seal_answers,
+)
 from understudy.curator.rank_correlation import STEPS as CONCORDANCE_STEPS
 from understudy.curator.rank_correlation import (
     Ranks,
@@ -111,14 +118,18 @@ __all__ = [
     "fit_softmax",
     "fourier_coefficients",
     "fourier_reach",
+    "gap_sensitivity",
     "grid_step",
+    "independence_gap",
     "indicator",
     "interaction_basis",
+    "joint_reach",
     "kernel_reach",
     "kernel_sums",
     "linear_coefficients",
     "linear_reach",
     "measure_answer",
+    "measure_answers",
     "measure_coefficients",
     "measure_concordance",
     "measure_moments",
