@@ -1,76 +1,191 @@
-"""Answers to counting queries under seal.
+"""Answers to linear queries under seal.
 
-**Sensitivity.** A predicate counts rows, so one row more moves its answer by at most one, and a replaced row by at most
-one as well (it may turn from counted to not counted). A unit of ``k`` rows moves it by at most ``k`` under either relation.
-``|answer - public number|`` moves by no more than the answer does.
+**Sensitivity of one answer.** Every record answers with a number between 0 and ``v``, the largest value of the query
+(:attr:`~understudy.marginals.Query.reach`, at most 1). One row more moves the sum by at most ``v``; a replaced row moves
+it from one number in ``[0, v]`` to another, by at most ``v`` as well. A unit of ``k`` rows moves it by at most ``k v``
+under either relation. ``|answer - public number|`` moves by no more than the answer does.
+
+**Sensitivity of several answers together.** Give each cell ``x`` of the columns of a group of queries the vector ``a(x)``
+of its values, and let a row that is not there have the vector 0. A unit of ``k`` rows adds (or takes away) ``k``
+vectors: the answers move by at most ``k max |a(x)|`` in any norm. Replacing a unit is ``k`` exchanges of one
+vector (or 0) for another: at most ``k max |a(x) - a(y)|``, where ``x`` and ``y`` run over cells and "not there". For the
+cells of one marginal this is the sensitivity of a histogram, however many cells there are. The maximum over pairs is at
+most ``2 max |a|`` and at most the norm of the vector of ranges of each query (0 included); the smaller of the two bounds
+is used. Groups over different columns add up: in L1 their sums, in L2 the root of the sum of squares.
+
+**No rounding.** Values of queries are multiples of ``2**-20``, so an answer is a whole number of such parts and so is the
+noise: no sensitivity is lost to floating point.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.curator import Curator, Noise, _scalar_event
+from understudy.curator.curator import Curator, Noise
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedScalar
 from understudy.errors import BudgetError
-from understudy.marginals import Predicate
+from understudy.marginals import Query
+from understudy.marginals.query import GRID
+from understudy.privacy import Event, Gaussian, GaussianEvent, Laplace, LaplaceEvent, Unit, ZcdpEvent
+from understudy.schema import Clique
 
-__all__ = ["SealedAnswers", "measure_answer", "seal_answers"]
+__all__ = ["SealedAnswers", "joint_reach", "measure_answer", "measure_answers", "seal_answers"]
 
 
 class SealedAnswers(Sealed):
-    """Exact answers to several predicates, and the most that one unit can change each of them."""
+    """Exact answers to several queries, and the most that one unit can change any of them.
 
-    __slots__ = ("_exact", "sensitivity")
+    Attributes
+    ----------
+    sensitivity
+        Largest change of an answer between neighbours, in rows. Public.
+    """
 
-    def __init__(self, exact: npt.NDArray[np.int64], sensitivity: int) -> None:
+    __slots__ = ("_exact", "_grid", "_queries", "_unit", "sensitivity")
+
+    def __init__(self, exact: npt.NDArray[np.int64], grid: int, queries: Sequence[Query], unit: Unit) -> None:
         self._exact = exact
-        self.sensitivity = sensitivity
+        self._grid = grid
+        self._queries = tuple(queries)
+        self._unit = unit
+        self.sensitivity = unit.max_rows * max(query.reach for query in queries)
 
     def __len__(self) -> int:
         return len(self._exact)
 
     def distances(self, public: npt.ArrayLike) -> list[SealedScalar]:
         """Return the absolute differences to public numbers, each with the sensitivity of an answer."""
-        given = np.asarray(public, dtype=np.float64)
-        if given.shape != self._exact.shape:
-            raise BudgetError(f"Need {len(self)} public numbers to compare with; got shape {given.shape}.")
         return [
-            SealedScalar(value, sensitivity=self.sensitivity)
-            for value in np.abs(self._exact - given).tolist()
+            SealedScalar(abs(value), sensitivity=self.sensitivity)
+            for value in self._differences(public, 1.0).tolist()
         ]
 
+    def differences(self, public: npt.ArrayLike, *, factor: float) -> list[SealedScalar]:
+        """Return ``factor * answer - public number`` for each query; one unit moves it by ``factor`` answers.
+
+        Parameters
+        ----------
+        factor
+            A public number, positive.
+        """
+        if not (math.isfinite(factor) and factor > 0):
+            raise BudgetError(f"The factor ({factor}) of sealed answers must be positive.")
+        return [
+            SealedScalar(value, sensitivity=factor * self.sensitivity)
+            for value in self._differences(public, factor).tolist()
+        ]
+
+    def _differences(self, public: npt.ArrayLike, factor: float) -> npt.NDArray[np.float64]:
+        given = np.asarray(public, dtype=np.float64)
+        if given.shape != self._exact.shape or not np.isfinite(given).all():
+            raise BudgetError(f"Need {len(self)} public numbers to compare with; got shape {given.shape}.")
+        difference: npt.NDArray[np.float64] = factor * (self._exact / self._grid) - given
+        return difference
+
     def __repr__(self) -> str:
-        return f"SealedAnswers({len(self)} predicates, sensitivity={self.sensitivity})"
+        return f"SealedAnswers({len(self)} queries, sensitivity={self.sensitivity:g})"
 
 
-def seal_answers(curator: Curator, predicates: Sequence[Predicate]) -> SealedAnswers:
-    """Answer predicates exactly and seal the answers; every marginal they speak of is counted once.
+def seal_answers(curator: Curator, queries: Sequence[Query]) -> SealedAnswers:
+    """Answer queries exactly and seal the answers; every marginal they speak of is counted once.
 
     Privacy
     -------
     In: private. Out: under seal.
     """
-    for predicate in predicates:
-        predicate.check(curator.domain)
-    cliques = list(dict.fromkeys(predicate.clique for predicate in predicates))
+    if not queries:
+        raise BudgetError("There is no query to answer.")
+    for query in queries:
+        query.check(curator.domain)
+    if not any(query.reach > 0 for query in queries):
+        raise BudgetError("Every query is zero for every record: their answers are public.")
+    cliques = list(dict.fromkeys(query.clique for query in queries))
     tables = dict(zip(cliques, curator._table.count_many(cliques), strict=True))
-    exact = np.array([tables[p.clique][p.cells].sum() for p in predicates], dtype=np.int64)
-    return SealedAnswers(exact, curator.unit.max_rows)
+    grid = 1 if all(query.counting for query in queries) else GRID
+    exact = [int((tables[query.clique] * (query.steps * grid // GRID)).sum()) for query in queries]
+    return SealedAnswers(np.array(exact, dtype=np.int64), grid, queries, curator.unit)
 
 
 def measure_answer(
     curator: Curator, sealed: SealedAnswers, which: int, *, noise: Noise, purpose: str
 ) -> float:
-    """Release one answer with whole-number noise; charge first.
+    """Release one answer with noise; charge first.
 
     Privacy
     -------
-    In: private. Out: releasable. The answer is a whole number that neighbours move by at most
-    ``sealed.sensitivity``; whole-number noise of scale ``b`` costs what the event says.
+    In: private. Out: releasable. The answer is a whole number of parts that neighbours move by at most
+    ``sealed.sensitivity`` rows; noise of scale ``b`` rows, drawn in whole parts, costs what the event says.
     """
-    curator._charge(_scalar_event(sealed.sensitivity, noise), purpose=purpose)
-    return float(int(sealed._exact[which]) + int(noise.draw((), curator._randomness)))
+    curator._charge(_event(sealed.sensitivity, sealed.sensitivity, noise), purpose=purpose)
+    return _noisy(curator, sealed, which, noise)
+
+
+def measure_answers(
+    curator: Curator, sealed: SealedAnswers, which: Sequence[int], *, noise: Noise, purpose: str
+) -> npt.NDArray[np.float64]:
+    """Release several answers with independent noise of one scale; charge first, for all of them together.
+
+    Privacy
+    -------
+    In: private. Out: releasable. The vector of answers moves by at most :func:`joint_reach` in L1 and L2. Queries that
+    share a partition (the cells of a marginal) cost as much as one histogram, not as many queries.
+    """
+    if not len(which):
+        return np.zeros(0)
+    l1, l2 = joint_reach([sealed._queries[index] for index in which], sealed._unit)
+    curator._charge(_event(l1, l2, noise), purpose=purpose)
+    return np.array([_noisy(curator, sealed, index, noise) for index in which])
+
+
+def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:
+    """Return how far one unit can move the vector of answers, in L1 and in L2; from public facts alone.
+
+    Examples
+    --------
+    >>> from understudy.marginals import cells_of_marginal
+    >>> from understudy.schema import Domain
+    >>> cells = cells_of_marginal(Domain(("a", "b"), (3, 4)), ("a", "b"))
+    >>> joint_reach(cells, Unit.add_remove())
+    (1.0, 1.0)
+    >>> joint_reach(cells, Unit.replace_one())
+    (2.0, 1.4142135623730951)
+    """
+    groups: dict[Clique, list[npt.NDArray[np.float64]]] = {}
+    for query in queries:
+        groups.setdefault(query.clique, []).append(query.values.ravel())
+    l1, square = 0.0, 0.0
+    for members in groups.values():
+        table = np.stack(members)
+        sums, squares = table.sum(axis=0), np.square(table).sum(axis=0)
+        one, two = float(sums.max()), float(squares.max())
+        if unit.relation == "replace-one":
+            highest = table.max(axis=1)
+            one = min(2 * one, float(highest.sum()))
+            # two non-negative vectors: the cross term only shortens the difference
+            two = min(2 * two, float(np.square(highest).sum()))
+        l1 += one
+        square += two
+    # the sums above are exact or off by a few units in the last place, for which this makes up
+    safe = 1.0 if all(query.counting for query in queries) else 1.0 + 2.0**-40
+    return unit.max_rows * l1 * safe, unit.max_rows * math.sqrt(square) * safe
+
+
+def _event(l1: float, l2: float, noise: Noise) -> Event:
+    """Say what noise on a vector of this reach means for privacy; both in rows."""
+    if isinstance(noise, Laplace):
+        return LaplaceEvent(l1, noise.scale)
+    if isinstance(noise, Gaussian):
+        return GaussianEvent(l2, noise.sigma)
+    return ZcdpEvent(math.nextafter((l2 / noise.sigma) ** 2 / 2, math.inf))
+
+
+def _noisy(curator: Curator, sealed: SealedAnswers, which: int, noise: Noise) -> float:
+    """Draw noise in whole parts of the grid; a scale times a power of two is exact."""
+    on_grid = type(noise)(noise.scale * sealed._grid)
+    drawn = int(on_grid.draw((), curator._randomness))
+    return (int(sealed._exact[which]) + drawn) / sealed._grid

@@ -2,7 +2,18 @@
 
 from understudy.marginals.error import marginal_errors, workload_error
 from understudy.marginals.measurement import Measurement, NoiseKind
-from understudy.marginals.query import Predicate, box, halfspace, prefix, random_boxes
+from understudy.marginals.query import (
+    Predicate,
+    Query,
+    box,
+    cells_of_marginal,
+    halfspace,
+    interval,
+    linear,
+    prefix,
+    random_boxes,
+)
+from understudy.marginals.query_file import QuerySource, read_queries
 from understudy.marginals.statistic import Statistic, StatisticNoise
 from understudy.marginals.workload import (
     Workload,
@@ -18,17 +29,23 @@ __all__ = [
     "Measurement",
     "NoiseKind",
     "Predicate",
+    "Query",
+    "QuerySource",
     "Statistic",
     "StatisticNoise",
     "Workload",
     "all_kway",
     "box",
+    "cells_of_marginal",
     "downward_closure",
     "halfspace",
+    "interval",
+    "linear",
     "marginal_errors",
     "parse_workload",
     "prefix",
     "random_boxes",
+    "read_queries",
     "read_workload",
     "skewed",
     "target",

@@ -1,26 +1,129 @@
-"""Counting queries: how many records satisfy a predicate over some columns."""
+"""Linear queries: every record answers with a number between 0 and 1, and a table with the sum.
+
+One interface, :class:`Query`, holds the value of each combination of codes of a few columns. Counting queries (boxes,
+ranges, prefixes, halfspaces) are queries whose values are 0 and 1: :class:`Predicate`. A marginal is a family of
+predicates of which each record satisfies exactly one: :func:`cells_of_marginal`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import WorkloadError
+from understudy.errors import DomainTooLarge, WorkloadError
 from understudy.schema import Clique, Domain
 
-__all__ = ["Predicate", "box", "halfspace", "prefix", "random_boxes"]
+__all__ = [
+    "GRID",
+    "Predicate",
+    "Query",
+    "box",
+    "cells_of_marginal",
+    "halfspace",
+    "interval",
+    "linear",
+    "prefix",
+    "random_boxes",
+]
 
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+GRID = 2**20
+"""Values are multiples of one part in this, so that the answer of a table is a whole number of such parts."""
+
+MAX_QUERY_CELLS = 10_000_000
+"""Most combinations of codes that one query may speak of."""
+
+_SHOWN = 4_096
+"""Queries with more cells are described by their columns alone."""
 
 
 @dataclass(frozen=True, eq=False)
-class Predicate:
+class Query:
+    """A question that every record answers with a number between 0 and 1.
+
+    The answer of a table is the sum over its records. Values are rounded to multiples of ``1 / GRID`` when the query
+    is made, so that answers are whole numbers of that part, without rounding error.
+
+    Parameters
+    ----------
+    clique
+        The columns, in the order of the domain.
+    values
+        The answer of a record with each combination of their codes.
+
+    Examples
+    --------
+    >>> half = Query(("age",), np.array([0.0, 0.5, 1.0]))
+    >>> half.answer(np.array([7, 4, 1]))
+    3.0
+    >>> half.counting
+    False
+    """
+
+    clique: Clique
+    values: Floats
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        if values.ndim != len(self.clique) or not self.clique:
+            raise WorkloadError("A query needs columns, and one axis of values per column.")
+        if not (values.size and np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
+            raise WorkloadError(
+                f"The values of a query over {', '.join(self.clique)} must lie between 0 and 1: one record may move an "
+                "answer by at most one. Subtract the least value and divide by the range."
+            )
+        values = np.round(values * GRID) / GRID
+        values.flags.writeable = False
+        object.__setattr__(self, "clique", tuple(self.clique))
+        object.__setattr__(self, "values", values)
+
+    @property
+    def counting(self) -> bool:
+        """Whether every record answers 0 or 1."""
+        return bool(((self.values == 0) | (self.values == 1)).all())
+
+    @property
+    def reach(self) -> float:
+        """The most that one record can add to an answer."""
+        return float(self.values.max())
+
+    @property
+    def steps(self) -> npt.NDArray[np.int64]:
+        """The values in whole parts of ``1 / GRID``."""
+        return np.round(self.values * GRID).astype(np.int64)
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a query that does not speak of this domain."""
+        if domain.canonical(self.clique) != self.clique or domain.shape(self.clique) != self.values.shape:
+            raise WorkloadError(
+                f"A query over {', '.join(self.clique)} does not fit the columns of the table."
+            )
+
+    def answer(self, counts: npt.ArrayLike) -> float:
+        """Return the sum of counts over its columns, each times its value."""
+        return float((np.asarray(counts) * self.values).sum())
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return a description that JSON can hold; of very large queries only the columns."""
+        told: dict[str, Any] = {"columns": list(self.clique)}
+        if self.values.size <= _SHOWN:
+            told["values"] = self.values.tolist()
+        return {"linear": told}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.clique)}; {self.values.size} cells)"
+
+
+class Predicate(Query):
     """A yes-or-no question about a record: the cells of some columns that count.
 
-    Attributes
+    Parameters
     ----------
     clique
         The columns, in the order of the domain.
@@ -29,32 +132,39 @@ class Predicate:
 
     Examples
     --------
-    >>> domain = Domain(("age", "sex"), (3, 2))
     >>> young = Predicate(("age",), np.array([True, False, False]))
-    >>> int(young.count(np.array([5, 2, 1])))
-    5
+    >>> young.count(np.array([5, 2, 1]))
+    5.0
     """
 
-    clique: Clique
     cells: Bools
 
-    def __post_init__(self) -> None:
-        cells = np.array(self.cells, dtype=np.bool_)
-        if cells.ndim != len(self.clique) or not self.clique:
-            raise WorkloadError("A predicate needs columns, and one axis of cells per column.")
-        cells.flags.writeable = False
-        object.__setattr__(self, "cells", cells)
-
-    def check(self, domain: Domain) -> None:
-        """Refuse a predicate that does not speak of this domain."""
-        if domain.canonical(self.clique) != self.clique or domain.shape(self.clique) != self.cells.shape:
-            raise WorkloadError(
-                f"A predicate over {', '.join(self.clique)} does not fit the columns of the table."
-            )
+    def __init__(self, clique: Clique, cells: npt.ArrayLike) -> None:
+        mask = np.array(cells, dtype=np.bool_)
+        mask.flags.writeable = False
+        object.__setattr__(self, "cells", mask)
+        super().__init__(clique, mask.astype(np.float64))
 
     def count(self, counts: npt.ArrayLike) -> float:
         """Return the sum of counts over its cells."""
         return float(np.asarray(counts)[self.cells].sum())
+
+
+def linear(domain: Domain, columns: Sequence[str], values: npt.ArrayLike) -> Query:
+    """Return a query of your own: a value for every combination of codes, axes in the order of ``columns``.
+
+    Examples
+    --------
+    >>> linear(Domain(("a", "b"), (2, 3)), ["b", "a"], np.ones((3, 2)) / 2).values.shape
+    (2, 3)
+    """
+    given = np.asarray(values, dtype=np.float64)
+    clique = domain.canonical(columns)
+    if given.shape != domain.shape(columns):
+        raise WorkloadError(
+            f"A query over {', '.join(columns)} needs values of shape {domain.shape(columns)}, not {given.shape}."
+        )
+    return Query(clique, given.transpose([list(columns).index(name) for name in clique]))
 
 
 def box(domain: Domain, sides: Mapping[str, Sequence[int] | Bools]) -> Predicate:
@@ -65,27 +175,85 @@ def box(domain: Domain, sides: Mapping[str, Sequence[int] | Bools]) -> Predicate
     >>> box(Domain(("a", "b"), (3, 2)), {"a": [0, 1], "b": [1]}).cells.sum()
     np.int64(2)
     """
-    clique = domain.canonical(sides)
+    clique = _clique(domain, sides)
     cells = np.ones((), dtype=np.bool_)
     for name in clique:
         given = np.asarray(sides[name])
-        mask = given if given.dtype == np.bool_ else np.isin(np.arange(domain.size(name)), given)
+        if given.dtype == np.bool_ and given.shape == (domain.size(name),):
+            mask = given
+        elif given.size and np.issubdtype(given.dtype, np.integer):
+            if given.min() < 0 or given.max() >= domain.size(name):
+                raise WorkloadError(f"The codes of {name!r} run from 0 to {domain.size(name) - 1}.")
+            mask = np.isin(np.arange(domain.size(name)), given)
+        else:
+            raise WorkloadError(f"Name at least one code of {name!r}, or give one truth value per code.")
         cells = np.logical_and.outer(cells, mask)
     return Predicate(clique, cells)
 
 
+def interval(domain: Domain, ends: Mapping[str, tuple[int, int] | Sequence[int]]) -> Predicate:
+    """Return the predicate that each named ordered column lies between two codes, both included.
+
+    Examples
+    --------
+    >>> interval(Domain(("a", "b"), (5, 2)), {"a": (1, 3)}).cells
+    array([False,  True,  True,  True, False])
+    """
+    sides: dict[str, Sequence[int]] = {}
+    for name, pair in ends.items():
+        if len(pair) != 2 or not 0 <= pair[0] <= pair[1] < domain.size(name):
+            raise WorkloadError(
+                f"A range of {name!r} needs a first and a last code between 0 and {domain.size(name) - 1}."
+            )
+        sides[name] = range(int(pair[0]), int(pair[1]) + 1)
+    return box(domain, sides)
+
+
 def prefix(domain: Domain, column: str, last: int) -> Predicate:
-    """Return the predicate that an ordered column is at most a code."""
-    return box(domain, {column: np.arange(domain.size(column)) <= last})
+    """Return the predicate that an ordered column is at most a code.
+
+    Examples
+    --------
+    >>> prefix(Domain(("a",), (4,)), "a", 1).cells
+    array([ True,  True, False, False])
+    """
+    return interval(domain, {column: (0, last)})
 
 
 def halfspace(domain: Domain, weights: Mapping[str, float], threshold: float) -> Predicate:
-    """Return the predicate that a weighted sum of codes is at least a threshold."""
-    clique = domain.canonical(weights)
+    """Return the predicate that a weighted sum of codes is at least a threshold.
+
+    Examples
+    --------
+    >>> halfspace(Domain(("a", "b"), (2, 2)), {"a": 1.0, "b": 1.0}, 2.0).cells
+    array([[False, False],
+           [False,  True]])
+    """
+    clique = _clique(domain, weights)
     total = np.zeros(())
     for name in clique:
         total = np.add.outer(total, weights[name] * np.arange(domain.size(name)))
     return Predicate(clique, total >= threshold)
+
+
+def cells_of_marginal(domain: Domain, columns: Sequence[str]) -> list[Predicate]:
+    """Return one predicate per cell of a marginal: a partition, of which each record satisfies exactly one.
+
+    Examples
+    --------
+    >>> len(cells_of_marginal(Domain(("a", "b"), (2, 3)), ["a", "b"]))
+    6
+    """
+    clique = domain.canonical(columns)
+    number = domain.cells(clique)
+    if number * number > MAX_QUERY_CELLS:
+        raise DomainTooLarge(
+            f"The marginal of {', '.join(clique)} has {number:,} cells, too many to ask one by one. Put it into a "
+            "workload, where it is measured as a whole.",
+            cells=number,
+            allowed=int(MAX_QUERY_CELLS**0.5),
+        )
+    return [Predicate(clique, row.reshape(domain.shape(clique))) for row in np.eye(number, dtype=np.bool_)]
 
 
 def random_boxes(
@@ -99,6 +267,12 @@ def random_boxes(
         How many columns a box speaks of, as far as there are so many.
     generator
         Public randomness: which questions are asked does not depend on the records.
+
+    Examples
+    --------
+    >>> pool = random_boxes(Domain(("a", "b"), (4, 4)), 3, order=2, generator=np.random.default_rng(0))
+    >>> [query.clique for query in pool]
+    [('a', 'b'), ('a', 'b'), ('a', 'b')]
     """
     found = []
     for _ in range(number):
@@ -113,3 +287,18 @@ def random_boxes(
             sides[domain.names[index]] = mask
         found.append(box(domain, sides))
     return found
+
+
+def _clique(domain: Domain, columns: Mapping[str, object]) -> Clique:
+    """Return the columns in order, refusing none and more than one query can hold."""
+    clique = domain.canonical(columns)
+    if not clique:
+        raise WorkloadError("A query needs at least one column.")
+    if domain.cells(clique) > MAX_QUERY_CELLS:
+        raise DomainTooLarge(
+            f"A query over {', '.join(clique)} speaks of {domain.cells(clique):,} combinations of codes; at most "
+            f"{MAX_QUERY_CELLS:,} are allowed. Use fewer columns or coarser bins.",
+            cells=domain.cells(clique),
+            allowed=MAX_QUERY_CELLS,
+        )
+    return clique

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from understudy.marginals import Predicate
+from understudy.marginals import Query
 from understudy.schema import Clique, Domain
 
 Floats = npt.NDArray[np.float64]
@@ -25,19 +25,20 @@ class Factor:
     domain
         The columns.
     queries
-        Predicates over them.
+        Linear queries over them, counting or not.
 
     Examples
     --------
+    >>> from understudy.marginals import prefix
     >>> domain = Domain(("a",), (4,))
-    >>> part = Factor(domain, [Predicate(("a",), np.array([True, True, False, False]))])
+    >>> part = Factor(domain, [prefix(domain, "a", 1)])
     >>> for _ in range(200):
     ...     part.learn(0, 0.9, updates=5)
     >>> bool(abs(part.answers()[0] - 0.9) < 0.01)
     True
     """
 
-    def __init__(self, domain: Domain, queries: Sequence[Predicate]) -> None:
+    def __init__(self, domain: Domain, queries: Sequence[Query]) -> None:
         self.domain = domain
         self.queries = list(queries)
         self._weights: Floats = np.full(domain.sizes, 1.0 / domain.cells())
@@ -46,23 +47,24 @@ class Factor:
         self._learnt: dict[int, list[float]] = {}
         self._steps = 0
         self._groups = self._grouped()
+        self._counting = [query.counting for query in self.queries]
         self._places: dict[int, tuple[slice, ...] | npt.NDArray[np.bool_]] = {}
 
     def _grouped(self) -> dict[Clique, tuple[npt.NDArray[np.int64], Floats]]:
-        """Group queries by their columns: places, and one row of zeros and ones each."""
+        """Group queries by their columns: places, and one row of values each."""
         found: dict[Clique, list[int]] = {}
         for place, query in enumerate(self.queries):
             found.setdefault(query.clique, []).append(place)
         return {
             clique: (
                 np.array(places, dtype=np.int64),
-                np.stack([self.queries[place].cells.ravel() for place in places]).astype(np.float64),
+                np.stack([self.queries[place].values.ravel() for place in places]),
             )
             for clique, places in found.items()
         }
 
     def answers(self) -> Floats:
-        """Return the share of the distribution that satisfies each query."""
+        """Return the answer of the distribution to each query, as a share of its mass."""
         told = np.zeros(len(self.queries))
         for clique, (places, rows) in self._groups.items():
             told[places] = rows @ self._marginal(clique).ravel()
@@ -96,12 +98,15 @@ class Factor:
             query = self.queries[place]
             if query.clique not in tables:
                 tables[query.clique] = self._marginal(query.clique)
-            told[index] = float(tables[query.clique][query.cells].sum())
+            told[index] = query.answer(tables[query.clique])
         return told
 
     def _update(self, place: int) -> None:
         """Move the mass of one query half way towards its answer in log-odds: a damped multiplicative step."""
         target = float(np.mean(self._learnt[place]))
+        if not self._counting[place]:
+            self._tilt(place, target)
+            return
         where = self._where(place)
         inside = float(self._weights[where].sum())
         share = min(1 - 1e-12, max(1e-12, inside / self._mass))
@@ -110,6 +115,22 @@ class Factor:
         factor = math.exp(min(4.0, max(-4.0, step)))
         self._weights[where] *= factor
         self._mass += inside * (factor - 1)
+        self._rescale()
+
+    def _tilt(self, place: int, target: float) -> None:
+        """Make half a Newton step on the weight of a query whose values are not just 0 and 1."""
+        query = self.queries[place]
+        table = self._marginal(query.clique)
+        share = query.answer(table)
+        spread = float((table * np.square(query.values - share)).sum())
+        step = min(4.0, max(-4.0, 0.5 * (target - share) / max(spread, 1e-6)))
+        factors = np.exp(step * query.values)
+        shape = [size if name in query.clique else 1 for name, size in _sides(self.domain)]
+        self._weights *= factors.reshape(shape)
+        self._mass *= float((table * factors).sum())
+        self._rescale()
+
+    def _rescale(self) -> None:
         if not 1e-100 < self._mass < 1e100:
             self._weights /= self._mass
             self._mass = 1.0
@@ -128,21 +149,24 @@ class Factor:
         return last
 
 
-def _block(domain: Domain, query: Predicate) -> tuple[slice, ...] | npt.NDArray[np.bool_]:
+def _sides(domain: Domain) -> list[tuple[str, int]]:
+    return list(zip(domain.names, domain.sizes, strict=True))
+
+
+def _block(domain: Domain, query: Query) -> tuple[slice, ...] | npt.NDArray[np.bool_]:
     """Return a query as slices if it is a box of runs, which is quick to read and write; else as a mask."""
+    cells = query.values > 0
     runs: dict[str, slice] = {}
     product = np.ones((), dtype=np.bool_)
     for axis, name in enumerate(query.clique):
-        others = tuple(other for other in range(query.cells.ndim) if other != axis)
-        mask = query.cells.any(axis=others)
+        others = tuple(other for other in range(cells.ndim) if other != axis)
+        mask = cells.any(axis=others)
         product = np.logical_and.outer(product, mask)
         found = np.flatnonzero(mask)
         if len(found) and found[-1] - found[0] + 1 == len(found):
             runs[name] = slice(int(found[0]), int(found[-1]) + 1)
-    if len(runs) == len(query.clique) and bool((product == query.cells).all()):
+    if len(runs) == len(query.clique) and bool((product == cells).all()):
         return tuple(runs.get(name, slice(None)) for name in domain.names)
-    shape = [
-        size if name in query.clique else 1 for name, size in zip(domain.names, domain.sizes, strict=True)
-    ]
-    mask_all: npt.NDArray[np.bool_] = np.broadcast_to(query.cells.reshape(shape), domain.sizes).copy()
+    shape = [size if name in query.clique else 1 for name, size in _sides(domain)]
+    mask_all: npt.NDArray[np.bool_] = np.broadcast_to(cells.reshape(shape), domain.sizes).copy()
     return mask_all

@@ -1,0 +1,86 @@
+"""What the query-driven mechanisms share: the questions they may ask, and the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.curator import Curator, Noise
+from understudy.errors import BudgetError
+from understudy.marginals import Measurement, Query, QuerySource, Statistic, StatisticNoise, read_queries
+from understudy.privacy import Accounting, Gaussian, Laplace, Unit
+from understudy.schema import Schema
+from understudy.synthesizers.base import fixed_total
+
+TOTAL_SHARE = 0.02
+"""Share of the budget that measures the number of rows when it is private."""
+
+
+def own_queries(schema: Schema, source: QuerySource) -> list[Query]:
+    """Return the questions a user gave, checked against the schema; refuse those that no record can change."""
+    queries = read_queries(schema, source)
+    if not any(query.reach > 0 for query in queries):
+        raise BudgetError("Every query is zero for every record: there is nothing to learn from them.")
+    return queries
+
+
+def plain_queries(source: QuerySource | None) -> Any:
+    """Return queries as plain values for a model file."""
+    if source is None or isinstance(source, str | Path):
+        return None if source is None else str(source)
+    return [dict(item) if isinstance(item, Mapping) else item.to_plain() for item in source]
+
+
+def query_count(source: QuerySource | None, otherwise: int) -> int | None:
+    """Return how many queries there are, as far as it can be told without the schema."""
+    if source is None:
+        return otherwise
+    if isinstance(source, str | Path) or any(isinstance(item, Mapping) for item in source):
+        return None
+    return len(source)
+
+
+def answer_noise(accounting: Accounting, cost: float, sensitivity: float) -> Noise:
+    """Return the noise on one answer that costs at most ``cost``: Laplace if pure, Gaussian otherwise."""
+    if accounting.name == "pure":
+        return Laplace(accounting.laplace_scale(cost, sensitivity))
+    return Gaussian(accounting.gaussian_sigma(cost, sensitivity))
+
+
+def noise_name(noise: Noise) -> StatisticNoise:
+    """Return the family of a noise, as statistics record it."""
+    return "laplace" if isinstance(noise, Laplace) else "gaussian"
+
+
+def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
+    """Return the number of rows to scale answers with: known, or measured with a small share of the budget.
+
+    Privacy
+    -------
+    In: private. Out: releasable. One unit moves the number of rows by at most its ``max_rows``.
+    """
+    known = fixed_total(curator)
+    if known is not None:
+        return known, []
+    noise = answer_noise(curator.accounting, curator.remaining * TOTAL_SHARE, float(curator.unit.max_rows))
+    told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
+    return max(1.0, float(told.values)), [
+        Statistic("number of rows", told.values, noise_name(noise), noise.scale)
+    ]
+
+
+def row_measurement(statistics: Sequence[Statistic]) -> list[Measurement]:
+    """Return the measured number of rows as a measurement of the empty clique, where there was one."""
+    return [
+        Measurement((), np.asarray(item.values), item.noise, item.scale)
+        for item in statistics
+        if item.name == "number of rows" and item.noise != "mechanism"
+    ]
+
+
+def reach_of(queries: Sequence[Query], unit: Unit) -> float:
+    """Return the most that one unit can move any of the answers, in rows."""
+    return float(unit.max_rows * max(query.reach for query in queries))
