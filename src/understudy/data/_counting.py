@@ -161,6 +161,22 @@ class MarginalCounter:
                 matrix[row] = columns[name][start:stop]
         return matrix
 
+    @property
+    def layout(self) -> list[object]:
+        """What the arrays of `state` hold, in public names."""
+        return [[clique, offset] for clique, (_, offset) in self._place.items()]
+
+    @property
+    def state(self) -> list[Counts]:
+        """The counts so far as flat arrays, for `restore` of a counter of the same cliques. Private."""
+        return [group.totals for group in self._groups]
+
+    def restore(self, rows: int, state: Sequence[Counts]) -> None:
+        """Go on from the counts of the first ``rows`` rows."""
+        self._rows = rows
+        for group, totals in zip(self._groups, state, strict=True):
+            group.totals[...] = totals
+
     def counts(self) -> list[Counts]:
         """Return the counts, in the order the cliques were given; call it once, after the last chunk."""
         return [

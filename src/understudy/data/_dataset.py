@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +18,22 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
 
+WAITS = (0.5, 2.0, 8.0)
+"""Seconds to wait before a part that failed to arrive is asked for again."""
+
+_PASSING = {
+    errno.EIO, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET,
+    errno.ECONNABORTED, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EPIPE,
+}  # fmt: skip
+"""Errors of a local or mounted disk that may pass. A damaged file is none of them."""
+
+
 class DatasetStream:
     """An Arrow dataset as batches, file after file and in the order of the file names.
+
+    Files are read one row group at a time. Where a read fails for a reason that may pass (a network disk that
+    hiccups), the row group is asked for again and the rows that had arrived are passed over: whoever counts
+    them sees every row once.
 
     Parameters
     ----------
@@ -27,11 +43,16 @@ class DatasetStream:
         Columns that every file must have, as stored columns or as part of its folder name.
     label
         What to call it in messages.
+    folder
+        Where the files lie, if all Parquet files of a folder are meant. A file that is added later is noticed.
     """
 
-    def __init__(self, dataset: pads.Dataset, wanted: Sequence[str], *, label: str) -> None:
+    def __init__(
+        self, dataset: pads.Dataset, wanted: Sequence[str], *, label: str, folder: Path | None = None
+    ) -> None:
         self.label = label
         self._dataset = dataset
+        self._folder = folder
         self._paths = _local_paths(dataset)
         attempt(lambda: self._check_columns(wanted), self._explain)
 
@@ -40,7 +61,8 @@ class DatasetStream:
         """Open Parquet files, or one folder of them with Hive-style partitions (``year=2024/...``)."""
         label = paths[0].name if len(paths) == 1 else f"{len(paths)} Parquet files"
         dataset = attempt(lambda: _open(paths), lambda error: _explain_parquet(error, label))
-        return cls(dataset, wanted, label=label)
+        folder = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
+        return cls(dataset, wanted, label=label, folder=folder)
 
     @property
     def header(self) -> list[str]:
@@ -48,8 +70,19 @@ class DatasetStream:
         return list(self._dataset.schema.names)
 
     def stamp(self) -> object:
-        """Return sizes and times of change of the files, where they are local."""
-        return attempt(lambda: file_stamp(self._paths), self._explain)
+        """Return names, sizes and times of change of the files, as far as the file system tells."""
+        return attempt(self._stamp, self._explain)
+
+    def _stamp(self) -> object:
+        if self._folder is not None:
+            return file_stamp(_parquet_files(self._folder))
+        if self._paths:
+            return file_stamp(self._paths)
+        files, system = getattr(self._dataset, "files", []), getattr(self._dataset, "filesystem", None)
+        if not files or system is None:
+            return ()
+        facts = system.get_file_info(files)
+        return tuple((fact.path, fact.size, fact.mtime_ns) for fact in facts)
 
     def count_rows(self) -> int:
         """Return the number of rows; for Parquet from the file footers alone. Private."""
@@ -61,24 +94,74 @@ class DatasetStream:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Iterate over batches with the given columns; other columns are not read from disk."""
-        return guarded(self._read(list(columns)), self._explain)
+        return self.batches_from(columns, 0)
 
-    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def batches_from(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Iterate over batches after the first ``rows`` rows; row groups before them are not read."""
+        return guarded(self._read(list(columns), rows), self._explain)
+
+    def _read(self, columns: list[str], skip: int) -> Iterator[pa.RecordBatch]:
+        for rows, part in self._parts():
+            if rows is not None and skip >= rows:
+                skip -= rows
+                continue
+            for batch in self._patiently(part, columns):
+                if skip >= batch.num_rows:
+                    skip -= batch.num_rows
+                else:
+                    yield batch.slice(skip)
+                    skip = 0
+
+    def _patiently(self, part: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Read one part; after an error that may pass, read it again and leave out what had arrived."""
+        arrived = failures = 0
+        while True:
+            passed_over = 0
+            try:
+                for batch in self._scan(part, columns):
+                    missing = passed_over + batch.num_rows - arrived
+                    passed_over += batch.num_rows
+                    if missing > 0:
+                        arrived += missing
+                        yield batch.slice(batch.num_rows - missing)
+                return
+            except OSError as error:
+                if failures == len(WAITS) or not self._may_pass(error):
+                    raise
+            time.sleep(WAITS[failures])
+            failures += 1
+
+    def _may_pass(self, error: OSError) -> bool:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            return False
+        return error.errno in _PASSING or (error.errno is None and not self._paths)
+
+    def _scan(self, part: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as pads
+
+        # without these two, Arrow keeps what it read ahead and memory grows with the file
+        options = {}
+        if isinstance(part, pads.ParquetFileFragment):
+            options["fragment_scan_options"] = pads.ParquetFragmentScanOptions(pre_buffer=False)
+        yield from part.to_batches(
+            schema=self._dataset.schema,
+            columns=columns,
+            batch_size=BATCH_ROWS,
+            batch_readahead=1,
+            use_threads=False,
+            **options,
+        )
+
+    def _parts(self) -> Iterator[tuple[int | None, Any]]:
+        """Iterate over row groups with their numbers of rows; other formats come file by file."""
         import pyarrow.dataset as pads
 
         for fragment in self._fragments():
-            # without these two, Arrow keeps what it read ahead and memory grows with the file
-            options = {}
             if isinstance(fragment, pads.ParquetFileFragment):
-                options["fragment_scan_options"] = pads.ParquetFragmentScanOptions(pre_buffer=False)
-            yield from fragment.to_batches(
-                schema=self._dataset.schema,
-                columns=columns,
-                batch_size=BATCH_ROWS,
-                batch_readahead=1,
-                use_threads=False,
-                **options,
-            )
+                for group in fragment.split_by_row_group():
+                    yield group.row_groups[0].num_rows, group
+            else:
+                yield None, fragment
 
     def _fragments(self) -> list[Any]:
         return sorted(self._dataset.get_fragments(), key=lambda fragment: getattr(fragment, "path", ""))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data._counting import code_dtype
-from understudy.data._stream import Stream, attempt
+from understudy.data._stream import Stream, attempt, batches_from
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def encoded_batches(
-    stream: Stream, schema: Schema, columns: Sequence[str]
+    stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0
 ) -> Iterator[tuple[int, dict[str, Codes]]]:
-    """Iterate over the batches of a stream as ``(rows, codes)``.
+    """Iterate over the batches of a stream as ``(rows, codes)``, after the first ``skip`` rows.
 
     Privacy
     -------
     In and out: private. A value outside its domain is refused by the column itself, without being shown.
     """
-    for batch in stream.batches(columns):
+    for batch in batches_from(stream, columns, skip):
         yield batch.num_rows, encode_batch(batch, schema, columns)
 
 

@@ -81,9 +81,25 @@ def name_problems(heading: str, names: Sequence[object], wanted: Sequence[str]) 
 
 
 def file_stamp(paths: Sequence[Path]) -> object:
-    """Return sizes and times of change of some files."""
-    facts = [path.stat() for path in paths]
-    return tuple((fact.st_size, fact.st_mtime_ns) for fact in facts)
+    """Return names, identities, sizes and times of change of some files."""
+    facts = [(path, path.stat()) for path in paths]
+    return tuple(
+        (str(path), fact.st_dev, fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts
+    )
+
+
+def batches_from(stream: Stream, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Iterate over the batches of a stream without its first ``rows`` rows."""
+    direct = getattr(stream, "batches_from", None)
+    if direct is not None:
+        yield from direct(columns, rows)
+        return
+    for batch in stream.batches(columns):
+        if rows >= batch.num_rows:
+            rows -= batch.num_rows
+        else:
+            yield batch.slice(rows)
+            rows = 0
 
 
 def explain_os_error(error: Exception, label: str) -> DataError | None:

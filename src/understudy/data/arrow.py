@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from understudy.data._checkpoint import Checkpoint, key_of
 from understudy.data._counting import Counts, MarginalCounter
 from understudy.data._dataset import DatasetStream
 from understudy.data._encode import encoded_batches
+from understudy.data._pace import Pace, Watch, nobody
 from understudy.data._persons import check_max_rows, kept_rows_of_stream
 from understudy.data._records import distinct_records, merge_distinct
 from understudy.data._stream import Stream
@@ -45,15 +47,25 @@ class ArrowTable:
         The column that says who a row is about, for person-level units.
     filtered
         Whether the source leaves records out by their values.
+    watch
+        Told how a pass goes: words with a rate of rows per second, and a fraction. For a terminal of the custodian.
+    checkpoint
+        A folder of this user alone, where counts so far are kept once a minute. When the same table is counted
+        again after its process ended, the count goes on from there. The files hold **exact counts**: they are
+        as private as the table, and are removed when a count is complete. Without it, a count goes on after
+        errors of a disk that pass, but not after the end of its process. Not for tables that are truncated by
+        person: another run draws other rows, and counts of two draws must not be mixed.
 
     Raises
     ------
     DataError
-        If the files cannot be read or do not fit the schema. Later, if they change while in use.
+        If the files cannot be read or do not fit the schema. Later, if a file is added, replaced or changed
+        while the table is in use; what was counted from it is thrown away before any noise is drawn.
 
     Privacy
     -------
-    The table is private. Its repr shows neither values nor the number of rows.
+    The table is private. Its repr shows neither values nor the number of rows. Counts leave a pass only when
+    it has seen every row and the files are as they were at the start.
 
     Examples
     --------
@@ -73,16 +85,18 @@ class ArrowTable:
         *,
         id_column: str | None = None,
         filtered: bool = False,
+        watch: Watch | None = None,
+        checkpoint: Path_ | None = None,
     ) -> None:
         self._schema = schema
         self._filtered = filtered
         self._id_column = id_column
+        self._watch = watch or nobody
+        self._folder = None if checkpoint is None else Path(checkpoint)
         self._stream = as_stream(source, wanted_columns(schema, id_column))
         self._kept: npt.NDArray[np.bool_] | None = None
         self._stamp = self._stream.stamp()
-        self._stored_rows = sum(
-            rows for rows, _ in encoded_batches(self._stream, schema, schema.domain.names)
-        )
+        self._stored_rows = self._check_records()
         self._rows = self._stored_rows
 
     @property
@@ -109,11 +123,22 @@ class ArrowTable:
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques. Private. Reads the files once."""
         counter = MarginalCounter(self._schema.domain, cliques)
-        if counter.columns:
-            for rows, codes in self._batches(counter.columns):
-                counter.add(codes, rows=rows)
-        else:
+        if not counter.columns:
             counter.add({}, rows=self._rows)
+            return counter.counts()
+        saved = self._saved("counting", [sorted(counter.columns), counter.layout])
+        done = 0
+        if saved is not None:
+            done, _, state = saved.load([totals.size for totals in counter.state])
+            counter.restore(done, state)
+        for rows, codes in self._batches(counter.columns, skip=done, task="counting"):
+            counter.add(codes, rows=rows)
+            done += rows
+            if saved is not None and saved.due():
+                saved.save(done, counter.state)
+        if self._folder is not None:
+            for name in ("checking", "counting"):
+                Checkpoint(self._folder, name, "").remove()
         return counter.counts()
 
     def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
@@ -162,26 +187,60 @@ class ArrowTable:
         self._check_unchanged(len(kept))
         table = object.__new__(ArrowTable)
         table._schema, table._id_column, table._stream = self._schema, None, self._stream
-        table._filtered = self._filtered
+        table._filtered, table._watch, table._folder = self._filtered, self._watch, None
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
         table._kept, table._rows = kept, int(kept.sum())
         return table
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Codes]]]:
+    def _check_records(self) -> int:
+        """Encode every record once; return how many there are."""
+        saved = self._saved("checking", [])
+        seen, complete, _ = (0, False, []) if saved is None else saved.load([])
+        if complete:
+            return seen
+        total = getattr(self._stream, "count_rows", lambda: None)()
+        pace = Pace("checking", total, self._watch, seen)
+        for rows, _ in encoded_batches(self._stream, self._schema, self._schema.domain.names, skip=seen):
+            seen += rows
+            pace.add(rows)
+            if saved is not None and saved.due():
+                saved.save(seen, [])
+        if self._stream.stamp() != self._stamp:
+            raise self._changed()
+        if saved is not None:
+            saved.save(seen, [], complete=True)
+        return seen
+
+    def _saved(self, name: str, facts: list[object]) -> Checkpoint | None:
+        if self._folder is None:
+            return None
+        identity = getattr(self._stream, "label", ""), self._stamp, self._id_column, self._filtered
+        return Checkpoint(self._folder, name, key_of(self._schema.fingerprint(), *identity, facts))
+
+    def _batches(
+        self, columns: Sequence[str], *, skip: int = 0, task: str = "reading"
+    ) -> Iterator[tuple[int, dict[str, Codes]]]:
         self._check_unchanged(self._stored_rows)
-        seen = 0
-        for rows, codes in encoded_batches(self._stream, self._schema, columns):
+        pace = Pace(task, self._stored_rows, self._watch, skip)
+        for rows, codes in encoded_batches(self._stream, self._schema, columns, skip=skip):
             if self._kept is None:
                 yield rows, codes
             else:
-                kept = self._kept[seen : seen + rows]
+                kept = self._kept[pace.done : pace.done + rows]
                 yield int(kept.sum()), {name: column[kept] for name, column in codes.items()}
-            seen += rows
-        self._check_unchanged(seen)
+            pace.add(rows)
+        self._check_unchanged(pace.done)
 
     def _check_unchanged(self, rows: int) -> None:
         if rows != self._stored_rows or self._stream.stamp() != self._stamp:
-            raise DataError(f"{self._stream.label!r} changed while it was in use. Read the table again.")
+            raise self._changed()
+
+    def _changed(self) -> DataError:
+        return DataError(
+            f"{self._stream.label!r} changed while it was in use: a file was added, removed, replaced or written to. "
+            "Counts from it were thrown away and no noise was drawn from them. Work on a copy that nobody changes, "
+            "and read the table again."
+        )
 
     def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
         self._schema.domain.canonical(columns)  # refuses unknown and repeated names

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from understudy.data._counting import code_dtype
 from understudy.data._csv import CsvStream
 from understudy.data._dataset import DatasetStream
 from understudy.data._encode import encode_batch
+from understudy.data._pace import Watch
 from understudy.data._paths import is_csv
 from understudy.data._persons import Persons, ids_from_pandas, number_persons
 from understudy.data._stream import Stream, attempt, name_problems
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
     from understudy.data.table import Table
     from understudy.schema import Codes, Schema
+
+Streamed = Callable[..., ArrowTable]
 
 _ACCEPTED = (
     "a pandas or Polars frame, an Arrow table, batch or dataset, the path of a CSV file (.csv, .csv.gz), "
@@ -43,6 +47,8 @@ def read_table(
     encoding: str | None = None,
     prepare: Preparation | None = None,
     max_memory_mb: int = 1024,
+    watch: Watch | None = None,
+    checkpoint: str | PathLike[str] | None = None,
 ) -> Table:
     """Read a private table from wherever it is and encode it by its schema.
 
@@ -70,6 +76,10 @@ def read_table(
     max_memory_mb
         A file whose encoded records take more megabytes than this is left on disk and read again, in
         batches, for each question.
+    watch
+        Told how reading and counting of a table on disk goes; see `ArrowTable`.
+    checkpoint
+        A private folder where an `ArrowTable` keeps counts so far; see there for what that means.
 
     Returns
     -------
@@ -97,21 +107,22 @@ def read_table(
     """
     wanted = wanted_columns(schema, id_column)
     limit = _limit_bytes(max_memory_mb)
+    streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if prepare:
-        return _read_prepared(source, schema, id_column, limit, prepare, separator, encoding)
+        return _read_prepared(source, schema, id_column, limit, prepare, separator, encoding, streamed)
     if isinstance(source, str | PathLike):
         path = Path(fspath(source))
         if is_csv(path):
             csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8")
-            return _load(csv, schema, id_column, limit) or ArrowTable(csv, schema, id_column=id_column)
+            return _load(csv, schema, id_column, limit) or streamed(csv, schema, id_column=id_column)
     if separator is not None or encoding is not None:
         raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
     if isinstance(source, str | PathLike):
-        return _read_dataset(DatasetStream.from_paths([path], wanted), schema, id_column, limit)
+        return _read_dataset(DatasetStream.from_paths([path], wanted), schema, id_column, limit, streamed)
     if isinstance(source, Sequence) and source and all(isinstance(item, str | PathLike) for item in source):
         files = [Path(fspath(item)) for item in source]
-        return _read_dataset(DatasetStream.from_paths(files, wanted), schema, id_column, limit)
-    return _read_object(source, schema, id_column, wanted, limit)
+        return _read_dataset(DatasetStream.from_paths(files, wanted), schema, id_column, limit, streamed)
+    return _read_object(source, schema, id_column, wanted, limit, streamed)
 
 
 def _read_prepared(
@@ -122,6 +133,7 @@ def _read_prepared(
     prepare: Preparation,
     separator: str | None,
     encoding: str | None,
+    streamed: Streamed,
 ) -> Table:
     """Read a source whose records are prepared on the way."""
     wanted = wanted_columns(schema, id_column)
@@ -138,7 +150,7 @@ def _read_prepared(
             header = DatasetStream.from_paths(files, []).header
             stream = DatasetStream.from_paths(files, prepare.wanted(wanted, header))
         prepared = PreparedStream(stream, prepare, header)
-        return _load(prepared, schema, id_column, limit, filtered=filtered) or ArrowTable(
+        return _load(prepared, schema, id_column, limit, filtered=filtered) or streamed(
             prepared, schema, id_column=id_column, filtered=filtered
         )
     if separator is not None or encoding is not None:
@@ -169,7 +181,7 @@ def _read_prepared(
 
 
 def _read_object(
-    source: Any, schema: Schema, id_column: str | None, wanted: Sequence[str], limit: int
+    source: Any, schema: Schema, id_column: str | None, wanted: Sequence[str], limit: int, streamed: Streamed
 ) -> Table:
     """Read something that is already in memory, or a dataset; nothing is imported that the source did not."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
@@ -185,7 +197,8 @@ def _read_object(
         import pyarrow.dataset as pads
 
         if isinstance(source, pads.Dataset):
-            return _read_dataset(DatasetStream(source, wanted, label="dataset"), schema, id_column, limit)
+            stream = DatasetStream(source, wanted, label="dataset")
+            return _read_dataset(stream, schema, id_column, limit, streamed)
         if isinstance(source, pa.Table | pa.RecordBatch):
             _check(source.schema.names, wanted)
             return _from_arrow(source, schema, id_column)
@@ -221,13 +234,15 @@ def _from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema, id_column: str 
     return LocalTable(schema, codes, persons=persons)
 
 
-def _read_dataset(stream: DatasetStream, schema: Schema, id_column: str | None, limit: int) -> Table:
+def _read_dataset(
+    stream: DatasetStream, schema: Schema, id_column: str | None, limit: int, streamed: Streamed
+) -> Table:
     bytes_per_row = sum(code_dtype(size).itemsize for size in schema.domain.sizes)
     if stream.count_rows() * bytes_per_row <= limit:
         table = _load(stream, schema, id_column, limit)
         if table is not None:
             return table
-    return ArrowTable(stream, schema, id_column=id_column)
+    return streamed(stream, schema, id_column=id_column)
 
 
 def _load(
