@@ -1,8 +1,14 @@
-"""The report in a real browser: no request leaves, nothing fails, people can search, switch and tab through it."""
+"""Report, documents and site in a real browser: no request leaves, nothing fails, people can search, switch and print."""
 
 from __future__ import annotations
 
+import functools
+import http.server
+import os
 import shutil
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +17,7 @@ import pytest
 from command import understudy
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; on Debian: apt-get install chromium")
 
@@ -42,10 +49,12 @@ def pages(folder: Path) -> dict[str, Path]:
     return {
         "report": folder / "out" / "bundle" / "report.html",
         "evaluation": folder / "evaluation.html",
+        "readme": folder / "out" / "bundle" / "README.html",
+        "dictionary": folder / "out" / "bundle" / "dictionary.html",
     }
 
 
-@pytest.fixture(params=["report", "evaluation"])
+@pytest.fixture(params=["report", "evaluation", "readme", "dictionary"])
 def opened(
     request: pytest.FixtureRequest, folder: Path, browser: Any
 ) -> Iterator[tuple[str, Any, list[str]]]:
@@ -90,6 +99,8 @@ def test_the_theme_can_be_switched(opened: tuple[str, Any, list[str]]) -> None:
 
 def test_the_bounds_can_be_searched(opened: tuple[str, Any, list[str]]) -> None:
     name, page, _ = opened
+    if name in ("readme", "dictionary"):
+        pytest.skip("short documents have no bounds to search")
     part = page.locator(".searchable").first
     rows = part.locator("tbody tr:visible")
     all_rows = rows.count()
@@ -111,14 +122,15 @@ def test_nothing_runs_off_the_side(opened: tuple[str, Any, list[str]], width: in
 
 
 def test_the_keyboard_reaches_everything(opened: tuple[str, Any, list[str]]) -> None:
-    _, page, _ = opened
+    name, page, _ = opened
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.tagName"))
-    assert {"A", "BUTTON", "INPUT"} <= reached
+    boxes = {"INPUT"} if name in ("report", "evaluation") else set()
+    assert {"A", "BUTTON"} | boxes <= reached
 
 
 def test_print_shows_what_is_folded(opened: tuple[str, Any, list[str]]) -> None:
@@ -127,3 +139,86 @@ def test_print_shows_what_is_folded(opened: tuple[str, Any, list[str]]) -> None:
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert not page.locator("#theme").is_visible()
+
+
+def test_paper_is_light_whatever_the_screen_was(opened: tuple[str, Any, list[str]]) -> None:
+    _, page, _ = opened
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    printed = page.pdf(format="A4")
+    assert printed.startswith(b"%PDF-")
+    assert len(printed) > 10_000
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The documentation, built and served on loopback."""
+    pytest.importorskip("mkdocs", reason="mkdocs builds the site")
+    place = tmp_path_factory.mktemp("site") / "site"
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", place],
+        cwd=ROOT, check=True, capture_output=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    handler = functools.partial(_Quiet, directory=str(place))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """Say nothing: the tests look at the browser's side."""
+
+
+@pytest.fixture
+def documentation(site: str, browser: Any) -> Iterator[tuple[Any, list[str]]]:
+    """The first page of the site, with everything it asked of others and complained about."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    heard: list[str] = []
+    page.on("console", lambda message: message.type == "error" and heard.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+    page.on(
+        "request", lambda asked: asked.url.startswith((site, "data:", "blob:")) or heard.append(asked.url)
+    )
+    page.goto(f"{site}/index.html")
+    yield page, heard
+    page.close()
+
+
+def test_the_documentation_can_be_searched_and_asks_nobody_else(documentation: tuple[Any, list[str]]) -> None:
+    page, heard = documentation
+    page.locator(".md-search__input").click()
+    page.locator(".md-search__input").press_sequentially("plausible deniability")  # it listens to keys
+    found = page.locator(".md-search-result__link").first
+    found.wait_for(timeout=20_000)
+    assert "deniability" in found.inner_text().lower()
+    found.click()
+    page.wait_for_load_state()
+    assert "deniability" in page.url
+    assert heard == []
+
+
+def test_the_documentation_switches_its_theme(documentation: tuple[Any, list[str]]) -> None:
+    page, heard = documentation
+    before = page.locator("body").get_attribute("data-md-color-scheme")
+    page.locator("label.md-header__button[title=Dark], label.md-header__button[title=Light]").locator(
+        "visible=true"
+    ).first.click()
+    assert page.locator("body").get_attribute("data-md-color-scheme") != before
+    assert heard == []
+
+
+@pytest.mark.parametrize("name", ["index.html", "methods/aim.html", "explanation/promise.html"])
+def test_the_documentation_has_no_serious_barrier(
+    name: str, site: str, documentation: tuple[Any, list[str]]
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe audits the pages")
+    page, _ = documentation
+    page.goto(f"{site}/{name}")
+    found = axe.Axe().run(page).response["violations"]
+    serious = [item for item in found if item["impact"] in ("serious", "critical")]
+    assert not serious, [(item["id"], item["nodes"][0]["html"][:200]) for item in serious]

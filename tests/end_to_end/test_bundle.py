@@ -21,6 +21,8 @@ from understudy.release.verify import verify_bundle
 SPEC = """
 name: tiny
 title: A tiny release
+license: CC-BY-4.0
+citation: Example Office, A tiny release.
 source: {simulate: {table: toy, rows: 500}}
 schema:
   columns:
@@ -71,10 +73,17 @@ def test_a_bundle_verifies_and_speaks(form: str, tmp_path: Path) -> None:
     readme = (path / "README.md").read_text()
     for words in ("For data subjects", "For data users", "Intended use", "Unintended use", "A tiny release"):
         assert words in readme
+    told = (path / "README.html").read_text()
+    assert all(words in told for words in ("For data subjects", "Licence: CC-BY-4.0", "Example Office"))
+    values = (path / "dictionary.md").read_text()
+    assert all(f"| {value} |" in values for value in ("x", "y", "z", "0-9", "10-19", "19<"))
+    assert "19&lt;" in (path / "dictionary.html").read_text()  # labels are escaped, not markup
     package = json.loads((path / "datapackage.json").read_text())
+    assert package["licenses"] == [{"name": "CC-BY-4.0"}]
     assert [field["name"] for field in package["resources"][0]["schema"]["fields"]] == ["a", "b", "c"]
     croissant = json.loads((path / "croissant.json").read_text())
     assert len(croissant["recordSet"][0]["field"]) == 3
+    assert (croissant["license"], croissant["citeAs"]) == ("CC-BY-4.0", "Example Office, A tiny release.")
     row = pd.read_csv(path / "acceptance.csv", keep_default_na=False).iloc[0]
     assert (row["result"] == "passed") == (form == "pass-only")
     assert not list(tmp_path.glob(".*part*"))

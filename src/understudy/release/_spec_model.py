@@ -397,6 +397,8 @@ class SpecPart(_Part):
     name: str = Field(description="Short name of the release.", pattern=_NAME, max_length=60)
     title: str = Field("", description="Title of the published table.")
     description: str = Field("", description="What the published table holds, for people.")
+    license: str = Field("", description="Licence of the published table: an SPDX name or an address.")
+    citation: str = Field("", description="How users should cite the published table.")
     source: _SourcePart = Field(description="Where the private table is.")
     schema_: AnyValue = Field(
         alias="schema", description="Schema of the table: a path, or the schema itself."

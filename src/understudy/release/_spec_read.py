@@ -67,6 +67,8 @@ class _Reader(SpaceReader):
             name=self.plain["name"],
             title=self.plain.get("title", ""),
             description=self.plain.get("description", ""),
+            license=self.plain.get("license", ""),
+            citation=self.plain.get("citation", ""),
             source=source,
             schema=schema,
             unit=unit,

@@ -15,18 +15,21 @@ from understudy.data import write_frame
 from understudy.errors import OutputError
 from understudy.privacy import Entry
 from understudy.release.deployment import deployment_entry
-from understudy.release.documents import acceptance_table, readme
+from understudy.release.documents import acceptance_table, dictionary, readme
 from understudy.release.metadata import croissant, data_package
 from understudy.release.reporting import bundle_report
 from understudy.release.result import ReleaseResult
-from understudy.report import Panel, marginal_chart, release_page
+from understudy.report import Panel, marginal_chart, markdown, release_page, render
 
 __all__ = ["FORMAT", "MANIFEST", "certificate", "manifest_text", "write_bundle"]
 
 FORMAT = "understudy-bundle-1"
 MANIFEST = "MANIFEST.json"
 FILES = {
-    "README.md": "this page",
+    "README.md": "this page, for data subjects and data users",
+    "README.html": "the same, to print or open in a browser",
+    "dictionary.md": "data dictionary: every column with every value it can take",
+    "dictionary.html": "the same, to print or open in a browser",
     "report.html": "the release in pictures and plain words; opens in any browser",
     "data.csv": "the synthetic table",
     "data.parquet": "the same as Parquet",
@@ -95,8 +98,12 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     absent = {name for name in FILES if name.startswith("data.") and name not in data}
     absent |= {"model.understudy"} if result.model is None else set()
     listed = {name: words for name, words in FILES.items() if name not in absent}
+    about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
-        "README.md": readme(result, files=listed),
+        "README.md": markdown(about),
+        "README.html": render(about),
+        "dictionary.md": markdown(columns),
+        "dictionary.html": render(columns),
         "acceptance.csv": acceptance_table(result.criteria),
         "configuration.json": _json(result.configuration.to_dict()),
         "spec.json": _json(result.spec.to_dict()),

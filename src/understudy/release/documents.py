@@ -1,4 +1,4 @@
-"""The words that travel with a release: a README in two parts, for data subjects and for data users."""
+"""The words that travel with a release: a README for data subjects and data users, and a data dictionary."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import io
 import math
 from collections.abc import Sequence
 
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, gdp_to_approx, zcdp_to_approx
+from understudy.privacy import Budget
+from understudy.release.reporting import epsilon_delta, shown_labels
 from understudy.release.result import CriterionResult, ReleaseResult
+from understudy.report import Block, Bullets, Heading, Page, Table, Text
+from understudy.schema import Column
 
-__all__ = ["acceptance_table", "odds", "readme"]
+__all__ = ["acceptance_table", "dictionary", "odds", "readme"]
 
 COLUMNS = (
     "type",
@@ -57,27 +60,16 @@ def _cells(item: CriterionResult) -> list[str]:
     ]
 
 
-def _as_epsilon(budget: Budget) -> tuple[float, float]:
-    """Return an (epsilon, delta) statement of any budget."""
-    if isinstance(budget, PureDP):
-        return budget.epsilon, 0.0
-    if isinstance(budget, ApproxDP):
-        return budget.epsilon, budget.delta
-    if isinstance(budget, ZCDP):
-        return zcdp_to_approx(budget.rho, 1e-9), 1e-9
-    assert isinstance(budget, GDP)
-    return gdp_to_approx(budget.mu, 1e-9), 1e-9
-
-
 def odds(budget: Budget) -> str:
     """Say what an attacker can gain, in words for people who have never heard of epsilon.
 
     Examples
     --------
+    >>> from understudy.privacy import PureDP
     >>> odds(PureDP(1.0))
     'somebody who would have guessed with even odds (50 %) that you are in the data can raise that to at most 73.1 %'
     """
-    epsilon, delta = _as_epsilon(budget)
+    epsilon, delta = epsilon_delta(budget)
     share = 1 / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
     exception = f", except with a chance of {delta:g}" if delta else ""
     return (
@@ -86,92 +78,131 @@ def odds(budget: Budget) -> str:
     )
 
 
-def readme(result: ReleaseResult, *, files: dict[str, str]) -> str:
-    """Return the README of a bundle in Markdown."""
-    spec, guarantee = result.spec, result.guarantee
-    title = spec.title or spec.name
-    lines = [
-        f"# {title}",
-        "",
-        *([spec.description.strip(), ""] if spec.description.strip() else []),
-        f"This is a **synthetic** table of {len(result.synthetic):,} rows and {len(result.schema.names)} columns. "
-        "None of its rows is the record of a person. It stands in for a sensitive table and was produced so that every "
-        "look at the real records was differentially private.",
-        "",
-        "## For data subjects: what this means for you",
-        "",
-        f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}.",
-        f"In plain words: {odds(guarantee.budget)}. The same holds for anything else about you that would not be known "
-        "without your record. It holds whatever else the attacker knows and whatever is computed from this table later.",
-        "",
-        "What was treated as public knowledge, and is therefore not protected:",
-        "",
-        *[f"- {name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact],
-        "",
-        "## For data users",
-        "",
-        "### Intended use",
-        "",
-        "Statistics that the acceptance criteria below cover: tables of counts, means and the other listed queries over the "
-        "columns of this table. Their errors were checked, under the same guarantee, before the table was accepted.",
-        "",
-        "### Unintended use",
-        "",
-        "Looking for individuals or unusual records, hypothesis tests that assume independent rows, training models without "
-        "checking them elsewhere, and any statistic far from the criteria. No promise is made about those.",
-        "",
-        "### Quality guarantees",
-        "",
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + "---|" * len(COLUMNS),
-        *["| " + " | ".join(_cells(item)) + " |" for item in result.criteria],
-        "",
-        *_acceptance_words(result),
-        "### Columns",
-        "",
-        "| column | kind | values | unit | description |",
-        "|---|---|---|---|---|",
-        *[
-            f"| {column.name} | {column.kind} | {_labels(column.labels)} | {column.unit or ''} | {column.description or ''} |"
-            for column in result.schema.columns
+def readme(result: ReleaseResult, *, files: dict[str, str]) -> Page:
+    """Return the README of a bundle; ``files`` maps the names of its files to what they hold."""
+    spec = result.spec
+    lead = [Text(spec.description.strip())] if spec.description.strip() else []
+    lead.append(
+        Text(
+            f"This is a synthetic table of {len(result.synthetic):,} rows and {len(result.schema.names)} columns. "
+            "None of its rows is the record of a person. It stands in for a sensitive table and was produced so that "
+            "every look at the real records was differentially private."
+        )
+    )
+    return Page(
+        spec.title or spec.name,
+        [
+            ("For data subjects: what this means for you", _for_subjects(result)),
+            ("For data users", _for_users(result, files)),
         ],
-        "",
-        "### Production process",
-        "",
-        f"- Method: {result.configuration.name}.",
-        f"- Selection: {guarantee.selection} ({guarantee.argument}).",
-        f"- Model: {guarantee.model.describe()}; acceptance: epsilon={guarantee.acceptance_epsilon:g}.",
-        f"- Charges: {sum(entry.event is not None for entry in result.ledger_entries)} entries of ledger "
-        f"`{result.ledger_id}` of the table {result.ledger_table!r}, head `{result.ledger_head}`.",
-        f"- Software: {result.software}. Started {result.started}, finished {result.finished}.",
-        "",
-        "### Files",
-        "",
-        *[f"- `{name}`: {words}" for name, words in files.items()],
-        "",
-        "Check the bundle with `understudy verify FOLDER`.",
-        "",
+        lead=lead,
+    )
+
+
+def _for_subjects(result: ReleaseResult) -> list[Block]:
+    guarantee = result.guarantee
+    return [
+        Text(
+            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}."
+        ),
+        Text(
+            f"In plain words: {odds(guarantee.budget)}. The same holds for anything else about you that would not be "
+            "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
+            "table later."
+        ),
+        Text("What was treated as public knowledge, and is therefore not protected:"),
+        Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
-    return "\n".join(lines)
 
 
-def _acceptance_words(result: ReleaseResult) -> list[str]:
+def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
+    guarantee, spec = result.guarantee, result.spec
+    charges = sum(entry.event is not None for entry in result.ledger_entries)
+    columns = [
+        [column.name, column.kind, shown_labels(column.labels), column.unit or "", column.description or ""]
+        for column in result.schema.columns
+    ]
+    terms = [f"Licence: {spec.license}"] if spec.license else []
+    terms += [f"Cite as: {spec.citation}"] if spec.citation else []
+    told_terms: list[Block] = [Heading("Terms"), Bullets(terms)] if terms else []
+    return [
+        Heading("Intended use"),
+        Text(
+            "Statistics that the acceptance criteria below cover: tables of counts, means and the other listed queries "
+            "over the columns of this table. Their errors were checked, under the same guarantee, before the table was "
+            "accepted."
+        ),
+        Heading("Unintended use"),
+        Text(
+            "Looking for individuals or unusual records, hypothesis tests that assume independent rows, training models "
+            "without checking them elsewhere, and any statistic far from the criteria. No promise is made about those."
+        ),
+        Heading("Quality guarantees"),
+        Table("Acceptance criteria", COLUMNS, [_cells(item) for item in result.criteria]),
+        *_acceptance_words(result),
+        Heading("Columns"),
+        Table("Columns", ("column", "kind", "values", "unit", "description"), columns),
+        Heading("Production process"),
+        Bullets(
+            [
+                f"Method: {result.configuration.name}.",
+                f"Selection: {guarantee.selection} ({guarantee.argument}).",
+                f"Model: {guarantee.model.describe()}; acceptance: epsilon={guarantee.acceptance_epsilon:g}.",
+                f"Charges: {charges} entries of ledger {result.ledger_id} of the table {result.ledger_table!r}, "
+                f"head {result.ledger_head}.",
+                f"Software: {result.software}. Started {result.started}, finished {result.finished}.",
+            ]
+        ),
+        *told_terms,
+        Heading("Files"),
+        Bullets([f"{name}: {words}" for name, words in files.items()]),
+        Text("Check the bundle with: understudy verify FOLDER"),
+    ]
+
+
+def _acceptance_words(result: ReleaseResult) -> list[Block]:
     acceptance = result.acceptance
     if acceptance is None:
         return []
     if acceptance.form == "pass-only" and acceptance.false_accept is not None:
         return [
-            "All criteria that read the real table were checked together by one noisy test; only its outcome was released, not the "
-            f"single errors. A table that violates a criterion passes with probability at most {acceptance.false_accept:g}.",
-            "",
+            Text(
+                "All criteria that read the real table were checked together by one noisy test; only its outcome was "
+                "released, not the single errors. A table that violates a criterion passes with probability at most "
+                f"{acceptance.false_accept:g}."
+            )
         ]
-    return ["Results are noisy: the deviation of the noise is in the last column.", ""]
+    return [Text("Results are noisy: the deviation of the noise is in the last column.")]
+
+
+def dictionary(result: ReleaseResult) -> Page:
+    """Return the data dictionary: every column with every value it can take, from the public schema alone."""
+    title = result.spec.title or result.spec.name
+    rules = [rule.text for rule in result.schema.constraints]
+    sections: list[tuple[str, list[Block]]] = [
+        (column.name, _column(column)) for column in result.schema.columns
+    ]
+    if rules:
+        sections.append(("Rules that every row obeys", [Bullets(rules)]))
+    return Page(
+        f"{title}: data dictionary",
+        sections,
+        lead=[Text("What each column can hold. Nothing here was learnt from the real records.")],
+    )
+
+
+def _column(column: Column) -> list[Block]:
+    facts = [f"Kind: {column.kind}", f"Possible values: {column.size:,}"]
+    facts += [f"Unit: {column.unit}"] if column.unit else []
+    facts += ["May be missing: an empty field"] if column.missing else []
+    labels = [label for label in column.labels if label]
+    shown = (
+        Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)
+        if len(labels) <= 200
+        else Text(shown_labels(labels))
+    )
+    return [*([Text(column.description)] if column.description else []), Bullets(facts), shown]
 
 
 def _words(fact: object) -> str:
     return "; ".join(map(str, fact)) if isinstance(fact, list | tuple) else str(fact)
-
-
-def _labels(labels: Sequence[str]) -> str:
-    shown = list(labels) if len(labels) <= 12 else [*labels[:5], "…", *labels[-3:]]
-    return ", ".join(str(label).replace("|", "\\|") for label in shown)

@@ -57,8 +57,14 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         "title": result.spec.title or result.spec.name,
         "description": result.spec.description,
         "created": f"{result.finished[:10]}T00:00:00Z",
+        **({"licenses": [_licence(result.spec.license)]} if result.spec.license else {}),
         "resources": [_resource(name, *told, fields) for name, told in data.items()],
     }
+
+
+def _licence(words: str) -> dict[str, str]:
+    """Return a licence as Data Package wants it: by address, or by name."""
+    return {"path" if "://" in words else "name": words}
 
 
 def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -> dict[str, Any]:
@@ -89,6 +95,8 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
         "description": result.spec.description or result.spec.title or result.spec.name,
         "datePublished": result.finished[:10],
         "version": "1.0.0",
+        **({"license": result.spec.license} if result.spec.license else {}),
+        **({"citeAs": result.spec.citation} if result.spec.citation else {}),
         "rai:personalSensitiveInformation": f"Synthetic rows; {result.guarantee.describe()}",
         "distribution": [
             {

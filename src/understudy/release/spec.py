@@ -146,6 +146,8 @@ class Spec:
     name: str
     title: str = ""
     description: str = ""
+    license: str = ""
+    citation: str = ""
     source: Source
     schema: Schema
     unit: Unit
@@ -214,7 +216,7 @@ class Spec:
         content = self.to_dict() | {
             "row_count": [self.row_count.kind, self.row_count.value, self.row_count.epsilon]
         }
-        for key in ("title", "description"):
+        for key in ("title", "description", "license", "citation"):
             content.pop(key, None)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy release\n" + text.encode("ascii")).hexdigest()

@@ -3,16 +3,23 @@
 from understudy.report.audit import Verdict, audit_chart
 from understudy.report.charts import Panel, marginal_chart
 from understudy.report.evaluation import evaluation_page
+from understudy.report.page import Block, Bullets, Heading, Page, Table, Text, markdown, render
 from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
 from understudy.report.release import ReportContent, release_page
 from understudy.report.texts import ENGLISH, Texts
 
 __all__ = [
     "ENGLISH",
+    "Block",
+    "Bullets",
+    "Heading",
+    "Page",
     "Panel",
     "Picture",
     "ReportContent",
     "Share",
+    "Table",
+    "Text",
     "Texts",
     "Verdict",
     "Whiskers",
@@ -20,5 +27,7 @@ __all__ = [
     "comparison_panels",
     "evaluation_page",
     "marginal_chart",
+    "markdown",
     "release_page",
+    "render",
 ]

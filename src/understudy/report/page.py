@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no network, light and dark, readable on paper, by keyboard and by screen readers."""
+"""One page, as self-contained HTML (no network, light and dark, for paper, keyboard and screen readers) or Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-__all__ = ["Block", "Html", "Page", "Table", "Text", "render"]
+__all__ = ["Block", "Bullets", "Heading", "Html", "Page", "Table", "Text", "markdown", "render"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,40 @@ class Text:
         body = escape(self.words)
         return f"<p><strong>{body}</strong></p>" if self.strong else f"<p>{body}</p>"
 
+    def markdown(self) -> str:
+        """Return the paragraph."""
+        return f"**{self.words}**" if self.strong else self.words
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section."""
+
+    words: str
+
+    def html(self) -> str:
+        """Return the heading."""
+        return f"<h3>{escape(self.words)}</h3>"
+
+    def markdown(self) -> str:
+        """Return the heading."""
+        return f"### {self.words}"
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of plain words."""
+
+    items: Sequence[str]
+
+    def html(self) -> str:
+        """Return the list."""
+        return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in self.items) + "</ul>"
+
+    def markdown(self) -> str:
+        """Return the list."""
+        return "\n".join(f"- {item}" for item in self.items)
+
 
 @dataclass(frozen=True)
 class Html:
@@ -34,6 +68,10 @@ class Html:
         if not self.caption:
             return self.markup
         return f"<figure>{self.markup}<figcaption>{escape(self.caption)}</figcaption></figure>"
+
+    def markdown(self) -> str:
+        """Return the caption: a picture has no place in plain text."""
+        return self.caption
 
 
 @dataclass(frozen=True)
@@ -93,8 +131,17 @@ class Table:
             f"<details><summary>{escape(self.caption)} ({len(self.rows):,} rows)</summary>{inside}</details>"
         )
 
+    def markdown(self) -> str:
+        """Return the table."""
+        marks = ["---:" if index in set(self.numeric) else "---" for index in range(len(self.head))]
 
-Block = Text | Html | Table
+        def line(cells: Sequence[str]) -> str:
+            return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+        return "\n".join([line(self.head), f"|{'|'.join(marks)}|", *map(line, self.rows)])
+
+
+Block = Text | Heading | Bullets | Html | Table
 
 
 @dataclass(frozen=True)
@@ -107,6 +154,8 @@ class Page:
         Heading and name of the window.
     sections
         Heading and content of each part; a list of contents is made from the headings.
+    lead
+        What stands before the first section.
     banner
         A warning that stays on every screen and every printed page.
     accent, accent_dark
@@ -117,6 +166,7 @@ class Page:
 
     title: str
     sections: Sequence[tuple[str, Sequence[Block]]]
+    lead: Sequence[Block] = ()
     banner: str = ""
     subtitle: str = ""
     accent: str = "#0b5f85"
@@ -166,8 +216,31 @@ def render(page: Page) -> str:
         f'<header><h1>{escape(page.title)}</h1>{subtitle}<button type="button" id="theme">'
         f"{escape(words['theme'])}</button></header>\n"
         f'<nav aria-label="{escape(words["contents"])}"><ol>{links}</ol></nav>\n'
-        f'<main id="content">{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n'
+        f'<main id="content">{"".join(block.html() for block in page.lead)}{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n'
     )
+
+
+def markdown(page: Page) -> str:
+    """Return the page as Markdown.
+
+    Examples
+    --------
+    >>> print(markdown(Page("Report", [("First", [Text("Hello."), Bullets(["one"])])])), end="")
+    # Report
+    <BLANKLINE>
+    ## First
+    <BLANKLINE>
+    Hello.
+    <BLANKLINE>
+    - one
+    """
+    parts = [f"# {page.title}"]
+    parts += [f"**{page.banner}**"] if page.banner else []
+    parts += [page.subtitle] if page.subtitle else []
+    parts += [block.markdown() for block in page.lead]
+    for title, blocks in page.sections:
+        parts += [f"## {title}", *(block.markdown() for block in blocks)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 _STYLE = """
@@ -176,7 +249,7 @@ _STYLE = """
 :root[data-theme=dark]{color-scheme:dark;--ink:#e8ecf1;--soft:#a9b4c2;--ground:#14181e;--panel:#1d232b;--line:#39424e;--accent:ACCENT-DARK}
 :root[data-theme=light]{color-scheme:light}
 *{box-sizing:border-box}
-body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
+body{margin:0;overflow-wrap:anywhere;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
 header,nav,main{max-width:62rem;margin:0 auto;padding:0 1.25rem}
 header{padding-top:1.5rem;position:relative}
 h1{font-size:1.8rem;line-height:1.2;margin:0 0 .3rem;padding-inline-end:8rem}
@@ -205,7 +278,8 @@ details{margin:.6rem 0}summary{cursor:pointer;color:var(--accent)}
 .search input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.3rem;padding:.25rem .5rem;min-width:14rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 @media (max-width:40rem){h1{padding-inline-end:0}#theme{position:static;max-width:none;margin:.4rem 0}}
-@media print{.skip,#theme,nav,.search,.found{display:none}.banner{position:static}body{font-size:10pt}h2{break-after:avoid}tr,figure{break-inside:avoid}details{display:block}details>*{display:block}}
+@page{margin:18mm 16mm}
+@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;--ink:#111;--soft:#444;--ground:#fff;--panel:#f3f3f3;--line:#bbb;--accent:ACCENT}.skip,#theme,nav,.search,.found{display:none}.banner{position:static}body{font-size:10pt}h2{break-after:avoid}tr,figure{break-inside:avoid}details{display:block}details>*{display:block}}
 """
 
 _SCRIPT = """

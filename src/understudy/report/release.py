@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from understudy.report.page import Block, Html, Page, Table, Text, render
+from understudy.report.page import Block, Bullets, Html, Page, Table, Text, render
 from understudy.report.pictures import (
     Share,
     Whiskers,
@@ -140,7 +140,7 @@ def _you(content: ReportContent, words: Texts) -> list[Block]:
         Text(words["trade"]),
         Html(trade_off(content.curve, label=words["trade_label"])),
         Text(words["public"]),
-        Html("<ul>" + "".join(f"<li>{escape(fact)}</li>" for fact in content.public_facts) + "</ul>"),
+        Bullets(content.public_facts),
     ]
     return blocks
 
