@@ -110,7 +110,7 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
-        Text("What was treated as public knowledge, and is therefore not protected:"),
+        Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
 

@@ -249,7 +249,7 @@ _STYLE = """
 :root[data-theme=dark]{color-scheme:dark;--ink:#e8ecf1;--soft:#a9b4c2;--ground:#14181e;--panel:#1d232b;--line:#39424e;--accent:ACCENT-DARK}
 :root[data-theme=light]{color-scheme:light}
 *{box-sizing:border-box}
-body{margin:0;overflow-wrap:anywhere;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
+body{margin:0;overflow-wrap:break-word;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
 header,nav,main{max-width:62rem;margin:0 auto;padding:0 1.25rem}
 header{padding-top:1.5rem;position:relative}
 h1{font-size:1.8rem;line-height:1.2;margin:0 0 .3rem;padding-inline-end:8rem}

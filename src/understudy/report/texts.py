@@ -47,7 +47,7 @@ ENGLISH: Texts = {
     "trade": "No attacker can do better than the curve: the share of people in the data that he recognises, against the "
     "share of others that he accuses wrongly. On the dashed line he could as well toss a coin.",
     "trade_label": "Best possible attack: true positives against false positives, from a coin toss to the guarantee's limit",
-    "public": "Treated as public knowledge, and therefore not protected:",
+    "public": "Treated as public knowledge (and therefore not protected), or measured instead:",
     # budget
     "budget": "The ledger charged each act before it drew its noise. By {accounting} accounting, in {symbol}:",
     # criteria
