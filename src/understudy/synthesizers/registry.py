@@ -9,6 +9,7 @@ from typing import Any
 from understudy.errors import UnknownMethod, WorkloadError
 from understudy.synthesizers.base import Synthesizer
 from understudy.synthesizers.counts import METHODS as COUNTS
+from understudy.synthesizers.graphs import METHODS as GRAPHS
 from understudy.synthesizers.histograms import METHODS as HISTOGRAMS
 from understudy.synthesizers.method import Method
 from understudy.synthesizers.parametric import METHODS as PARAMETRIC
@@ -51,6 +52,7 @@ _METHODS: tuple[Method, ...] = (
         takes_workload=True,
     ),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
+    *GRAPHS,
     *COUNTS,
     *HISTOGRAMS,
     *PARAMETRIC,

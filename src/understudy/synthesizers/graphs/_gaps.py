@@ -1,0 +1,63 @@
+"""Noisy distances from independence for many pairs of columns, in one look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator import Curator, Noise, gap_sensitivity, independence_gap
+from understudy.marginals import Statistic
+from understudy.privacy import Accounting, Gaussian, Laplace, Unit
+from understudy.schema import Clique
+
+_GRID_ROOM = 1 - 2.0**-15
+"""Numbers are rounded to a grid of 2**-20 of their sensitivity, which adds that much to what is charged."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Released distances from independence, in rows, one per pair."""
+
+    pairs: tuple[Clique, ...]
+    values: npt.NDArray[np.float64]
+
+    @property
+    def statistic(self) -> Statistic:
+        """The numbers as they are kept in a model file."""
+        return Statistic(f"distance from independence of {len(self.pairs)} pairs", self.values, "mechanism")
+
+
+def gap_noises(accounting: Accounting, unit: Unit, cost: float, pairs: int) -> Noise:
+    """Return the noise of each of several distances that share a cost equally, from public facts alone.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PURE
+    >>> round(gap_noises(PURE, Unit.add_remove(), 1.0, 10).scale, 2)
+    40.0
+    """
+    share = accounting.split(cost * _GRID_ROOM, [1.0] * pairs)[0]
+    sensitivity = gap_sensitivity(unit)
+    if accounting.name == "pure":
+        return Laplace(accounting.laplace_scale(share, sensitivity))
+    return Gaussian(accounting.gaussian_sigma(share, sensitivity))
+
+
+def measure_gaps(curator: Curator, pairs: Sequence[Clique], cost: float) -> Gaps:
+    """Measure how far each pair of columns is from independent.
+
+    Privacy
+    -------
+    In: private. Out: releasable. One number per pair, moved by at most 4 rows (6 for a replaced record) by one row
+    (:mod:`understudy.curator.independence`), each with noise for an equal share of ``cost``, charged together before any is
+    drawn.
+    """
+    sealed = [independence_gap(counts) for counts in curator.counts_many(pairs)]
+    noise = gap_noises(curator.accounting, curator.unit, cost, len(pairs))
+    values = curator.measure_scalars(
+        sealed, noise=[noise] * len(pairs), purpose=f"measure the dependence of {len(pairs)} pairs of columns"
+    )
+    return Gaps(tuple(pairs), np.array(values))

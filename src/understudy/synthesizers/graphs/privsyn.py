@@ -1,0 +1,270 @@
+"""PrivSyn: a dense graph of measured pairs, made consistent and turned into records (Zhang et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from understudy.curator import Curator, Noise, SealedCounts, noise_for
+from understudy.engine import Distribution, estimate
+from understudy.engine.records import fit_records
+from understudy.engine.released import ReleasedRecords
+from understudy.engine.targets import estimate_total
+from understudy.errors import BudgetError
+from understudy.inference import History
+from understudy.marginals import Measurement, Workload, all_kway
+from understudy.privacy import Accounting, Budget, Unit
+from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
+from understudy.synthesizers._rounds import expected_absolute_noise, require_fixed
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.graphs._dense import combine_pairs, select_pairs, share_power
+from understudy.synthesizers.graphs._gaps import gap_noises, measure_gaps
+from understudy.synthesizers.graphs._gum import Updates, make_consistent, synthesize_records
+
+_LEAST_ROWS = 1_000
+"""Records that the gradual update works on at least: on fewer the marginals cannot be told apart."""
+_MOST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivSyn(Synthesizer):
+    """Measure as many dependent pairs as the noise allows, make them agree, and fit records to them.
+
+    A part of the budget measures the columns, a part how far each pair of columns is from independent (*InDif*). Pairs are
+    then chosen greedily while the dependence they capture is worth more than the noise they add
+    (*DenseMarg*); small cliques of chosen pairs are measured as one marginal. The rest of the budget
+    measures the marginals, divided in proportion to the two-thirds power of their cells.
+
+    Parameters
+    ----------
+    workload
+        Marginals that drawn rows are fitted to, with ``records="fitted"``; all 3-way marginals by default. It changes
+        neither what is measured nor the model.
+    column_share
+        Share of the budget that measures the columns.
+    gap_share
+        Share of the budget that measures the distances from independence.
+    max_clique_cells
+        Pairs are merged into marginals of at most this many cells.
+    max_cells
+        Most cells that all columns together, or one pair, may have; larger pairs are not considered.
+    max_model_mb
+        Largest junction tree, in megabytes; beyond it marginals are only made to agree with each other.
+    records
+        How rows come about. ``"fitted"``: a model of the marginals is estimated, rows are drawn from it and moved until
+        their marginals are the model's. ``"gum"``: as published, by weighted averages and the gradual update of
+        records; the records are then part of the model.
+    iterations
+        Passes of the gradual update over all marginals.
+    public_seed
+        Seed of the gradual update, which is post-processing; privacy noise takes no seed.
+
+    Privacy
+    -------
+    Three kinds of looks, whose shares of the budget are fixed in advance. (1) Every one-way marginal is measured once. (2) The
+    distance from independence of every pair that is small enough (a rule on public sizes) is measured once; one row
+    moves it by at most 4, a replaced one by at most 6 (:mod:`understudy.curator.independence`). (3) The chosen marginals are
+    measured once each. Which ones, and with which noise, is a function of the noisy numbers of (2) and of
+    public sizes. Costs add up to the budget in each accounting, adaptively. The rest is post-processing.
+
+    Examples
+    --------
+    >>> PrivSyn(max_clique_cells=1000).name
+    'privsyn'
+    """
+
+    name: ClassVar[str] = "privsyn"
+    summary: ClassVar[str] = "a dense graph of dependent pairs, made consistent, records fitted to it"
+
+    workload: Workload | None = None
+    column_share: float = 0.1
+    gap_share: float = 0.1
+    max_clique_cells: int = 5_000
+    max_cells: int = 4_000_000
+    max_model_mb: float = 80.0
+    records: Literal["fitted", "gum"] = "fitted"
+    iterations: int = 100
+    public_seed: int = 0
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} ({value}) must be positive."
+            for name, value in (
+                ("column_share", self.column_share),
+                ("gap_share", self.gap_share),
+                ("max_model_mb", self.max_model_mb),
+            )
+            if not value > 0
+        ]
+        problems += [
+            f"{name} ({value}) must be at least 1."
+            for name, value in (
+                ("max_clique_cells", self.max_clique_cells),
+                ("max_cells", self.max_cells),
+                ("iterations", self.iterations),
+            )
+            if value < 1
+        ]
+        if not self.column_share + self.gap_share < 1:
+            problems.append("column_share and gap_share together must leave a share for the marginals.")
+        if self.records not in ("fitted", "gum"):
+            problems.append(f"No way to make records named {self.records!r}. Known: fitted, gum.")
+        if problems:
+            raise BudgetError(" ".join(problems))
+
+    # ------------------------------------------------------------------ public facts
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how columns and dependences will be measured, and what a marginal could get at best."""
+        domain = schema.domain
+        workload_for(self.workload, domain)
+        columns: list[Clique] = [(name,) for name in domain.names]
+        require_cells(domain, columns, self.max_cells, method=self.name)
+        require_fixed(schema, columns, self.max_model_mb)
+        pairs = self._pairs(domain)
+        accounting = self.accounting(budget)
+        one_way, gaps, rest = self._parts(accounting, accounting.total(budget), bool(pairs))
+        design = list(zip(columns, _column_noises(domain, accounting, unit, one_way), strict=True))
+        notes = []
+        if pairs:
+            scale = gap_noises(accounting, unit, gaps, len(pairs)).scale
+            best = noise_for(accounting, unit, rest)
+            notes.append(
+                f"Then the dependence of {len(pairs)} pairs, with {best.kind} noise of scale {scale:.4g} rows each, and the "
+                f"marginals chosen from them; {best.kind} noise of scale {best.scale:.4g} rows per cell if only one is chosen."
+            )
+        left_out = len(domain) * (len(domain) - 1) // 2 - len(pairs)
+        if left_out:
+            notes.append(f"{left_out} pairs have more than {self.max_cells:,} cells and are never measured.")
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=planned(domain, design),
+            model_cells=int(self.max_model_mb * 2**20 / 8),
+            notes=tuple(notes),
+        )
+
+    def _pairs(self, domain: Domain) -> list[Clique]:
+        """Return the pairs that may be measured: a rule on public sizes. Columns of one value depend on nothing."""
+        names = [name for name in domain.names if domain.size(name) > 1]
+        return [pair for pair in combinations(names, 2) if domain.cells(pair) <= self.max_cells]
+
+    def _parts(self, accounting: Accounting, total: float, pairs: bool) -> tuple[float, float, float]:
+        """Divide a cost between columns, dependences and marginals; without pairs the columns get all of it."""
+        if not pairs:
+            return total, 0.0, 0.0
+        columns, gaps, rest = accounting.split(
+            total, [self.column_share, self.gap_share, 1 - self.column_share - self.gap_share]
+        )
+        return columns, gaps, rest
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
+        columns: list[Clique] = [(name,) for name in domain.names]
+        pairs = self._pairs(domain)
+        one_way, gap_cost, _ = self._parts(accounting, curator.remaining, bool(pairs))
+        progress("columns", 0.0)
+        measurements = curator.measure_many(
+            curator.counts_many(columns),
+            noise=_column_noises(domain, accounting, unit, one_way),
+            purpose=f"measure {len(columns)} one-way marginals",
+        )
+        chosen: list[Clique] = []
+        statistics = []
+        if pairs:
+            progress("dependences", 0.1)
+            gaps = measure_gaps(curator, pairs, gap_cost)
+            statistics.append(gaps.statistic)
+            chosen = self._choose(accounting, unit, domain, pairs, gaps.values.tolist(), curator.remaining)
+            progress("marginals", 0.3)
+            measurements += self._measure(curator, chosen or columns)
+        progress("estimating", 0.5)
+        distribution, workload = self._finish(curator, measurements)
+        progress("done", 1.0)
+        batches = (len(columns), len(measurements) - len(columns))
+        return Fitted(
+            distribution,
+            measurements,
+            workload=workload,
+            history=History(tuple(count for count in batches if count)),
+            statistics=statistics,
+        )
+
+    def _choose(
+        self,
+        accounting: Accounting,
+        unit: Unit,
+        domain: Domain,
+        pairs: list[Clique],
+        gaps: list[float],
+        cost: float,
+    ) -> list[Clique]:
+        """Choose marginals from released dependences and public sizes."""
+        one_cell = expected_absolute_noise(noise_for(accounting, unit, cost))
+        chosen, _ = select_pairs(
+            [domain.cells(pair) for pair in pairs],
+            gaps,
+            one_cell=one_cell,
+            power=share_power(accounting.name),
+        )
+        return combine_pairs(
+            domain, sorted(pairs[index] for index in chosen), max_cells=self.max_clique_cells
+        )
+
+    def _measure(self, curator: Curator, cliques: list[Clique]) -> list[Measurement]:
+        """Spend what is left on marginals, in the shares that minimise their expected L1 noise."""
+        sealed: list[SealedCounts] = curator.counts_many(cliques)
+        weights = direct_weights(
+            curator.accounting, [1.0] * len(cliques), [curator.domain.cells(clique) for clique in cliques]
+        )
+        return curator.measure_many(
+            sealed,
+            noise=noises(curator.accounting, curator.unit, curator.remaining, weights),
+            purpose=f"measure {len(cliques)} chosen marginals",
+        )
+
+    def _finish(
+        self, curator: Curator, measurements: list[Measurement]
+    ) -> tuple[Distribution, Workload | None]:
+        """Turn measurements into a distribution, and say which marginals drawn rows are fitted to."""
+        domain, total, support = curator.domain, fixed_total(curator), support_of(curator.schema)
+        if self.records == "fitted":
+            model = estimate(
+                domain,
+                measurements,
+                total=total,
+                zeros=support,
+                max_cells=int(self.max_model_mb * 2**20 / 8),
+                thorough=True,
+                if_too_large="local-consistency",
+            )
+            return model, all_kway(domain, 3) if self.workload is None else self.workload
+        total = estimate_total(measurements) if total is None else total
+        tables = make_consistent(domain, measurements, total)
+        rows = int(min(max(round(total), _LEAST_ROWS), _MOST_ROWS))
+        generator = np.random.default_rng(self.public_seed)
+        codes = synthesize_records(domain, tables, rows, Updates(iterations=self.iterations), generator)
+        if support:  # records that break a constraint are moved to where the marginals allow
+            codes = fit_records(
+                codes,
+                domain,
+                [clique for clique, _ in tables],
+                [table for _, table in tables],
+                allowed=support,
+                proposals=0,
+                seed=self.public_seed,
+            ).codes
+        return ReleasedRecords(domain, total, codes), None
+
+
+def _column_noises(domain: Domain, accounting: Accounting, unit: Unit, total: float) -> list[Noise]:
+    """Divide a cost over the columns so that the expected error of their marginals is least."""
+    return noises(accounting, unit, total, direct_weights(accounting, [1.0] * len(domain), domain.sizes))
