@@ -8,18 +8,24 @@ from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
 from understudy.data.sources import read_table
+from understudy.data.sql import Database, Session, SqlTable, connect, is_database
 from understudy.data.table import Table, Words
 
 __all__ = [
     "ArrowTable",
     "Counts",
+    "Database",
     "Derived",
     "LocalTable",
     "Preparation",
+    "Session",
+    "SqlTable",
     "Table",
     "Words",
     "check_output_format",
+    "connect",
     "draft_schema",
+    "is_database",
     "read_frame",
     "read_table",
     "write_frame",

@@ -114,7 +114,7 @@ class Preparation:
         made: dict[str, Any] = {}
         for name in self._with_rules(columns):
             source = frame.iloc[:, header.index(self._origin(name, header))]
-            recipe = self._recipe(name, header)
+            recipe = self.recipe(name, header)
             made[name] = source if recipe is None else derive(source, recipe).set_axis(source.index)
         prepared = pd.DataFrame({name: made[name] for name in columns}, index=frame.index)
         kept = self._kept(made, len(frame))
@@ -127,7 +127,7 @@ class Preparation:
         header = batch.schema.names
         arrays: dict[str, Any] = {}
         for name in self._with_rules(columns):
-            recipe = self._recipe(name, header)
+            recipe = self.recipe(name, header)
             array = batch.column(self._origin(name, header))
             arrays[name] = (
                 array if recipe is None else pa.array(derive(_series(array), recipe), from_pandas=True)
@@ -150,13 +150,14 @@ class Preparation:
     def _with_rules(self, columns: Sequence[str]) -> list[str]:
         return list(dict.fromkeys([*columns, *self._rule_columns]))
 
-    def _recipe(self, name: str, header: Sequence[str]) -> Derived | None:
+    def recipe(self, name: str, header: Sequence[str]) -> Derived | None:
+        """Return how a column is derived, or None where the source has it."""
         if name in header:
             return None
         return next((item for item in self.derived if item.name == name), None)
 
     def _origin(self, name: str, header: Sequence[str]) -> str:
-        recipe = self._recipe(name, header)
+        recipe = self.recipe(name, header)
         return name if recipe is None else recipe.source
 
     def _kept(self, columns: Mapping[str, Any], rows: int) -> npt.NDArray[np.bool_] | None:

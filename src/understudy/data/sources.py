@@ -22,6 +22,7 @@ from understudy.data._stream import Stream, attempt, name_problems
 from understudy.data.arrow import ArrowTable, wanted_columns
 from understudy.data.local import LocalTable
 from understudy.data.prepare import Preparation, PreparedStream
+from understudy.data.sql import Database, Session, SqlTable, is_database
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ Streamed = Callable[..., ArrowTable]
 
 _ACCEPTED = (
     "a pandas or Polars frame, an Arrow table, batch or dataset, the path of a CSV file (.csv, .csv.gz), "
-    "or the path of a Parquet file or folder"
+    "the path of a Parquet file or folder, or a Database"
 )
 
 
@@ -60,7 +61,7 @@ def read_table(
     source
         A pandas or Polars frame; an Arrow table, record batch or dataset; the path of a CSV file
         (plain or gzipped) or of a Parquet file; a folder of Parquet files, with or without partitions;
-        or a list of Parquet files.
+        a list of Parquet files; or a `Database`, whose table stays where it is.
     schema
         The public schema.
     id_column
@@ -84,7 +85,7 @@ def read_table(
     Returns
     -------
     Table
-        A `LocalTable`, or an `ArrowTable` for files beyond the memory limit.
+        A `LocalTable`, an `ArrowTable` for files beyond the memory limit, or an `SqlTable`.
 
     Raises
     ------
@@ -107,6 +108,12 @@ def read_table(
     """
     wanted = wanted_columns(schema, id_column)
     limit = _limit_bytes(max_memory_mb)
+    if isinstance(source, Session) or is_database(source):
+        if not isinstance(source, Database | Session):
+            raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
+        if separator is not None or encoding is not None:
+            raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        return SqlTable(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if prepare:
         return _read_prepared(source, schema, id_column, limit, prepare, separator, encoding, streamed)

@@ -1,0 +1,7 @@
+"""Tables that stay in a database: DuckDB, PostgreSQL, Spark, and whatever else Ibis connects to."""
+
+from understudy.data.sql._sessions import Session, connect
+from understudy.data.sql.source import Database, is_database
+from understudy.data.sql.table import SqlTable
+
+__all__ = ["Database", "Session", "SqlTable", "connect", "is_database"]

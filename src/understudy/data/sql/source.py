@@ -1,0 +1,130 @@
+"""Where a table in a database is: an address without secrets, and the name of the table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from understudy.errors import DataError
+
+__all__ = ["Database", "is_database"]
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_MASTER = re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://.+|spark://.+")
+_DUCKDB = (".duckdb", ".ddb")
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|api_?key|private", re.IGNORECASE)
+_ADVICE = (
+    "Leave it out and let the driver find it: for PostgreSQL PGPASSWORD or a password file (PGPASSFILE, ~/.pgpass, "
+    "a service in PGSERVICEFILE), for others their own environment variables and files. Change the password if "
+    "this address was stored or logged."
+)
+
+
+def is_database(source: object) -> bool:
+    """Say whether a source is the address of a database rather than a file.
+
+    Addresses have a scheme (``postgresql://``, ``duckdb://``, ``pyspark://``, ...), are a Spark master
+    (``local[2]``, ``yarn``) or name a DuckDB file.
+
+    Examples
+    --------
+    >>> is_database("postgresql:///registry"), is_database("local[2]"), is_database("births.csv")
+    (True, True, False)
+    """
+    if isinstance(source, Database):
+        return True
+    if not isinstance(source, str | Path):
+        return False
+    text = str(source)
+    if isinstance(source, str) and (_URL.match(text) or _MASTER.fullmatch(text)):
+        return True
+    return text.lower().endswith(_DUCKDB)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Database:
+    """A private table that stays in a database; counting happens there.
+
+    Parameters
+    ----------
+    url
+        Address of the database: ``postgresql://user@host/name``, ``duckdb:///folder/file.duckdb`` (or the path
+        of the file), a Spark master (``local[2]``, ``spark://host:7077``, ``yarn``), or any other URL that Ibis
+        connects to. It must hold no password.
+    table
+        Name of the table or view, with its schema if it needs one (``health.births``). For DuckDB and Spark it
+        may be a Parquet file or folder.
+    immutable
+        Declares that nobody writes to the table while it is in use. Needed where the engine cannot hold a
+        snapshot of it: Spark tables in a catalogue, and engines other than DuckDB and PostgreSQL.
+
+    Raises
+    ------
+    DataError
+        If the address holds a password or another secret. The address is not shown.
+
+    Privacy
+    -------
+    Public: the repr names the kind of database and the table, and nothing of the address.
+
+    Examples
+    --------
+    >>> Database(url="postgresql://clerk@db.example/registry", table="births")
+    Database(postgresql, table 'births')
+    """
+
+    url: str
+    table: str
+    immutable: bool = False
+
+    def __post_init__(self) -> None:
+        if not is_database(self.url):
+            raise DataError(
+                "The address of a database must be a URL such as postgresql://host/name or duckdb:///file.duckdb, "
+                "a Spark master such as local[2], or the path of a DuckDB file."
+            )
+        if not isinstance(self.table, str) or not self.table.strip():
+            raise DataError(
+                "Name the table to read from the database (--table, or table: in a specification)."
+            )
+        _refuse_secrets(self.url)
+
+    @property
+    def kind(self) -> str:
+        """The kind of database: ``duckdb``, ``postgresql``, ``spark``, or the scheme of another one."""
+        text = self.url
+        if _MASTER.fullmatch(text) and not text.startswith(_DUCKDB):
+            return "spark"
+        scheme = text.split("://")[0].lower() if _URL.match(text) else "duckdb"
+        scheme = scheme.split("+")[0]
+        return {"postgres": "postgresql", "pyspark": "spark", "md": "motherduck"}.get(scheme, scheme)
+
+    @property
+    def label(self) -> str:
+        """What to call the table in messages and in the ledger: its name, or that of its file."""
+        return Path(self.table).name if "/" in self.table else self.table
+
+    def __repr__(self) -> str:
+        return f"Database({self.kind}, table {self.label!r})"
+
+    __str__ = __repr__
+
+
+def _refuse_secrets(url: str) -> None:
+    """Refuse an address with a password in it, wherever it stands, without showing it."""
+    after = url.split("://", 1)[-1]
+    try:
+        options = [name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
+        odd = False
+    except ValueError:
+        options, odd = [], True
+    if re.search(r":[^@]*@", after):
+        raise DataError(f"The address of the database holds a password. {_ADVICE}")
+    if any(_SECRET.search(name) for name in options):
+        raise DataError(f"The address of the database holds an option that looks like a secret. {_ADVICE}")
+    if odd:
+        raise DataError(
+            "The address of the database cannot be read as a URL. It is not shown: it may hold secrets."
+        )

@@ -1,0 +1,335 @@
+"""A table that stays in a database: the engine encodes and counts, and only counts travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from understudy.data._counting import Counts, MarginalCounter, code_dtype
+from understudy.data._persons import check_max_rows, missing_ids
+from understudy.data._records import distinct_records, merge_distinct
+from understudy.data.sql._counted import Counted
+from understudy.data.sql._faults import changed
+from understudy.data.sql._lookup import MARKS, UNRESOLVED, settled
+from understudy.data.sql._packing import Packing
+from understudy.data.sql._plans import (
+    count_by_records,
+    count_by_sets,
+    distinct_batches,
+    estimate_distinct,
+    merged,
+    prefers_sets,
+)
+from understudy.data.sql._relation import PERSON, code_name, encoded_relation
+from understudy.data.sql._sessions import Session, connect
+from understudy.data.sql._truncation import draw_key, truncated
+from understudy.data.sql.source import Database
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
+from understudy.errors import DataError, Problems
+
+if TYPE_CHECKING:
+    from understudy.data.prepare import Preparation
+    from understudy.schema import Codes, Schema
+
+__all__ = ["SqlTable"]
+
+_RECORDS_AT_LEAST = 1 << 16  # so many distinct records are always held, whatever the limit
+
+
+class SqlTable:
+    """A table in DuckDB, PostgreSQL, Spark or another engine, encoded and counted where it is.
+
+    Opening it checks every record against the schema in one scan. If the distinct encoded records fit the memory
+    limit, one aggregation brings them here with their counts and every later question is answered from them;
+    otherwise each call of ``count_many`` is one or a few queries, all against the same snapshot.
+
+    Parameters
+    ----------
+    source
+        The `Database`, or a session that is open already.
+    schema
+        The public schema.
+    id_column
+        The column that says who a row is about, for person-level units.
+    prepare
+        Derived columns and cleaning rules, applied in the engine.
+    max_memory_mb
+        Megabytes that the distinct encoded records may take here.
+
+    Raises
+    ------
+    DataError
+        If the database fails, or the table does not fit the schema. Later, if it changed in between. Messages hold
+        no value of the table and nothing the driver said.
+
+    Privacy
+    -------
+    The table is private. Its repr shows neither values nor the number of rows. Counts come from queries that
+    ended; if one fails there is an error and no count, so nothing noisy is ever drawn from part of a table. A
+    curator counts before it charges: a question that fails costs nothing.
+
+    Examples
+    --------
+    >>> import duckdb, tempfile
+    >>> from understudy.schema import Boolean, Schema
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/survey.duckdb"
+    ...     with duckdb.connect(path) as connection:
+    ...         _ = connection.execute("CREATE TABLE answers AS SELECT unnest([true, false, true]) AS smokes")
+    ...     table = SqlTable(Database(url=path, table="answers"), Schema(columns=(Boolean(name="smokes"),)))
+    ...     table.count(("smokes",)).tolist()
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        source: Database | Session,
+        schema: Schema,
+        *,
+        id_column: str | None = None,
+        prepare: Preparation | None = None,
+        max_memory_mb: int = 1024,
+    ) -> None:
+        self._schema = schema
+        self._session = connect(source) if isinstance(source, Database) else source
+        self._filtered = bool(prepare and prepare.rules)
+        self._id_column = id_column
+        self._limit = int(max_memory_mb * 2**20)
+        self._relation: Any = encoded_relation(self._session, schema, id_column=id_column, prepare=prepare)
+        self._held: Counted | None = None
+        self._distinct: int | None = None
+        self._rows = self._checked_rows()
+        if id_column is None:
+            self._hold()
+
+    # -- what the curator sees
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self._schema
+
+    @property
+    def filtered(self) -> bool:
+        """Whether records were left out by their values, so that no relation fixes the number of rows."""
+        return self._filtered
+
+    def __repr__(self) -> str:
+        return f"SqlTable({self._session.source.kind}, {len(self._schema.domain)} columns; records not shown)"
+
+    def exact_row_count(self) -> int:
+        """Return the exact number of rows. Private."""
+        return self._rows
+
+    def count(self, clique: Sequence[str]) -> Counts:
+        """Return the exact marginal of one clique. Private."""
+        return self.count_many([clique])[0]
+
+    def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
+        """Return the exact marginals of several cliques, from as few scans as possible. Private."""
+        asked = [tuple(clique) for clique in cliques]
+        if self._held is not None:
+            return self._held.count_many(asked)
+        domain = self._schema.domain
+        counter = MarginalCounter(domain, asked)  # refuses what is too large before anything is asked
+        del counter
+        canonical = [domain.canonical(clique) for clique in asked]
+        groups = merged(domain, [clique for clique in canonical if clique])
+        names = domain.canonical({name for clique in groups for name in clique})
+        if not names:
+            return [np.array(self._rows, np.int64) for _ in asked]
+        largest = min(self._rows, self._estimate(), domain.cells(names))
+        if not prefers_sets(
+            rows=self._rows, distinct=largest, sets=len(groups), streams=self._session.streams
+        ):
+            batches = distinct_batches(self._session, self._relation, domain, names)
+            return count_by_records(self._session, batches, domain, asked, rows=self._rows)
+        counted = count_by_sets(self._session, self._relation, domain, list(groups), rows=self._rows)
+        owner = {clique: larger for larger, inside in groups.items() for clique in inside}
+        return [
+            self._summed(clique, counted[owner[domain.canonical(clique)]], owner[domain.canonical(clique)])
+            if clique
+            else np.array(self._rows, np.int64)
+            for clique in asked
+        ]
+
+    def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
+        """Return the distinct records of some columns, sorted, and how often each occurs. Private."""
+        names = self._names(columns)
+        if self._held is not None:
+            return self._held.distinct(names)
+        sizes = self._schema.domain.shape(names)
+        if not names:
+            present = min(1, self._rows)
+            return np.zeros((present, 0), np.uint8), np.full(present, self._rows, np.int64)
+        parts = (
+            distinct_records(list(codes.values()), sizes, rows=len(weights), weights=weights)
+            for codes, weights in self._batches(names)
+        )
+        codes, counts = merge_distinct(parts, sizes)
+        if int(counts.sum()) != self._rows:
+            raise changed(self._session.source.label)
+        return codes, counts
+
+    def chunks(
+        self, columns: Sequence[str] | None = None, *, rows: int = DEFAULT_CHUNK_ROWS
+    ) -> Iterator[dict[str, Codes]]:
+        """Iterate over the records, at most ``rows`` at a time, equal ones one after another. Private.
+
+        Databases have no order of rows; this one differs from call to call for tables that do not fit in memory.
+        """
+        names = self._names(self._schema.domain.names if columns is None else columns)
+        if rows < 1:
+            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        if self._held is not None:
+            yield from self._held.chunks(names, rows=rows)
+            return
+        seen = 0
+        for codes, weights in self._batches(names):
+            seen += int(weights.sum())
+            yield from Counted(self._schema, codes, weights).chunks(names, rows=rows)
+        if seen != self._rows:
+            raise changed(self._session.source.label)
+
+    def truncated(self, id_column: str, max_rows: int, words: Words) -> SqlTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen in the engine by a keyed hash.
+
+        The key is drawn from ``words``, the curator's generator; the engine's own is never used. The rows kept of a
+        person depend on that person's rows and the key alone, so the stability is that of `Table.truncated`: the
+        proof is at the head of the module ``understudy.data.sql._truncation``.
+        """
+        check_max_rows(max_rows)
+        if id_column != self._id_column:
+            raise DataError(
+                f"This table was read without the id column {id_column!r}. "
+                f"Read it with read_table(..., id_column={id_column!r})."
+            )
+        domain = self._schema.domain
+        names = [code_name(place) for place in range(len(domain))]
+        codes = dict(zip(domain.names, (self._relation[name] for name in names), strict=True))
+        words_ = {
+            f"w{place}": word
+            for place, word in enumerate(Packing.of(domain, domain.names).expressions(codes))
+        }
+        encoded = self._relation.mutate(**words_)
+        table = object.__new__(SqlTable)
+        table._schema, table._session, table._filtered = self._schema, self._session, self._filtered
+        table._id_column, table._limit = None, self._limit
+        table._relation = truncated(
+            encoded,
+            person=PERSON,
+            packed=list(words_),
+            kept=names,
+            max_rows=int(max_rows),
+            key=draw_key(words),
+        )
+        table._held, table._distinct = None, self._distinct
+        table._rows = table._checked_rows()
+        table._hold()
+        return table
+
+    # -- pieces
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on if the table changed or the connection was lost; records held here need neither."""
+        if self._held is None:
+            self._session.require_alive()
+
+    def _checked_rows(self) -> int:
+        """Return the number of rows, after making sure that every entry has a code and every row an owner."""
+        relation, columns = self._relation, self._schema.columns
+        facts = {"n": relation.count()}
+        for place in range(len(columns)):
+            facts[f"m{place}"] = relation[code_name(place)].min()
+        if self._id_column is not None:
+            person = relation[PERSON]
+            absent = person.isnull()
+            if person.type().is_floating():
+                absent = absent | person.isnan()
+            facts["ids"] = absent.cast("int64").max()
+        (answer,) = self._session.rows(relation.aggregate(**facts))
+        if answer.get("ids"):
+            raise missing_ids(str(self._id_column))
+        wrong = [
+            place
+            for place in range(len(columns))
+            if answer[f"m{place}"] is not None and answer[f"m{place}"] < 0
+        ]
+        if wrong:
+            self._complain(wrong)
+        return int(answer["n"])
+
+    def _complain(self, wrong: Sequence[int]) -> None:
+        """Say which columns hold which kind of entry without a code, as a file with the same records would."""
+        relation = self._relation
+        facts = {
+            f"m{place}_{-mark}": (relation[code_name(place)] == mark).cast("int64").max()
+            for place in wrong
+            for mark in (*MARKS, UNRESOLVED)
+        }
+        (answer,) = self._session.rows(relation.aggregate(**facts))
+        if any(answer[f"m{place}_{-UNRESOLVED}"] for place in wrong):
+            raise changed(self._session.source.label)
+        problems = Problems("The table does not fit the schema")
+        for place in wrong:
+            told = [
+                sentence
+                for mark in (-2, -1, -3)
+                if answer[f"m{place}_{-mark}"]
+                for sentence in settled(self._schema.columns[place], mark)[1]
+            ]
+            problems.add(" ".join(told))
+        problems.raise_if_any(DataError)
+
+    def _hold(self) -> None:
+        """Bring the distinct records here if they fit."""
+        domain = self._schema.domain
+        bytes_each = 8 + sum(code_dtype(size).itemsize for size in domain.sizes)
+        most = max(self._limit // bytes_each, _RECORDS_AT_LEAST)
+        if min(self._rows, domain.cells(domain.names)) > most and self._estimate() > most:
+            return
+        columns: dict[str, list[Codes]] = {name: [] for name in domain.names}
+        weights: list[Counts] = [np.zeros(0, np.int64)]
+        for codes, counts in distinct_batches(self._session, self._relation, domain, domain.names):
+            for name in domain.names:
+                columns[name].append(codes[name])
+            weights.append(counts)
+        joined = {
+            name: np.concatenate([np.zeros(0, code_dtype(domain.size(name))), *columns.pop(name)])
+            for name in domain.names
+        }
+        held = Counted(self._schema, joined, np.concatenate(weights))
+        if held.rows != self._rows:
+            raise changed(self._session.source.label)
+        self._held = held
+
+    def _estimate(self) -> int:
+        """Return roughly how many distinct records there are; asked once."""
+        if self._distinct is None:
+            self._distinct = estimate_distinct(
+                self._session, self._relation, self._schema.domain, rows=self._rows
+            )
+        return self._distinct
+
+    def _batches(self, names: Sequence[str]) -> Iterator[tuple[dict[str, Codes], Counts]]:
+        """Iterate over distinct records, in parts where the engine sends results in one piece."""
+        parts = 1
+        if not self._session.streams:
+            bytes_each = 8 + sum(self._schema.domain.size(name).bit_length() // 8 + 1 for name in names)
+            parts = max(1, -(-self._estimate() * bytes_each // max(self._limit, 1 << 24)))
+        for part in range(parts):
+            yield from distinct_batches(
+                self._session, self._relation, self._schema.domain, names, part=(part, parts)
+            )
+
+    def _summed(self, asked: Sequence[str], counts: Counts, larger: Sequence[str]) -> Counts:
+        clique = self._schema.domain.canonical(asked)
+        axes = tuple(axis for axis, name in enumerate(larger) if name not in clique)
+        summed = counts.sum(axis=axes) if axes else counts
+        return np.ascontiguousarray(summed.transpose([clique.index(name) for name in asked])).copy()
+
+    def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
+        self._schema.domain.canonical(columns)  # refuses unknown and repeated names
+        return tuple(columns)
