@@ -2,14 +2,11 @@
 
 from understudy.synthesizers.method import Method
 
+_ROOM = "understudy.synthesizers.graphs"
+
 METHODS: tuple[Method, ...] = (
-    Method(
-        "privsyn",
-        "understudy.synthesizers.graphs.privsyn",
-        "PrivSyn",
-        "any encoded table",
-        takes_workload=True,
-    ),
+    Method("privsyn", f"{_ROOM}.privsyn", "PrivSyn", "any encoded table", takes_workload=True),
+    Method("privmrf", f"{_ROOM}.privmrf", "PrivMRF", "any encoded table", takes_workload=True),
 )
 
 __all__ = ["METHODS"]

@@ -1,0 +1,310 @@
+"""PrivMRF: a Markov random field on a graph learnt from noisy dependences (Cai et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+from understudy.curator import Curator, Noise, SealedCounts, noise_for
+from understudy.engine import GraphicalModel, estimate
+from understudy.errors import BudgetError
+from understudy.inference import Round, RoundLog, answer_each
+from understudy.marginals import Measurement, Workload, all_kway
+from understudy.privacy import Accounting, Budget, Unit
+from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers._allocation import require_cells, total_is_public, workload_for
+from understudy.synthesizers._rounds import require_fixed
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.graphs._attribute_graph import (
+    AttributeGraph,
+    Scores,
+    build_graph,
+    candidate_marginals,
+    starting_marginals,
+)
+from understudy.synthesizers.graphs._gaps import gap_noises, measure_gaps
+
+_TOTAL_SHARE = 0.01
+"""Share of the budget that measures the number of rows when it is private: dependences and usefulness need it."""
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """How a cost is divided: the number of rows, dependences, choices together, and each marginal."""
+
+    rows: float
+    gaps: float
+    choose: float
+    marginal: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivMRF(Synthesizer):
+    """Learn which columns depend on each other, and measure marginals inside the cliques of that graph.
+
+    Noisy pairwise dependences (the R-score) give an attribute graph, edge by edge, that is triangulated after each
+    edge and kept within size limits. Each column is measured together with the columns that tell most about it. Then
+    rounds choose, by the exponential mechanism, the marginal inside a maximal clique that the model gets most wrong,
+    measure it and refit. Only *useful* marginals count: those whose average cell is ``theta`` times larger than its
+    noise.
+
+    Parameters
+    ----------
+    workload
+        Marginals that drawn rows are fitted to; all 3-way marginals by default. It changes neither what is measured nor
+        the model.
+    theta
+        How many times larger than its noise the average cell of a marginal must be for it to be measured.
+    rounds_per_column
+        Marginals measured in rounds, per column of the table (``t`` in the authors' program), beside those measured first.
+    gap_share
+        Share of the budget that measures dependences.
+    choose_share
+        Share of the budget that pays for the choices of all rounds.
+    max_order
+        Most columns in a measured marginal.
+    max_clique_cells
+        Most cells of a maximal clique of the triangulated graph.
+    max_model_mb
+        Most megabytes of all maximal cliques together.
+    max_candidates
+        Most marginals that a round chooses from; few columns and few cells first.
+
+    Privacy
+    -------
+    Costs are fixed in advance and add up to the budget. (1) The number of rows, where private, is measured. (2) The distance
+    from independence of each pair is measured once: one row moves it by at most 4, a replaced one by at most 6
+    (:mod:`understudy.curator.independence`). Graph, cliques, first marginals and candidates are functions of these numbers and
+    of public sizes. (3) The first marginals are measured. (4) Each round chooses by the exponential mechanism with score
+    ``|M_r(D) - M_r(model)|_1``, which moves by at most ``l1`` between neighbours since the model is public, and measures what
+    it chose. Adaptive composition within the curator's filter; the rest is post-processing.
+
+    Examples
+    --------
+    >>> PrivMRF(theta=4).name
+    'privmrf'
+    """
+
+    name: ClassVar[str] = "privmrf"
+    summary: ClassVar[str] = "Markov random field on a graph of noisy dependences, refined in rounds"
+
+    workload: Workload | None = None
+    theta: float = 3.0
+    rounds_per_column: float = 0.8
+    gap_share: float = 0.1
+    choose_share: float = 0.1
+    max_order: int = 6
+    max_clique_cells: int = 10_000_000
+    max_model_mb: float = 80.0
+    max_candidates: int = 2_000
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} ({value}) must be positive."
+            for name, value in (
+                ("theta", self.theta),
+                ("gap_share", self.gap_share),
+                ("choose_share", self.choose_share),
+                ("max_model_mb", self.max_model_mb),
+            )
+            if not value > 0
+        ]
+        problems += [
+            f"{name} ({value}) must be at least 1."
+            for name, value in (
+                ("max_order", self.max_order),
+                ("max_clique_cells", self.max_clique_cells),
+                ("max_candidates", self.max_candidates),
+            )
+            if value < 1
+        ]
+        if not self.rounds_per_column >= 0:
+            problems.append(f"rounds_per_column ({self.rounds_per_column}) must not be negative.")
+        if not self.gap_share + self.choose_share + _TOTAL_SHARE < 1:
+            problems.append("gap_share and choose_share together must leave a share for the marginals.")
+        if problems:
+            raise BudgetError(" ".join(problems))
+
+    # ------------------------------------------------------------------ public facts
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how dependences and marginals will be measured."""
+        domain = schema.domain
+        workload_for(self.workload, domain)
+        columns: list[Clique] = [(name,) for name in domain.names]
+        require_cells(domain, columns, self._cells(), method=self.name)
+        require_fixed(schema, columns, self.max_model_mb)
+        accounting = self.accounting(budget)
+        prices = self._prices(
+            accounting, accounting.total(budget), domain, total_known=total_is_public(schema, unit)
+        )
+        noise = noise_for(accounting, unit, prices.marginal)
+        design: list[tuple[Clique, Noise]] = []
+        if prices.rows:
+            design.append(((), noise_for(accounting, unit, prices.rows)))
+        notes = [
+            f"{self._number(domain)} marginals with {noise.kind} noise of scale {noise.scale:.4g} rows per cell, at most "
+            f"{self.max_order} columns each; a marginal of c cells is measured if there are more than "
+            f"{self.theta * _deviation(noise):.4g} c rows."
+        ]
+        pairs = self._pairs(domain)
+        if pairs:
+            scale = gap_noises(accounting, unit, prices.gaps, len(pairs)).scale
+            notes.append(f"The dependence of {len(pairs)} pairs gets noise of scale {scale:.4g} rows.")
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=planned(domain, design),
+            model_cells=self._cells(),
+            notes=tuple(notes),
+        )
+
+    def _cells(self) -> int:
+        return int(self.max_model_mb * 2**20 / 8)
+
+    def _pairs(self, domain: Domain) -> list[Clique]:
+        """Return the pairs that a clique can hold. Columns of one value depend on nothing."""
+        names = [name for name in domain.names if domain.size(name) > 1]
+        limit = min(self.max_clique_cells, self._cells())
+        return [pair for pair in combinations(names, 2) if domain.cells(pair) <= limit]
+
+    def _number(self, domain: Domain) -> int:
+        """Return how many marginals are measured in all: one per column, and those of the rounds."""
+        return len(domain) + round(self.rounds_per_column * len(domain))
+
+    def _prices(self, accounting: Accounting, total: float, domain: Domain, *, total_known: bool) -> _Prices:
+        rows = 0.0 if total_known else _TOTAL_SHARE
+        pairs = bool(self._pairs(domain))
+        gaps = self.gap_share if pairs else 0.0
+        choose = self.choose_share if self._number(domain) > 1 else 0.0
+        parts = accounting.split(
+            total, [max(rows, 1e-300), max(gaps, 1e-300), max(choose, 1e-300), 1 - rows - gaps - choose]
+        )
+        each = accounting.split(parts[3], [1.0] * self._number(domain))[0]
+        return _Prices(
+            parts[0] if rows else 0.0, parts[1] if gaps else 0.0, parts[2] if choose else 0.0, each
+        )
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
+        support = support_of(curator.schema)
+        total = fixed_total(curator)
+        prices = self._prices(accounting, curator.remaining, domain, total_known=total is not None)
+        noise = noise_for(accounting, unit, prices.marginal)
+        measurements: list[Measurement] = []
+        if prices.rows:
+            measurements.append(
+                curator.measure(curator.counts(()), noise=noise_for(accounting, unit, prices.rows))
+            )
+        rows = max(1.0, float(measurements[0].values)) if total is None else total
+        useful = rows / (self.theta * _deviation(noise))
+        progress("dependences", 0.05)
+        pairs = self._pairs(domain)
+        gaps = measure_gaps(curator, pairs, prices.gaps) if pairs else None
+        scores: Scores = {}
+        if gaps is not None:
+            scores = {
+                frozenset(pair): value / (2 * rows) for pair, value in zip(pairs, gaps.values, strict=True)
+            }
+        graph = self._graph(domain, scores, [clique for clique, _ in support], useful)
+        first = starting_marginals(graph, scores, useful_cells=useful, max_order=self.max_order)
+        progress("first marginals", 0.2)
+        measurements += curator.measure_many(
+            curator.counts_many(first),
+            noise=[noise] * len(first),
+            purpose=f"measure {len(first)} first marginals",
+        )
+        batches = [1] * bool(prices.rows) + [len(first)]
+        model = estimate(domain, measurements, total=total, zeros=support)
+        log = RoundLog(planned=batches)
+        candidates = candidate_marginals(
+            graph, useful_cells=useful, max_order=self.max_order, most=self.max_candidates
+        )
+        model = self._rounds(
+            curator, candidates, measurements, model, log, noise, prices.choose, progress=progress
+        )
+        progress("final estimate", 0.95)
+        model = estimate(domain, measurements, total=total, zeros=support, warm_start=model, thorough=True)
+        progress("done", 1.0)
+        return Fitted(
+            model,
+            measurements,
+            workload=all_kway(domain, 3) if self.workload is None else self.workload,
+            history=log.close(answer_each(model.marginals, candidates)),
+            statistics=() if gaps is None else (gaps.statistic,),
+        )
+
+    def _graph(
+        self, domain: Domain, scores: Scores, fixed: Sequence[Clique], useful: float
+    ) -> AttributeGraph:
+        """Build the graph from pairs that can be measured: an edge that no marginal can use only costs room."""
+        usable = {pair: score for pair, score in scores.items() if domain.cells(tuple(pair)) <= useful}
+        return build_graph(
+            domain,
+            usable,
+            fixed=fixed,
+            max_clique_cells=self.max_clique_cells,
+            max_cells=self._cells(),
+        )
+
+    def _rounds(
+        self,
+        curator: Curator,
+        candidates: list[Clique],
+        measurements: list[Measurement],
+        model: GraphicalModel,
+        log: RoundLog,
+        noise: Noise,
+        choose: float,
+        *,
+        progress: Progress,
+    ) -> GraphicalModel:
+        """Choose, measure and refit until all marginals are measured; appends to ``measurements``."""
+        domain, accounting = curator.domain, curator.accounting
+        total, support = fixed_total(curator), support_of(curator.schema)
+        number = self._number(domain) - sum(1 for item in measurements if item.clique)
+        if number < 1:
+            return model
+        sealed: dict[Clique, SealedCounts] = dict(
+            zip(candidates, curator.counts_many(candidates), strict=True)
+        )
+        epsilon = accounting.selection_epsilon(accounting.split(choose, [1.0] * number)[0])
+        for index in range(number):
+            progress(f"round {index + 1}", 0.25 + 0.7 * index / number)
+            measured = {item.clique for item in measurements}
+            fresh = [clique for clique in candidates if clique not in measured] or candidates
+            answers = model.marginals(fresh)
+            scores = [
+                sealed[clique].l1_distance(answer) for clique, answer in zip(fresh, answers, strict=True)
+            ]
+            best = curator.choose(scores, epsilon=epsilon, purpose="choose a marginal to measure")
+            last = index + 1 == number
+            measurement = curator.measure(sealed[fresh[best]], noise=noise)
+            measurements.append(measurement)
+            step = Round(
+                clique=fresh[best],
+                answer=answers[best],
+                measurement=measurement,
+                epsilon=epsilon,
+                candidates=tuple(fresh),
+                weight=1.0,
+                largest_weight=1.0,
+                penalty=0.0,
+                l1=float(curator.unit.histogram_l1),
+                last=last,
+            )
+            log.add(step, answers, [1.0] * len(fresh))
+            model = estimate(domain, measurements, total=total, zeros=support, warm_start=model)
+        return model
+
+
+def _deviation(noise: Noise) -> float:
+    """Return the standard deviation of the noise of a cell, in rows."""
+    return noise.scale * (math.sqrt(2) if noise.kind == "laplace" else 1.0)
