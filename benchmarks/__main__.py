@@ -18,6 +18,8 @@ QUICK = {
     "every_table": ["--quick"],
     "dips": ["--quick"],
     "large_parquet": ["1000000"],
+    "large_fit": ["1000000"],
+    "large_output": ["1000000"],
 }
 """Arguments of the quick form; benchmarks that are not named here are quick by themselves."""
 

@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "understudy"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_html": set(),
+    "parallel": {"errors"},
     "schema": {"errors", "_html"},
     "privacy": {"errors", "_html"},
     "marginals": {"errors", "schema"},
@@ -45,8 +46,10 @@ ALLOWED: dict[str, set[str]] = {
         "report",
     },
     "adapters": {"errors", "schema", "privacy", "marginals", "data", "curator", "synthesizers"},
+    "bulk": {"errors", "schema", "data", "engine", "synthesizers", "parallel"},
     "release": {
         "errors",
+        "parallel",
         "schema",
         "privacy",
         "marginals",

@@ -1,6 +1,7 @@
 """Private tables: reading, encoding and exact counting. Only the curator talks to this room."""
 
 from understudy.data._counting import Counts
+from understudy.data._pace import Watch, rate
 from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
@@ -21,11 +22,13 @@ __all__ = [
     "Session",
     "SqlTable",
     "Table",
+    "Watch",
     "Words",
     "check_output_format",
     "connect",
     "draft_schema",
     "is_database",
+    "rate",
     "read_frame",
     "read_table",
     "write_frame",

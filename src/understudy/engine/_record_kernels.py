@@ -115,6 +115,13 @@ def tally(codes: Array, columns: Array, strides: Array, unit: int, residual: Arr
 
 
 @numba.njit(cache=True)
+def recover(target: Array, unit: int, residual: Array, counts: Array) -> None:
+    """Undo `settle` and `tally`: return the counts of one marginal from its residuals."""
+    for k in range(target.size):
+        counts[k] = (residual[k] + np.int64(math.floor(target[k] * unit + 0.5))) // unit
+
+
+@numba.njit(cache=True)
 def distance(target: Array, unit: int, residual: Array, squared: bool) -> float:
     """Return the L1 or squared L2 distance of one marginal from its unrounded target."""
     total = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,9 +92,11 @@ class State:
         seed: int,
         n_rows: int,
         earlier: Sequence[Array] | None,
+        wanted: Callable[[int], npt.NDArray[np.float64]] | None = None,
     ) -> None:
         self.sizes = np.array(sizes, dtype=np.int64)
         self.goals, self.squared, self.n_rows, self.earlier = goals, squared, n_rows, earlier
+        self.wanted = wanted
         self.given_rules = rules
         random = np.random.SeedSequence(seed % 2**64).generate_state(1, np.uint64)
         self.order = np.arange(len(codes))
@@ -125,6 +127,8 @@ class State:
         self.active = np.flatnonzero((np.diff(plan.first) > 0) & (self.sizes > 1))
 
     def _wanted(self, c: int) -> npt.NDArray[np.float64]:
+        if self.wanted is not None:
+            return self.wanted(c)
         return self.goals[c].counts(self.n_rows, None if self.earlier is None else self.earlier[c])
 
     def _parts(self, residual: Array) -> Iterator[Array]:
@@ -197,6 +201,15 @@ class State:
             if self.earlier is not None:
                 counts[...] = self.earlier[c]
             self._tally(c, 1, counts)
+            out.append(counts)
+        return out
+
+    def own_counts(self) -> list[Array]:
+        """Return the counts of these records alone, read off the residuals."""
+        out = []
+        for c, part in enumerate(self._parts(self.books.residual)):
+            counts: Array = np.empty(part.size, dtype=np.int32)
+            kernels.recover(self._wanted(c), self.books.unit, part, counts)
             out.append(counts)
         return out
 

@@ -1,6 +1,7 @@
 """Mechanisms that turn a budget into a model. They see the records only through a curator."""
 
 from understudy.synthesizers.base import Plan, PlannedMeasurement, Progress, Synthesizer, no_progress
+from understudy.synthesizers.chunks import ChunkedSample, DrawnChunk, usual_chunk_rows
 from understudy.synthesizers.method import Method
 from understudy.synthesizers.model import Model, Provenance
 from understudy.synthesizers.modelfile import load_model, save_model
@@ -8,6 +9,8 @@ from understudy.synthesizers.multiple import MultipleSynthesis, posterior_sets, 
 from understudy.synthesizers.registry import create, method, methods
 
 __all__ = [
+    "ChunkedSample",
+    "DrawnChunk",
     "Method",
     "Model",
     "MultipleSynthesis",
@@ -24,4 +27,5 @@ __all__ = [
     "posterior_sets",
     "save_model",
     "synthesize_many",
+    "usual_chunk_rows",
 ]

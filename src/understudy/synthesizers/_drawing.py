@@ -46,9 +46,7 @@ class Drawer:
     def _piece(
         self, rows: int, generator: np.random.Generator, carry: Carry | None, *, whole: bool
     ) -> tuple[Codes, Carry | None]:
-        drawn = self.distribution.sample_codes(rows, generator)
-        if self.schema.constraints:
-            drawn = self._only_valid(drawn, rows, generator)
+        drawn = self.valid(rows, generator)
         if self.workload is None or not self._goals[0]:
             return drawn, None
         cliques, weights, targets = self._goals
@@ -65,19 +63,25 @@ class Drawer:
         )
         return result.codes, carry
 
+    def valid(self, rows: int, generator: np.random.Generator) -> Codes:
+        """Draw rows that satisfy every constraint; they are not fitted."""
+        drawn = self.distribution.sample_codes(rows, generator)
+        return self._only_valid(drawn, rows, generator) if self.schema.constraints else drawn
+
     @cached_property
-    def _goals(self) -> tuple[tuple[Clique, ...], list[float], list[npt.NDArray[np.float64]]]:
-        """Marginals to fit to, with their weights and the distribution's answers."""
+    def fitted(self) -> tuple[tuple[Clique, ...], list[float]]:
+        """Marginals to fit to, with their weights."""
         assert self.workload is not None
         wanted = {clique: weight for clique, weight in self.workload if weight > 0}
         cliques = fitting_cliques(self.schema.domain, tuple(wanted))
         # a marginal too large to fit is replaced by its parts; they share the average weight
         usual = sum(wanted.values()) / len(wanted)
-        return (
-            cliques,
-            [wanted.get(clique, usual) for clique in cliques],
-            self.distribution.marginals(cliques),
-        )
+        return cliques, [wanted.get(clique, usual) for clique in cliques]
+
+    @cached_property
+    def _goals(self) -> tuple[tuple[Clique, ...], list[float], list[npt.NDArray[np.float64]]]:
+        """Marginals to fit to, with their weights and the distribution's answers."""
+        return (*self.fitted, self.distribution.marginals(self.fitted[0]))
 
     @cached_property
     def _allowed(self) -> list[Allowed]:

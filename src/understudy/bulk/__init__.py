@@ -1,0 +1,7 @@
+"""Synthetic tables larger than memory, written by several processes into a folder that is complete or absent."""
+
+from understudy.bulk.chunk import part_name
+from understudy.bulk.staging import is_folder, unfinished
+from understudy.bulk.writing import WrittenSample, write_sample
+
+__all__ = ["WrittenSample", "is_folder", "part_name", "unfinished", "write_sample"]

@@ -1,0 +1,218 @@
+"""The folder in which a sample grows until it is complete.
+
+Layout, beside the folder that is wanted::
+
+    .NAME.unfinished/
+        plan.json          what is being written; only an equal plan goes on
+        model.understudy   the model, so that a sample can be finished whatever became of the original
+        targets.npy        the model's marginals, shared by all processes
+        counts-WAVE.npy    counts of all rows of earlier waves
+        done-CHUNK.npz     written last for every chunk: its counts, and how the fit went
+        parts/             the files; renamed to NAME, in one step, when all are there
+
+A folder named NAME is therefore never incomplete. All of this is post-processing of a released model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data import check_output_format, write_text
+from understudy.errors import OutputError
+from understudy.synthesizers import Model, save_model
+
+__all__ = ["Staging", "is_folder", "unfinished"]
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Say whether a name asks for a folder of parts: it ends in a slash.
+
+    Examples
+    --------
+    >>> is_folder("table.parquet/"), is_folder("table.parquet")
+    (True, False)
+    """
+    return os.fspath(path).endswith(("/", os.sep))
+
+
+def unfinished(out: str | os.PathLike[str]) -> Path | None:
+    """Return the unfinished sample that is to become ``out``, if there is one."""
+    staging = Staging(out)
+    return staging.root if staging.root.exists() else None
+
+
+class Staging:
+    """Paths and files of one unfinished sample.
+
+    Parameters
+    ----------
+    out
+        The folder that is wanted. Its name says the format of the parts: ``.parquet``, ``.csv`` or ``.csv.gz``.
+    """
+
+    def __init__(self, out: str | os.PathLike[str]) -> None:
+        self.out = Path(os.path.abspath(os.fspath(out)))
+        self.root = self.out.with_name(f".{self.out.name}.unfinished")
+        self.parts = self.root / "parts"
+        self.model = self.root / "model.understudy"
+        self.plan = self.root / "plan.json"
+        self.targets = self.root / "targets.npy"
+
+    @property
+    def suffix(self) -> str:
+        """The ending of each part."""
+        name = self.out.name.lower()
+        return next(end for end in (".csv.gz", ".csv", ".parquet", ".pq") if name.endswith(end))
+
+    def require_free(self) -> None:
+        """Refuse a folder that is there, or whose name says no format."""
+        check_output_format(self.out)
+        if self.out.exists() and not (self.out.is_dir() and not any(self.out.iterdir())):
+            raise OutputError(
+                f"{str(self.out)!r} exists already and is left as it is. Remove it, or choose another name."
+            )
+        if not self.out.parent.is_dir():
+            raise OutputError(f"The folder {str(self.out.parent)!r} does not exist. Create it first.")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing the same sample."""
+        try:
+            self.root.mkdir(exist_ok=True)
+            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise _refused(self.out, error) from None
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise OutputError(f"Another process is writing {str(self.out)!r} at this moment.") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def begin(self, model: Model | Path) -> str:
+        """Put the model in place; return a digest of its content."""
+        try:
+            if isinstance(model, Model):
+                save_model(model, self.model)
+            elif model.resolve() != self.model.resolve():
+                temporary = self.root / f".model.{secrets.token_hex(6)}"
+                shutil.copyfile(model, temporary)
+                temporary.replace(self.model)
+            self.parts.mkdir(exist_ok=True)
+        except OutputError:
+            raise
+        except OSError as error:
+            raise _refused(self.out, error) from None
+        return content_digest(self.model)
+
+    def read_plan(self) -> dict[str, Any] | None:
+        """Return the plan of the sample that is growing here, or None."""
+        try:
+            plan = json.loads(self.plan.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return plan if isinstance(plan, dict) else None
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Say what is being written."""
+        write_text(self.plan, json.dumps(plan, indent=1, sort_keys=True) + "\n")
+
+    def counts(self, wave: int) -> Path:
+        """Where the counts of all rows before a wave are."""
+        return self.root / f"counts-{wave:06d}.npy"
+
+    def done(self, chunk: int) -> Path:
+        """What shows that a chunk is complete."""
+        return self.root / f"done-{chunk:06d}.npz"
+
+    def publish(self, manifest: Mapping[str, Any]) -> None:
+        """Give the complete folder its name, in one step, and clear away the rest."""
+        write_text(self.parts / "_manifest.json", json.dumps(manifest, indent=1) + "\n")
+        try:
+            _sync(self.parts)
+            if self.out.is_dir():
+                self.out.rmdir()
+            os.rename(self.parts, self.out)
+            _sync(self.out.parent)
+        except OSError as error:
+            raise _refused(self.out, error) from None
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Remove what there is, to start clean."""
+        for path in self.root.glob("*"):
+            if path.name != "lock":
+                try:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                except OSError as error:
+                    raise _refused(self.out, error) from None
+
+
+def save_array(path: Path, arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> None:
+    """Write arrays as one flat file, complete or not at all."""
+    total = sum(array.size for array in arrays)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        with temporary.open("wb") as file:
+            np.lib.format.write_array_header_2_0(
+                file,
+                {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (total,)},
+            )
+            for array in arrays:
+                file.write(np.ascontiguousarray(array, dtype).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise _refused(path, error) from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def load_array(path: Path, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """Return the arrays of a flat file, read from the disk where they are needed and shared between processes."""
+    if not sum(sizes):
+        return [np.zeros(0) for _ in sizes]
+    flat = np.load(path, mmap_mode="r")
+    ends = np.cumsum(sizes)
+    return [flat[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def content_digest(path: Path) -> str:
+    """Return a digest of what is in a model file; the time at which it was saved does not count."""
+    digest = hashlib.sha256()
+    with zipfile.ZipFile(path) as archive:
+        for name in sorted(archive.namelist()):
+            digest.update(name.encode("utf-8") + b"\0" + hashlib.sha256(archive.read(name)).digest())
+    return digest.hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _refused(out: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"{str(out)!r} cannot be written: {error.strerror or 'the system refused'}. What is finished is kept; give the "
+        "same command again when the cause is gone."
+    )
