@@ -31,6 +31,7 @@ from understudy.privacy.conversions import (
 )
 from understudy.privacy.events import (
     ApproxEvent,
+    Approximated,
     Composed,
     Event,
     GaussianEvent,
@@ -38,6 +39,7 @@ from understudy.privacy.events import (
     Parallel,
     PureEvent,
     SelectionEvent,
+    SubsampledGaussianEvent,
     ZcdpEvent,
     event_from_dict,
 )
@@ -74,6 +76,7 @@ __all__ = [
     "Accounting",
     "ApproxDP",
     "ApproxEvent",
+    "Approximated",
     "Budget",
     "Composed",
     "CountLaw",
@@ -99,6 +102,7 @@ __all__ = [
     "SeededRandomness",
     "SelectionEvent",
     "Spending",
+    "SubsampledGaussianEvent",
     "SystemRandomness",
     "Unit",
     "UrnPrior",
@@ -107,6 +111,8 @@ __all__ = [
     "accounting_named",
     "approx_to_gdp",
     "approx_to_zcdp",
+    "approximated",
+    "approximated_delta",
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
     "budget_from_dict",
@@ -127,6 +133,8 @@ __all__ = [
     "released_delta",
     "solve_alpha",
     "solve_law",
+    "subsampled_noise",
+    "subsampled_steps",
     "tightest",
     "true_delta",
     "zcdp_delta",
@@ -146,6 +154,8 @@ _LAZY = {
     "SeededRandomness": "randomness",
     "SystemRandomness": "randomness",
     "UrnPrior": "count_models",
+    "approximated": "subsampled",
+    "approximated_delta": "subsampled",
     "draw_counts": "count_models",
     "draw_urn": "count_models",
     "exponential_law": "selection",
@@ -156,6 +166,8 @@ _LAZY = {
     "released_delta": "count_models",
     "solve_law": "count_models",
     "solve_alpha": "count_models",
+    "subsampled_noise": "subsampled",
+    "subsampled_steps": "subsampled",
     "true_delta": "count_models",
 }
 

@@ -24,6 +24,7 @@ from understudy.privacy._numbers import (
 from understudy.privacy.budget import ApproxDP, Budget
 from understudy.privacy.events import (
     ApproxEvent,
+    Approximated,
     Composed,
     Event,
     GaussianEvent,
@@ -31,6 +32,7 @@ from understudy.privacy.events import (
     Parallel,
     PureEvent,
     SelectionEvent,
+    SubsampledGaussianEvent,
     ZcdpEvent,
 )
 
@@ -97,7 +99,7 @@ class Accounting(ABC):
                 return sum_up([times * cost for cost, times in priced])
             dearest = sorted(priced, reverse=True)[:parts]
             return sum_up([cost for cost, times in dearest for _ in range(min(times, parts))][:parts])
-        if isinstance(event, ApproxEvent):
+        if isinstance(event, (ApproxEvent, Approximated)):
             if not reserve:
                 return None
             return self._pure(Fraction(event.epsilon)) if event.epsilon else Fraction(0)
@@ -111,6 +113,9 @@ class Accounting(ABC):
             return self._gaussian((Fraction(event.l2_sensitivity) / Fraction(event.sigma)) ** 2)
         if isinstance(event, ZcdpEvent):
             return self._zcdp(Fraction(event.rho))
+        if isinstance(event, SubsampledGaussianEvent):
+            ratio = Fraction(event.sides) * Fraction(event.rows) / Fraction(event.noise_multiplier)
+            return self._gaussian(Fraction(event.steps) * ratio**2)
         raise BudgetError(f"{type(event).__name__} is not a privacy event.")
 
     def gaussian_sigma(self, cost: float, l2: float) -> float:
@@ -268,7 +273,7 @@ class Accounting(ABC):
 
 def delta_of(event: Event, *, parts: int = 1) -> Fraction:
     """Return the ``delta`` of every `ApproxEvent` inside an event, combined the way costs are."""
-    if isinstance(event, ApproxEvent):
+    if isinstance(event, (ApproxEvent, Approximated)):
         return Fraction(event.delta)
     if isinstance(event, (Composed, Parallel)):
         deltas = [delta_of(inner, parts=parts) for inner in event.events]

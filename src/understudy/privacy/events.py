@@ -16,6 +16,7 @@ from understudy.privacy._numbers import non_negative, positive, probability
 
 __all__ = [
     "ApproxEvent",
+    "Approximated",
     "Composed",
     "Event",
     "GaussianEvent",
@@ -23,6 +24,7 @@ __all__ = [
     "Parallel",
     "PureEvent",
     "SelectionEvent",
+    "SubsampledGaussianEvent",
     "ZcdpEvent",
     "event_from_dict",
 ]
@@ -121,6 +123,41 @@ class ApproxEvent(_Plain):
         object.__setattr__(self, "delta", probability("ApproxEvent.delta", self.delta))
 
 
+@dataclass(frozen=True, slots=True)
+class SubsampledGaussianEvent(_Plain):
+    """``steps`` noisy sums over random batches, into which every row enters by a coin of probability ``rate``.
+
+    The contribution of one row to a sum is a vector of norm at most 1 and the noise on each component is the continuous
+    Gaussian of standard deviation ``noise_multiplier``, or a post-processing of it. Neighbours differ by at most ``rows`` rows
+    that one of them has and the other has not (``sides`` is 1), or by at most so many on either side (``sides`` is 2).
+
+    Alone it is priced as if every row were in every batch: random batches lower epsilon at a given delta, not the rho or
+    mu that holds for all deltas. Inside `Approximated` they count.
+
+    Examples
+    --------
+    >>> SubsampledGaussianEvent(rate=0.05, noise_multiplier=1.5, steps=200, rows=1, sides=1).to_dict()["steps"]
+    200.0
+    """
+
+    rate: float
+    noise_multiplier: float
+    steps: float
+    rows: float
+    sides: float
+    kind: ClassVar[str] = "subsampled-gaussian"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            checked = positive(f"SubsampledGaussianEvent.{field.name}", getattr(self, field.name))
+            object.__setattr__(self, field.name, checked)
+        whole = all(number == int(number) for number in (self.steps, self.rows, self.sides))
+        if self.rate > 1 or not whole or self.sides > 2:
+            raise BudgetError(
+                "SubsampledGaussianEvent needs a rate of at most 1, whole steps and rows, and one or two sides."
+            )
+
+
 class _Group:
     """Events made of events."""
 
@@ -183,14 +220,59 @@ class Parallel(_Group):
     kind: ClassVar[str] = "parallel"
 
 
+@dataclass(frozen=True, slots=True)
+class Approximated(_Group):
+    """Acts that together are ``(epsilon, delta)``-differentially private, by a joint analysis of their privacy loss.
+
+    Priced exactly as an `ApproxEvent` with the same two numbers, which must be paid from a reserve; the acts say what happened, so
+    that anybody can compute the two numbers again (:func:`understudy.privacy.approximated`).
+
+    Examples
+    --------
+    >>> Approximated(1.0, 1e-6, (GaussianEvent(1, 5),)).to_dict()["kind"]
+    'approximated'
+    """
+
+    epsilon: float
+    delta: float
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "approximated"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", non_negative("Approximated.epsilon", self.epsilon))
+        object.__setattr__(self, "delta", probability("Approximated.delta", self.delta))
+        _Group.__post_init__(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values; `event_from_dict` reads them back."""
+        return {"epsilon": self.epsilon, "delta": self.delta} | _Group.to_dict(self)
+
+
 Event = (
-    GaussianEvent | LaplaceEvent | SelectionEvent | PureEvent | ZcdpEvent | ApproxEvent | Composed | Parallel
+    GaussianEvent
+    | LaplaceEvent
+    | SelectionEvent
+    | PureEvent
+    | ZcdpEvent
+    | ApproxEvent
+    | SubsampledGaussianEvent
+    | Composed
+    | Parallel
+    | Approximated
 )
 """Any event."""
 
 _LEAVES: dict[str, Any] = {
     event.kind: event
-    for event in (GaussianEvent, LaplaceEvent, SelectionEvent, PureEvent, ZcdpEvent, ApproxEvent)
+    for event in (
+        GaussianEvent,
+        LaplaceEvent,
+        SelectionEvent,
+        PureEvent,
+        ZcdpEvent,
+        ApproxEvent,
+        SubsampledGaussianEvent,
+    )
 }
 _GROUPS: dict[str, type[Composed] | type[Parallel]] = {"composed": Composed, "parallel": Parallel}
 _DEEPEST = 50
@@ -215,8 +297,14 @@ def _read(values: Mapping[str, Any], depth: int) -> Event:
         if set(values) != {"kind", "events"} or not isinstance(values["events"], list):
             raise BudgetError(f"An event of kind {kind!r} has exactly one field, the list 'events'.")
         return _GROUPS[kind](tuple(_read(inner, depth + 1) for inner in values["events"]))
+    if kind == Approximated.kind:
+        if set(values) != {"kind", "epsilon", "delta", "events"} or not isinstance(values["events"], list):
+            raise BudgetError(f"An event of kind {kind!r} has an epsilon, a delta and the list 'events'.")
+        inside = tuple(_read(inner, depth + 1) for inner in values["events"])
+        return Approximated(values["epsilon"], values["delta"], inside)
     if not isinstance(kind, str) or kind not in _LEAVES:
-        raise BudgetError(f"An event needs a kind out of {', '.join([*_LEAVES, *_GROUPS])}.")
+        known = ", ".join([*_LEAVES, *_GROUPS, Approximated.kind])
+        raise BudgetError(f"An event needs a kind out of {known}.")
     cls = _LEAVES[kind]
     wanted = {field.name for field in fields(cls)}
     given = {name: value for name, value in values.items() if name != "kind"}
