@@ -185,7 +185,7 @@ def _ordered(column: Ordered, storage: str, stage: Mapping[str, Any]) -> Reading
     elif column.kind != "date" and storage == "day":
         return _with_number(_plain(source, null, ibis.literal(UNREADABLE)), column, ibis.null("int64"))
     elif storage == "truth":
-        value = source.cast("int64")
+        value = ibis.ifelse(source, 1, 0).cast("int64")
     elif storage == "real":
         null = source.isnull() | source.isnan()
     found = locate(column.cells, value, name=column.name, nearest=column.out_of_domain == "clamp")
@@ -257,7 +257,7 @@ def _named(column: Named, source: Any, storage: str) -> Reading:
     null = source.isnull()
     spellings = [*column.value_labels]
     spellings += [value if isinstance(value, str) else show_number(value) for value in column.missing_values]
-    if storage == "truth":
+    if storage == "truth" and column.out_of_domain != "clamp":
         pairs = [(truth, column.code_of(truth)) for truth in (False, True)]
         return _plain(source, null, source.cases(*pairs, else_=OUTSIDE))
     if storage == "text":
@@ -319,7 +319,7 @@ def _truths(column: Any, source: Any, storage: str) -> Reading:
 
     null = source.isnull()
     if storage == "truth":
-        return _plain(source, null, source.cast("int64"))
+        return _plain(source, null, ibis.ifelse(source, 1, 0))
     if storage == "text":
         words = dict.fromkeys(spelled for word in _TRUTHS for spelled in (word, word.upper(), word.title()))
         known = {word: column.code_of(word) for word in [*words, ""]}

@@ -202,7 +202,8 @@ class PostgresSession(Session):
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        with self._snapshot.cursor(name="understudy", binary=True) as cursor:
+        # a savepoint: a query that fails leaves the snapshot as it was
+        with self._snapshot.transaction(), self._snapshot.cursor(name="understudy", binary=True) as cursor:
             cursor.execute(sql)
             while rows := cursor.fetchmany(BATCH_ROWS):
                 names = [column.name for column in cursor.description or ()]

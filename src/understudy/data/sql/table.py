@@ -239,6 +239,8 @@ class SqlTable:
 
     def _checked_rows(self) -> int:
         """Return the number of rows, after making sure that every entry has a code and every row an owner."""
+        import ibis
+
         relation, columns = self._relation, self._schema.columns
         facts = {"n": relation.count()}
         for place in range(len(columns)):
@@ -248,7 +250,7 @@ class SqlTable:
             absent = person.isnull()
             if person.type().is_floating():
                 absent = absent | person.isnan()
-            facts["ids"] = absent.cast("int64").max()
+            facts["ids"] = ibis.ifelse(absent, 1, 0).max()
         (answer,) = self._session.rows(relation.aggregate(**facts))
         if answer.get("ids"):
             raise missing_ids(str(self._id_column))
@@ -263,9 +265,11 @@ class SqlTable:
 
     def _complain(self, wrong: Sequence[int]) -> None:
         """Say which columns hold which kind of entry without a code, as a file with the same records would."""
+        import ibis
+
         relation = self._relation
         facts = {
-            f"m{place}_{-mark}": (relation[code_name(place)] == mark).cast("int64").max()
+            f"m{place}_{-mark}": ibis.ifelse(relation[code_name(place)] == mark, 1, 0).max()
             for place in wrong
             for mark in (*MARKS, UNRESOLVED)
         }
