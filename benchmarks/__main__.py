@@ -16,6 +16,7 @@ QUICK = {
     "aim": ["--quick"],
     "ablation": ["--quick"],
     "every_table": ["--quick"],
+    "families": ["--quick"],
     "dips": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],

@@ -49,19 +49,18 @@ class CpuLimit(Exception):
 
 @contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise :class:`CpuLimit` inside the block after so many seconds of computing; end the process soon after that."""
+    """Raise :class:`CpuLimit` inside the block after so many seconds of computing, as soon as Python gets to it."""
 
     def stop(*_: object) -> None:
         raise CpuLimit
 
-    used = int(time.process_time())
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     before = signal.signal(signal.SIGXCPU, stop)
-    resource.setrlimit(resource.RLIMIT_CPU, (used + int(seconds), used + int(seconds) + 240))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds), hard))
     try:
         yield
     finally:
-        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
         signal.signal(signal.SIGXCPU, before)
 
 

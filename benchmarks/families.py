@@ -98,6 +98,7 @@ def run(
     say(NOTICE)
     stop = None if until is None else time.monotonic() + until
     path = out / "results.jsonl"
+    out.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
     not_run: list[Record] = []
     known = read_records(path)

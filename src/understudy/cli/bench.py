@@ -53,6 +53,42 @@ def aim(
     )
 
 
+@app.command("families")
+def families(
+    quick: Annotated[bool, typer.Option("--quick", help="A subset that takes less than 3 minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for results; a second run goes on from there.")] = Path(
+        ".benchmarks/families"
+    ),
+    data: Annotated[Path | None, typer.Option(help="Folder of tables; default: ../shared/data.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Of adult, nltcs, natality, acs13.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Mechanisms, comma-separated; default: all general-purpose ones.")
+    ] = None,
+    epsilons: Annotated[str | None, typer.Option(help="Budgets, comma-separated.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of each cell.")] = 1,
+    cpu_limit: Annotated[float, typer.Option(min=1, help="Seconds that a cell may compute.")] = 240.0,
+    until: Annotated[
+        float | None, typer.Option(min=0, help="Start no cell after so many seconds; go on later.")
+    ] = None,
+) -> None:
+    """Error, classifier accuracy, time and memory of every general-purpose method on four tables.
+
+    Computes them from the real tables without noise: use it on public tables only.
+    """
+    from understudy.cli._output import tell
+
+    chosen: dict[str, Any] = {
+        name: [word.strip() for word in text.split(",") if word.strip()]
+        for name, text in (("tables", tables), ("methods", methods))
+        if text is not None
+    }
+    if epsilons is not None:
+        chosen["epsilons"] = _numbers(epsilons)
+    _module("families").run(
+        out=out, data=data, quick=quick, seeds=seeds, cpu_limit=cpu_limit, until=until, say=tell, **chosen
+    )
+
+
 @app.command("dips")
 def dips(
     studies: Annotated[
