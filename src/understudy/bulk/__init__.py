@@ -2,6 +2,6 @@
 
 from understudy.bulk.chunk import part_name
 from understudy.bulk.staging import is_folder, unfinished
-from understudy.bulk.writing import WrittenSample, write_sample
+from understudy.bulk.writing import WrittenSample, check_partitions, write_sample
 
-__all__ = ["WrittenSample", "is_folder", "part_name", "unfinished", "write_sample"]
+__all__ = ["WrittenSample", "check_partitions", "is_folder", "part_name", "unfinished", "write_sample"]

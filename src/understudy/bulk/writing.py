@@ -28,9 +28,10 @@ from understudy.data import rate, write_frame
 from understudy.engine.lanes import LANES, Wave
 from understudy.errors import OutputError, UnderstudyError, WorkloadError
 from understudy.parallel import Workers, run, workers
+from understudy.schema import Schema
 from understudy.synthesizers import ChunkedSample, Model, load_model, save_model, usual_chunk_rows
 
-__all__ = ["WrittenSample", "write_sample"]
+__all__ = ["WrittenSample", "check_partitions", "write_sample"]
 
 Progress = Callable[[str, float], None]
 _VERSION = 1
@@ -149,7 +150,7 @@ def write_sample(
         raise WorkloadError(f"Cannot draw {number} rows; ask for zero or more.")
     if seed is not None and seed < 0:
         raise WorkloadError(f"The seed ({seed}) must not be negative.")
-    _check_partitions(fitted, partition_by, staging)
+    check_partitions(fitted.schema, partition_by, out)
     with staging.locked():
         if restart:
             staging.clear()
@@ -289,23 +290,28 @@ def _run_all(tasks: list[Any], how: Workers, staging: Staging) -> Iterator[Chunk
         ) from None
 
 
-def _check_partitions(model: Model, columns: Sequence[str], staging: Staging) -> None:
-    """Refuse folders by columns that have too many values or are no groups."""
+def check_partitions(schema: Schema, columns: Sequence[str], out: str | os.PathLike[str]) -> None:
+    """Refuse folders by columns that have too many values or are no groups.
+
+    Examples
+    --------
+    >>> from understudy.schema import Integer
+    >>> check_partitions(Schema([Integer("age", minimum=0, maximum=9)]), ["age"], "t.parquet")
+    Traceback (most recent call last):
+    ...
+    understudy.errors.WorkloadError: partition_by (age) must name categorical, ordinal or boolean columns, and leave one out.
+    """
     if not columns:
         return
-    if staging.suffix not in (".parquet", ".pq"):
+    if Staging(out).suffix not in (".parquet", ".pq"):
         raise WorkloadError("partition_by needs a folder of Parquet files: end its name in .parquet.")
-    model.schema.domain.canonical(columns)
-    unfit = [
-        name
-        for name in columns
-        if model.schema.column(name).kind not in ("categorical", "ordinal", "boolean")
-    ]
-    if unfit or len(columns) >= len(model.schema.names):
+    schema.domain.canonical(columns)
+    groups = ("categorical", "ordinal", "boolean")
+    if any(schema.column(name).kind not in groups for name in columns) or len(columns) >= len(schema.names):
         raise WorkloadError(
             f"partition_by ({', '.join(columns)}) must name categorical, ordinal or boolean columns, and leave one out."
         )
-    folders = model.schema.domain.cells(columns)
+    folders = schema.domain.cells(tuple(columns))
     if folders > _MAX_FOLDERS:
         raise WorkloadError(
             f"partition_by ({', '.join(columns)}) would make up to {folders:,} folders; at most {_MAX_FOLDERS:,}."

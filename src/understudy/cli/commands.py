@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
         rehearse,
         release,
         report,
+        sample,
         schema,
         synth,
         verify,
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command("methods")(methods.show_methods)
     app.command("plan")(plan.plan)
     app.command("synth")(synth.synth)
+    app.command("sample")(sample.sample)
     app.command("rehearse")(rehearse.rehearse)
     app.command("release")(release.release)
     app.command("verify")(verify.verify)

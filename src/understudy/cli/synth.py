@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from understudy.cli._bulk import ChunkRows, Jobs, OutName, PartitionBy
 from understudy.cli._ledgers import open_ledger, summary
 from understudy.cli._options import (
     Delta,
@@ -27,18 +28,26 @@ from understudy.cli._options import (
     parse_unit,
     require_writable,
 )
+from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
 from understudy.errors import OutputError, WorkloadError
 
 if TYPE_CHECKING:
+    from understudy.bulk import WrittenSample
     from understudy.synthesizers import Model
 
 
 def synth(
-    table: Annotated[str, typer.Argument(help="Private table: CSV (also .gz), Parquet file or folder.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="Private table: CSV (also .gz), Parquet file or folder, or the address of a database "
+            "(postgresql://..., a .duckdb file, a Spark master) with --table."
+        ),
+    ],
     schema: SchemaPath,
     method: MethodName,
     unit: UnitName,
-    out: Annotated[Path, typer.Option("--out", help="Synthetic table to write (.csv, .csv.gz or .parquet).")],
+    out: OutName,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -79,6 +88,18 @@ def synth(
             "budget each) or resampled (no valid intervals)."
         ),
     ] = "posterior",
+    chunk_rows: ChunkRows = None,
+    partition_by: PartitionBy = None,
+    jobs: Jobs = 1,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Private folder (permissions 700) for EXACT counts so far of a table larger than memory, so that "
+            "counting goes on after an interruption. As sensitive as the table; emptied when done."
+        ),
+    ] = None,
+    in_database: TableInDatabase = None,
+    immutable: Immutable = False,
     separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -89,6 +110,8 @@ def synth(
     Everything that can be checked without the records is checked first. The ledger is charged before
     each draw of noise; a second run on the same ledger spends again, or is refused.
     """
+    from understudy.bulk import is_folder
+    from understudy.cli._bulk import check_parts, how_close
     from understudy.cli._output import print_json, progress_bar, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
     from understudy.curator import Curator
@@ -107,23 +130,33 @@ def synth(
     synthesizer = parse_method(method, described, workload, option)
     synthesizer.require(budget)
     synthesizer.plan(described, unit=privacy_unit, budget=budget)
-    check_output_format(out)
+    target = Path(out)
+    check_output_format(target)
     reserve = synthesizer.reserve(described, budget)
     if sets is not None:
         reserve = check_many(synthesizer, described, unit=privacy_unit, budget=budget, m=sets, how=how)
-    require_writable(out if sets is None else numbered(out, 1), what="output")
+    in_parts = is_folder(out)
+    check_parts(out, sets=sets, chunk_rows=chunk_rows, partition_by=partition_by, rows=rows, schema=described)
+    if not in_parts:
+        require_writable(target if sets is None else numbered(target, 1), what="output")
     if model is not None:
         require_writable(model, what="model file")
-    source = Path(table)
-    label = table_name or source.name
-    ledger_path = ledger or out.parent / f"{source.name.split('.')[0]}.ledger"
+    source, name = parse_source(table, in_database, immutable)
+    label = table_name or name
+    ledger_path = ledger or target.parent / f"{stem(name)}.ledger"
     require_writable(ledger_path, what="ledger")
     is_new = not ledger_path.exists()
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
         records = read_table(
-            source, described, id_column=privacy_unit.id_column, separator=separator, encoding=encoding
+            source,
+            described,
+            id_column=privacy_unit.id_column,
+            separator=separator,
+            encoding=encoding,
+            watch=progress,
+            checkpoint=checkpoint,
         )
         with open_ledger(
             ledger_path,
@@ -142,19 +175,29 @@ def synth(
                 fitted = many.models[0]
             standing = book.guarantee()
         progress("sampling", 1.0)
-        if sets is None:
-            length = len(_deliver(fitted, out=out, model=model, rows=rows, seed=seed, write=write_frame))
-            written = [str(out)]
+        if in_parts:
+            words = {
+                "chunk_rows": chunk_rows,
+                "partition_by": partition_by,
+                "jobs": jobs,
+                "progress": progress,
+            }
+            done = _deliver_parts(fitted, out, model=model, rows=rows, seed=seed, **words)
+            length, written = done.rows, [str(target)]
+        elif sets is None:
+            length = len(_deliver(fitted, out=target, model=model, rows=rows, seed=seed, write=write_frame))
+            written = [str(target)]
         else:
             length, written = deliver_many(
-                many, out=out, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
+                many, out=target, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
             )
     guarantee = replace(fitted.provenance, budget=budget).guarantee()
     result: dict[str, Any] = {
         "method": method,
         "guarantee": guarantee,
         "rows": length,
-        "out": str(out),
+        "out": str(target),
+        **({"files": done.files, "seed": done.seed, "distance_from_model": done.error} if in_parts else {}),
         **({} if sets is None else {"sets": written, "how": how}),
         "model": None if model is None else str(model),
         "ledger": str(ledger_path),
@@ -164,6 +207,8 @@ def synth(
         print_json(result)
         return
     tell(f"Wrote {length:,} synthetic rows to {' and '.join(dict.fromkeys((written[0], written[-1])))}.")
+    if in_parts:
+        tell(how_close(done))
     if sets is not None:
         tell(f"{sets} sets, made by {how}. {how_to_combine(many)}")
     if model is not None:
@@ -188,6 +233,29 @@ def _deliver(
         kept = f" The fitted model, already paid for, is kept in {rescue}." if rescue else ""
         raise OutputError(f"The synthetic table was not written: {error}{kept}") from None
     return frame
+
+
+def _deliver_parts(
+    fitted: Model, out: str, *, model: Path | None, rows: int | None, seed: int | None, **words: Any
+) -> WrittenSample:
+    """Write model and folder; what an interruption leaves is named, and holds the paid-for model."""
+    from understudy.bulk import unfinished
+    from understudy.cli._bulk import write_folder
+
+    try:
+        if model is not None:
+            fitted.save(model)
+        return write_folder(fitted, out, rows=rows, seed=seed, **words)
+    except Exception as error:
+        waiting = unfinished(out)
+        kept = None if waiting is None else waiting / "model.understudy"
+        kept = kept if kept is not None and kept.exists() else _rescue(fitted)
+        note = (
+            f" The fitted model, already paid for, is kept in {kept}; go on with: understudy sample {kept} --out {out}"
+            if kept
+            else ""
+        )
+        raise OutputError(f"The synthetic table is not complete: {error}{note}") from None
 
 
 def _rescue(fitted: Model) -> Path | None:

@@ -1,0 +1,87 @@
+"""``understudy sample``: rows from a model that was fitted and paid for before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.cli._bulk import ChunkRows, Jobs, OutName, PartitionBy
+from understudy.cli._options import Json, require_writable
+from understudy.errors import WorkloadError
+
+
+def sample(
+    model: Annotated[Path, typer.Argument(help="Model file, written by `understudy synth --model`.")],
+    out: OutName,
+    rows: Annotated[
+        int | None, typer.Option(help="Number of synthetic rows; default: the model's estimate.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes the draw repeatable.", min=0)] = None,
+    chunk_rows: ChunkRows = None,
+    partition_by: PartitionBy = None,
+    jobs: Jobs = 1,
+    backend: Annotated[
+        str | None, typer.Option(help="What runs the processes: loky (default), threading, dask or ray.")
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Throw an unfinished folder of parts away first.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Json = False,
+) -> None:
+    """Draw synthetic rows from a fitted model. Costs no budget and reads no private data.
+
+    A folder of parts takes its name when it is complete. An interrupted one goes on where it stopped when the
+    same command is given again. The rows depend on the model, the seed, the number of rows and --chunk-rows,
+    not on the number of processes.
+    """
+    from understudy.bulk import is_folder
+    from understudy.cli._bulk import check_memory, how_close, write_folder
+    from understudy.cli._output import print_json, progress_bar, tell
+    from understudy.data import check_output_format, write_frame
+    from understudy.synthesizers import load_model
+
+    if rows is not None and rows < 0:
+        raise WorkloadError(f"--rows ({rows}) must not be negative.")
+    result: dict[str, Any]
+    if is_folder(out):
+        with progress_bar("sample", quiet=quiet or json) as progress:
+            done = write_folder(
+                model,
+                out,
+                rows=rows,
+                seed=seed,
+                chunk_rows=chunk_rows,
+                partition_by=partition_by,
+                jobs=jobs,
+                backend=backend,
+                restart=restart,
+                progress=progress,
+            )
+        result = {
+            "rows": done.rows,
+            "files": done.files,
+            "seed": done.seed,
+            "distance_from_model": done.error,
+            "out": out,
+        }
+        words = how_close(done)
+    else:
+        if chunk_rows is not None or partition_by is not None or restart:
+            raise WorkloadError(
+                "--chunk-rows, --partition-by and --restart go with a folder: end --out in /."
+            )
+        target = Path(out)
+        check_output_format(target)
+        require_writable(target, what="output")
+        fitted = load_model(model)
+        number = fitted.default_rows() if rows is None else rows
+        check_memory(number, fitted.schema, out)
+        write_frame(fitted.sample(number, seed=seed), target)
+        result, words = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
+    if json:
+        print_json(result)
+        return
+    tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {words}".rstrip())
