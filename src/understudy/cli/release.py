@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 import typer
 
 from understudy.cli._options import Json
+from understudy.cli._source import Immutable, TableInDatabase, parse_source
 
 if TYPE_CHECKING:
     from understudy.release.result import ReleaseFailure, ReleaseResult
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 
 SpecPath = Annotated[Path, typer.Argument(help="Specification of the release (YAML or JSON).")]
 SourcePath = Annotated[
-    Path | None,
-    typer.Option("--source", help="Private table to use instead of the one the specification names."),
+    str | None,
+    typer.Option(
+        "--source",
+        help="Private table to use instead of the one the specification names: a file, or the address of a database "
+        "with --table.",
+    ),
 ]
 RowCount = Annotated[
     int | None,
@@ -30,6 +35,8 @@ EXIT_NOT_ACCEPTED = 3
 def release(
     spec: SpecPath,
     source: SourcePath = None,
+    in_database: TableInDatabase = None,
+    immutable: Immutable = False,
     row_count: RowCount = None,
     ledger: Annotated[
         Path | None,
@@ -57,7 +64,9 @@ def release(
     from understudy.release.run import Release, require_free
     from understudy.release.state import State
 
-    described = read_spec(spec, source=source, row_count=row_count)
+    described = read_spec(
+        spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
+    )
     ledger_path = ledger or described.ledger or Path(f"{_stem(described.source.table)}.ledger")
     folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
     private = load_source(described)
@@ -91,13 +100,23 @@ def release(
         raise typer.Exit(EXIT_NOT_ACCEPTED)
 
 
-def read_spec(spec: Path, *, source: Path | None = None, row_count: int | None = None) -> Spec:
+def read_spec(
+    spec: Path,
+    *,
+    source: str | None = None,
+    row_count: int | None = None,
+    in_database: str | None = None,
+    immutable: bool = False,
+) -> Spec:
     """Read a specification and apply what the command line changes in it."""
+    from understudy.errors import DataError
     from understudy.release.spec import Spec
 
     described = Spec.read(spec)
     if source is not None:
-        described = described.with_source(source)
+        described = described.with_source(parse_source(source, in_database, immutable)[0])
+    elif in_database is not None or immutable:
+        raise DataError("--table and --immutable go with --source and the address of a database.")
     if row_count is not None:
         described = described.with_row_count(row_count)
     return described

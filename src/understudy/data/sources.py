@@ -113,6 +113,8 @@ def read_table(
             raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
         if separator is not None or encoding is not None:
             raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        if checkpoint is not None:
+            raise DataError("checkpoint= applies to files that are read again; a database counts by itself.")
         return SqlTable(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if prepare:

@@ -79,6 +79,18 @@ class _DerivePart(_Part):
     )
 
 
+class _DatabasePart(_Part):
+    """A table of a database instead of a file."""
+
+    url: str = Field(
+        description="Address without a password: postgresql://host/name, duckdb:///file.duckdb, a Spark master."
+    )
+    table: str = Field(description="Table or view, with its schema if it needs one.", min_length=1)
+    immutable: bool = Field(
+        False, description="Declares that nobody writes to the table meanwhile, where no snapshot can be held."
+    )
+
+
 class _SourcePart(_Part):
     """Where the private table is."""
 
@@ -86,8 +98,9 @@ class _SourcePart(_Part):
         None, description="CSV (also .gz) or Parquet file or folder, relative to this file."
     )
     simulate: _SimulatePart | None = Field(None, description="A simulated table instead of a file.")
+    database: _DatabasePart | None = Field(None, description="A table of a database instead of a file.")
     table: str | None = Field(
-        None, description="Public name of the table in the ledger; default: the file name."
+        None, description="Public name of the table in the ledger; default: that of the file or table."
     )
     separator: str | None = Field(None, description="CSV only: the character between fields.", max_length=1)
     encoding: str | None = Field(None, description="CSV only: the text encoding.")

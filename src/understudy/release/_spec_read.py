@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.data import Derived
+from understudy.data import Database, Derived
 from understudy.errors import SchemaError, UnderstudyError
 from understudy.privacy import Unit
 from understudy.release._spec_budget import Shares, divide
@@ -128,9 +129,16 @@ class _Reader(SpaceReader):
 
     def _source(self, schema: Schema | None) -> Source:
         given = self.part("source", {})
-        path, simulate = given.get("path"), given.get("simulate")
-        if path is not None and simulate is not None:
-            self.note("source", "give a path or simulate, not both")
+        path, simulate, database = given.get("path"), given.get("simulate"), None
+        if sum(given.get(key) is not None for key in ("path", "simulate", "database")) > 1:
+            self.note("source", "give a path, simulate or database, not both")
+        try:
+            if given.get("database") is not None:
+                database = Database(**given["database"])
+                if "://" not in database.url and database.kind == "duckdb":
+                    database = replace(database, url=str(self.where / database.url))
+        except UnderstudyError as error:
+            self.note("source.database", error)
         derived = []
         for name, recipe in (given.get("derive") or {}).items():
             try:
@@ -150,9 +158,12 @@ class _Reader(SpaceReader):
             label = file.name
         elif label is None and simulated is not None:
             label = f"{simulated.table} (simulated)"
+        elif label is None and database is not None:
+            label = database.label
         return Source(
             path=file,
             simulated=simulated,
+            database=database,
             table=label or "",
             separator=given.get("separator"),
             encoding=given.get("encoding"),

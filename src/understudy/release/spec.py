@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.data import Derived, Preparation
+from understudy.data import Database, Derived, Preparation
 from understudy.errors import WorkloadError
 from understudy.marginals import Workload, parse_workload
 from understudy.privacy import Budget, Unit
@@ -54,8 +54,9 @@ class Source:
 
     Attributes
     ----------
-    path, simulated
-        A file or folder, or a simulated table; neither if the table is given when the release is run.
+    path, simulated, database
+        A file or folder, a simulated table, or a table of a database; none if the table is given when the release
+        is run.
     table
         Public name of the table, for the ledger.
     separator, encoding
@@ -66,6 +67,7 @@ class Source:
 
     path: Path | None = None
     simulated: Simulated | None = None
+    database: Database | None = None
     table: str = ""
     separator: str | None = None
     encoding: str | None = None
@@ -204,7 +206,9 @@ class Spec:
         """Return the specification as it may be published: complete with its schema, without local paths."""
         plain = json.loads(json.dumps(self.plain))
         plain["schema"] = self.schema.to_dict()
-        plain["source"] = {key: value for key, value in plain["source"].items() if key != "path"}
+        plain["source"] = {
+            key: value for key, value in plain["source"].items() if key not in ("path", "database")
+        }
         plain["source"]["table"] = self.source.table
         plain.pop("ledger", None)
         if isinstance(plain.get("output"), dict):
@@ -298,11 +302,15 @@ class Spec:
         plain["public"] = {**(plain.get("public") or {}), "row_count": value}
         return Spec.from_dict(plain, where=self.where)
 
-    def with_source(self, path: str | os.PathLike[str]) -> Spec:
-        """Return the specification with another source file, named relative to the working directory."""
+    def with_source(self, path: str | os.PathLike[str] | Database) -> Spec:
+        """Return the specification with another source: a file, relative to the working directory, or a `Database`."""
         plain = json.loads(json.dumps(self.plain))
-        plain["source"] = {key: value for key, value in plain["source"].items() if key != "simulate"}
-        plain["source"]["path"] = str(Path(path).absolute())
+        others = ("simulate", "path", "database")
+        plain["source"] = {key: value for key, value in plain["source"].items() if key not in others}
+        if isinstance(path, Database):
+            plain["source"]["database"] = {"url": path.url, "table": path.table, "immutable": path.immutable}
+        else:
+            plain["source"]["path"] = str(Path(path).absolute())
         return Spec.from_dict(plain, where=self.where)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import Curator
-from understudy.data import LocalTable, read_table
+from understudy.data import Database, LocalTable, SqlTable, connect, read_table
 from understudy.errors import DataError
 from understudy.privacy import PURE, Ledger, Randomness, Unit
 
@@ -42,8 +42,8 @@ class Transformed:
 
     def __init__(self, spec: Spec, source: Any = None) -> None:
         self._spec = spec
-        self._source = spec.source.path if source is None else source
-        self._from_file = source is None
+        self._source = (spec.source.path or spec.source.database) if source is None else source
+        self._from_file = source is None and spec.source.database is None
         self._tables: dict[tuple[str, ...], Table] = {}
         self._stamp = _stamp(self._source)
         self.rows: int | None = spec.row_count.value
@@ -75,14 +75,17 @@ class Transformed:
         )
 
     def require_unchanged(self) -> None:
-        """Refuse to go on if the file was written to since it was opened.
+        """Refuse to go on if the file was written to since it was opened, or the snapshot of a database is lost.
 
         Privacy
         -------
-        Looks at sizes and times of files and at no record. In a loop every failure of an attempt counts as a
+        Looks at sizes and times of files, or at the connection, and at no record. In a loop every failure of an attempt counts as a
         rejection, because it may depend on the records; a changed file would make all of them fail, without end.
         """
-        in_memory = all(isinstance(table, LocalTable) for table in self._tables.values())
+        for table in self._tables.values():
+            if isinstance(table, SqlTable):
+                table.require_unchanged()
+        in_memory = all(isinstance(table, LocalTable | SqlTable) for table in self._tables.values())
         if not in_memory and _stamp(self._source) != self._stamp:
             raise DataError(
                 "The source changed while candidates were being made. Nothing is published, and what was charged "
@@ -100,6 +103,8 @@ class Transformed:
         words: dict[str, Any] = {}
         if self._from_file:
             words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
+        if isinstance(self._source, Database):
+            self._source = connect(self._source)  # one snapshot for all transformations
         table = read_table(
             self._source,
             spec.schema_for(configuration),

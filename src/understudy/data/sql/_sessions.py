@@ -233,6 +233,8 @@ class SparkSession_(Session):
                 builder = builder.config(name, value)
         else:
             builder = builder.master(url)
+            if url.startswith("local"):
+                builder = builder.config("spark.sql.shuffle.partitions", "8")
         builder = (
             builder.config("spark.sql.session.timeZone", "UTC")
             .config("spark.ui.enabled", "false")
