@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from understudy.parallel import run as parallel_run
+from understudy.parallel import workers
+
 ROOT = Path(__file__).resolve().parents[1]
 KEY = ("table", "workload", "method", "epsilon", "delta", "seed", "options")
 DONE = ("ok", "refused")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 Record = dict[str, Any]
 
 
@@ -84,27 +88,39 @@ def run_all(
     timeout: float,
     run: Callable[..., Record],
     say: Callable[[str], None] = print,
+    jobs: int = 1,
+    backend: str | None = None,
 ) -> list[Record]:
-    """Run what is not finished, append each result at once, and return all results in order."""
+    """Run what is not finished, append each result at once, and return all results in order.
+
+    ``jobs`` cells run at a time; each is a process of its own with an equal part of the cores, so a thread that
+    waits for it is enough here. ``backend`` (dask, ray) takes them to other machines.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     known = read_records(path)
     if path.exists() and not path.read_bytes().endswith(b"\n"):
         with path.open("a", encoding="utf-8") as stream:
             stream.write("\n")  # an interruption cut the last line; start a fresh one
-    results = []
     cells = list(specs)
-    for number, spec in enumerate(cells, start=1):
-        name = " ".join(str(spec[part]) for part in ("table", "workload", "method", "epsilon", "seed"))
-        record = known.get(key_of(spec))
-        if not finished(record, timeout):
-            outcome = run(spec, timeout=timeout)
-            record = {part: spec.get(part) for part in KEY} | outcome
-            with path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record) + "\n")
-            say(f"[{number}/{len(cells)}] {name}: {describe(record)}")
-        assert record is not None
-        results.append(record)
-    return results
+    missing = [spec for spec in cells if not finished(known.get(key_of(spec)), timeout)]
+    chosen = backend or os.environ.get("UNDERSTUDY_BACKEND") or ("threading" if jobs != 1 else "sequential")
+    how = workers(jobs, backend=chosen, tasks=max(1, len(missing)))
+    threads = None if how.jobs == 1 else how.threads
+    tasks = ((_one, (run, spec, timeout, threads)) for spec in missing)
+    for number, record in enumerate(parallel_run(tasks, how), start=1):
+        known[key_of(record)] = record
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record) + "\n")
+        name = " ".join(str(record[part]) for part in ("table", "workload", "method", "epsilon", "seed"))
+        say(f"[{number}/{len(missing)}] {name}: {describe(record)}")
+    return [known[key_of(spec)] for spec in cells]
+
+
+def _one(run: Callable[..., Record], spec: Record, timeout: float, threads: int | None) -> Record:
+    """Run one cell; where several run at a time its process gets so many threads."""
+    for name in THREADS if threads else ():
+        os.environ.setdefault(name, str(threads))
+    return {part: spec.get(part) for part in KEY} | run(spec, timeout=timeout)
 
 
 def describe(record: Record) -> str:

@@ -47,6 +47,10 @@ def rehearse(
         float, typer.Option("--keep", help="Keep configurations whose acceptance probability is above this.")
     ] = 0.1,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")] = -1,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", help="What runs the processes: loky (default), threading, dask or ray."),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", help="Seed of the search and its noise, which is not secret.", min=0)
     ] = 0,
@@ -82,6 +86,7 @@ def rehearse(
             trials=trials,
             configurations=count,
             jobs=jobs,
+            backend=backend,
             folder=out,
             keep=keep,
             seed=seed,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from understudy.data import LocalTable, read_table
 from understudy.errors import DataError
+from understudy.parallel import run, workers
 from understudy.release._rehearsal_store import TrialStore
 from understudy.release._rehearsal_trial import Trial, run_trial, trial_key
 from understudy.release.result import Configuration
@@ -92,9 +92,14 @@ def run_missing(
     trials: int,
     seed: int,
     jobs: int | None,
+    backend: str | None = None,
     progress: Progress,
 ) -> tuple[list[list[Trial]], int]:
-    """Run every trial that is not in the store; return the trials of each configuration, and the table's rows."""
+    """Run every trial that is not in the store; return the trials of each configuration, and the table's rows.
+
+    A trial is a function of its key, so running one twice does no harm. There are as many processes as asked for
+    or as fit in memory, whichever is fewer.
+    """
     found: list[list[Trial]] = [[] for _ in configurations]
     fingerprint, total, rows = spec.fingerprint(), len(configurations) * trials, 0
     done = 0
@@ -106,16 +111,20 @@ def run_missing(
         done += len(keys) - len(missing)
         progress("resuming" if len(keys) > len(missing) else "trials", done / total)
         work = (
-            delayed(run_trial)(
-                spec,
-                part[index],
-                tables[tuple(part[index].transformations.values())][0],
-                trial,
-                keys[index, trial],
+            (
+                run_trial,
+                (
+                    spec,
+                    part[index],
+                    tables[tuple(part[index].transformations.values())][0],
+                    trial,
+                    keys[index, trial],
+                ),
             )
             for index, trial in missing
         )
-        for trial in _results(work, jobs, len(missing)):
+        how = workers(jobs, backend=backend, task_mb=_task_mb(part, tables), tasks=len(missing))
+        for trial in run(work, how) if missing else ():
             store.add(trial)
             done += 1
             progress(f"{done:,} of {total:,} trials", done / total)
@@ -146,32 +155,13 @@ def _groups(
         yield group, tables
 
 
-def _results(work: Iterator[Any], jobs: int | None, count: int) -> Iterator[Trial]:
-    """Run work in parallel and yield results as they come, or in batches where a back end cannot do that.
-
-    joblib caps the threads of the numerical libraries in each loky process at the number of cores divided by the
-    number of processes, so that processes do not fight. Arrays beyond a megabyte are shared between
-    processes through the disk instead of being copied; at most twice as many tasks as processes are prepared.
-    """
-    if not count:
-        return
-    try:
-        pool = Parallel(n_jobs=jobs, pre_dispatch="2*n_jobs", return_as="generator_unordered")
-    except ValueError:
-        pool = None
-    if pool is not None:
-        yield from pool(work)
-        return
-    batch: list[Any] = []
-    parallel = Parallel(n_jobs=jobs)
-    size = max(1, 4 * int(parallel.n_jobs or 1))
-    for task in work:
-        batch.append(task)
-        if len(batch) == size:
-            yield from parallel(batch)
-            batch = []
-    if batch:
-        yield from parallel(batch)
+def _task_mb(
+    configurations: Sequence[Configuration], tables: dict[tuple[str, ...], tuple[LocalTable, str]]
+) -> float:
+    """Return about how many megabytes one trial takes: libraries, the table in several forms, the model."""
+    largest = max(table.exact_row_count() * len(table.schema.names) for table, _ in tables.values())
+    models = [float(item.options.get("max_model_mb", 80.0)) for item in configurations]
+    return 300 + 40 * largest / 2**20 + 3 * max(models, default=80.0)
 
 
 def _fingerprint(table: LocalTable) -> str:

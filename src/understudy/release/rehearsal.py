@@ -236,6 +236,7 @@ def rehearse(
     trials: int = 10,
     configurations: int | None = None,
     jobs: int | None = None,
+    backend: str | None = None,
     folder: str | os.PathLike[str] | None = None,
     keep: float = 0.1,
     seed: int = 0,
@@ -254,7 +255,10 @@ def rehearse(
     configurations
         How many configurations to try, drawn at random without replacement; all of them by default.
     jobs
-        Number of processes; None follows ``joblib.parallel_config``, which also chooses the back end.
+        Number of processes, at most as many as fit in memory; None follows ``joblib.parallel_config``.
+    backend
+        What runs them: ``loky`` (processes here), ``threading``, ``dask`` or ``ray``; see `understudy.parallel`. By
+        default the environment variable ``UNDERSTUDY_BACKEND``, or what joblib is set to.
     folder
         Where finished trials are kept (``trials.jsonl``), so that another run goes on with the rest.
     keep
@@ -318,7 +322,7 @@ def rehearse(
         chosen = [space[index] for index in sorted(drawn)]
     store = TrialStore(None if folder is None else Path(folder) / "trials.jsonl")
     found, rows = run_missing(
-        spec, chosen, public, store, trials=trials, seed=seed, jobs=jobs, progress=progress
+        spec, chosen, public, store, trials=trials, seed=seed, jobs=jobs, backend=backend, progress=progress
     )
     results = [
         ConfigurationRehearsal(configuration=configuration, trials=tuple(done))

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -218,8 +219,11 @@ def test_finished_trials_are_not_done_again(
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_every_back_end_finds_the_same(spec: Spec, outcome: Rehearsal, backend: str) -> None:
-    with parallel_config(backend=backend, n_jobs=2):
-        found = rehearse(spec, table(), trials=1)
+    if backend == "loky":
+        with parallel_config(backend=backend, n_jobs=2):
+            found = rehearse(spec, table(), trials=1)
+    else:
+        found = rehearse(spec, table(), trials=1, jobs=2, backend=backend)
     known = {trial.key: trial.probability for item in outcome.results for trial in item.trials}
     assert {t.key: t.probability for item in found.results for t in item.trials}.items() <= known.items()
 
@@ -227,14 +231,14 @@ def test_every_back_end_finds_the_same(spec: Spec, outcome: Rehearsal, backend: 
 def test_a_back_end_without_generators_works_in_batches(
     spec: Spec, outcome: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = _rehearsal_work.Parallel
+    whole = joblib.Parallel
 
     def plain(*words: Any, return_as: str = "list", **more: Any) -> Any:
         if return_as != "list":
             raise ValueError("this back end returns lists")
         return whole(*words, **more)
 
-    monkeypatch.setattr(_rehearsal_work, "Parallel", plain)
+    monkeypatch.setattr(joblib, "Parallel", plain)
     found = rehearse(spec, table(), trials=2, jobs=1)
     known = {trial.key: trial.probability for item in outcome.results for trial in item.trials}
     assert {t.key: t.probability for item in found.results for t in item.trials}.items() <= known.items()
