@@ -6,9 +6,11 @@ The names below are the front door; each is imported when first used, so that ``
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers take it for true; typing itself would be the slowest import of all
 if TYPE_CHECKING:
+    from typing import Any
+
     from understudy import datasets
     from understudy.curator import Curator
     from understudy.data import read_table, write_frame

@@ -22,7 +22,7 @@ from understudy.errors import BundleError, LedgerError, ModelFileError, SchemaEr
 from understudy.marginals import parse_workload
 from understudy.privacy import Ledger
 from understudy.release.reporting import bundle_report
-from understudy.release.spec import Spec
+from understudy.release.spec import Spec, workload_of
 from understudy.release.verify import verify_bundle
 from understudy.report import release_page
 from understudy.schema import Domain, Schema
@@ -240,6 +240,18 @@ def test_numbers_beyond_every_float_are_refused(tmp_path: Path, field: str) -> N
     (tmp_path / "schema.yaml").write_text(f"columns: [{{name: a, kind: integer, bins: [0, 1{'0' * 400}]}}]\n")
     with pytest.raises(SchemaError):
         Schema.read(tmp_path / "schema.yaml")
+
+
+@pytest.mark.parametrize("weight", [10**400, -(10**400), 1e301, float("nan")])
+def test_weights_beyond_every_use_are_refused(tmp_path: Path, weight: float) -> None:
+    schema = Schema.parse("{columns: [{name: a, kind: boolean}]}")
+    with pytest.raises(WorkloadError, match="must be a number"):
+        workload_of({"a": weight}, schema, tmp_path)
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(SchemaError, match="can be no file"):
+        Schema.read("a\0b")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from typing import Any
 
 import typer
 
+from understudy.cli.entry import EXIT_INTERRUPTED
+from understudy.cli.entry import INTERRUPTED as _INTERRUPTED
 from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError
 
 app = typer.Typer(
@@ -29,8 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-EXIT_FAULT, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT, EXIT_INTERRUPTED = 1, 3, 4, 5, 6, 130
-_INTERRUPTED = "Interrupted. What the ledger shows as spent is spent; nothing else was released.\n"
+EXIT_FAULT, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT = 1, 3, 4, 5, 6
 
 
 def _version(show: bool) -> None:
@@ -61,15 +62,20 @@ def exit_code(error: UnderstudyError) -> int:
     return EXIT_INPUT
 
 
+def prepare() -> None:
+    """Make every command known; what a command itself needs is imported when it runs."""
+    from understudy.cli import commands
+
+    commands.register(app)
+
+
 def run() -> None:
     """Run the command line; every deliberate error becomes a message without a traceback.
 
     An unexpected fault is reported by its type and place alone: its message could quote a record.
     """
-    from understudy.cli import commands
-
-    commands.register(app)
     try:
+        prepare()
         with _discreet():
             app(standalone_mode=True)
     except UnderstudyError as error:
@@ -130,4 +136,6 @@ def _discreet() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    run()
+    from understudy.cli.entry import main
+
+    main()

@@ -347,8 +347,8 @@ def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
         )
     weights: dict[tuple[str, ...], float] = {}
     for name, weight in words.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise WorkloadError(f"the weight of {name!r} in a workload must be a number")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not abs(weight) < 1e300:
+            raise WorkloadError(f"the weight of {name!r} in a workload must be a number below 1e300")
         for clique, share in _marginals(str(name), schema):
             weights[clique] = weights.get(clique, 0.0) + share * float(weight)
     return Workload(domain, tuple(weights), tuple(weights.values()))

@@ -53,6 +53,8 @@ def read_plain(path: str | os.PathLike[str]) -> Any:
         raise SchemaError(f"There is no file {str(file)!r}.") from None
     except OSError as error:
         raise SchemaError(f"The file {str(file)!r} cannot be read: {error.strerror}.") from None
+    except ValueError:  # a name that no file can have
+        raise SchemaError(f"There can be no file {str(file)!r}.") from None
     if len(content) > MAX_FILE_BYTES:
         raise SchemaError(
             f"The file {str(file)!r} is larger than {MAX_FILE_BYTES >> 20} MB, too large for a schema."
