@@ -41,6 +41,7 @@ ALLOWED: dict[str, set[str]] = {
         "marginals",
         "data",
         "curator",
+        "engine",
         "synthesizers",
         "release",
         "report",

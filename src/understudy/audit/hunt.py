@@ -89,8 +89,10 @@ class Effort:
         return Effort(1_000, 2_000, 20_000, 15.0, 100.0)
 
     def of_releases(self) -> Effort:
-        """Return the same for whole releases, each of which takes longer than a fit and has one pair only."""
-        return Effort(self.pilot, self.judged, self.focus // 5, 8 * self.pair_seconds, 5 * self.focus_seconds)
+        """Return the same for whole releases, each of which takes longer than a fit."""
+        return Effort(
+            2 * self.pilot, self.judged, self.focus, 10 * self.pair_seconds, 20 * self.focus_seconds
+        )
 
     def limited(self, runs: int) -> Effort:
         """Return the same with another number of runs on the best pair."""

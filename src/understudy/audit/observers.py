@@ -15,7 +15,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Ledger
 from understudy.synthesizers import Model
 
-__all__ = ["EVERYTHING", "Observation", "failure", "observe"]
+__all__ = ["EVERYTHING", "Observation", "failure", "log_ratio", "lowest_bit", "observe"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +102,7 @@ def observe(
         totals = np.array([model.total, float(len(items))])
     rows, corner = _rows(model, pair, seed) if "rows" in parts else (_NOTHING, 0.0)
     return Observation(
-        ratio=_log_ratio(model.measurements, pair),
+        ratio=log_ratio(model.measurements, pair),
         told=told,
         scales=scales[:_MOST_NUMBERS],
         exactly=tuple(told[:6].tolist()),
@@ -160,7 +160,7 @@ def _charges(ledger: Ledger | None) -> tuple[tuple[object, ...], ...]:
     )
 
 
-def _log_ratio(measurements: Iterable[Measurement], pair: Pair) -> float:
+def log_ratio(measurements: Iterable[Measurement], pair: Pair) -> float:
     """Return the log-likelihood of the first table minus that of the second, given all measurements."""
     total = 0.0
     for item in measurements:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,52 +14,66 @@ import pandas as pd
 from understudy.audit.claims import claim_of
 from understudy.audit.hunt import Audit, Effort, Subject, hunt
 from understudy.audit.observers import Observation, failure, lowest_bit
+from understudy.audit.release_ratio import Neighbours
 from understudy.errors import UnderstudyError, WorkloadError
 from understudy.release.result import ReleaseFailure, ReleaseResult
 from understudy.release.run import run_release
 from understudy.release.spec import Spec
 
-__all__ = ["LOOP", "SINGLE", "audit_release", "neighbour_frames"]
+__all__ = ["LOOP", "PATIENT", "SINGLE", "audit_release", "neighbour_frames"]
 
 _SHARED = """
 source: {simulate: {table: toy, rows: 40}}
-schema: {columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]}
+schema: {columns: [{name: a, kind: boolean}]}
 unit: replace-one
-synthesizers: [{method: gaussian, options: {workload: all-1way}}]
+synthesizers: [{method: laplace}]
 """
 LOOP = f"""
 name: audit loop
 {_SHARED}
 acceptance:
   form: pass-only
-  epsilon: 0.5
-  false_accept: 0.4
-  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.4}}]
-selection: {{rule: until-accepted, gamma: 0.4}}
-budget: {{total: {{epsilon: 1.4015}}, model: {{epsilon: 0.5}}}}
+  epsilon: 0.4
+  false_accept: 0.45
+  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.3}}]
+selection: {{rule: until-accepted, gamma: 0.5}}
+budget: {{total: {{epsilon: 2.5191}}, model: {{epsilon: 1.6}}}}
 seed: 1
 """
 """Attempts until one is accepted or the coin says stop; every outcome happens often."""
+PATIENT = f"""
+name: audit patience
+{_SHARED}
+acceptance:
+  form: pass-only
+  epsilon: 1.8
+  false_accept: 0.02
+  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.6}}]
+selection: {{rule: until-accepted, gamma: 0.02}}
+budget: {{total: {{epsilon: 3.8649}}, model: {{epsilon: 0.2}}}}
+seed: 1
+"""
+"""A loop that hardly ever gives up, so that selection itself loses most; too slow to sample, its law is computed."""
 SINGLE = f"""
 name: audit single
 {_SHARED}
 acceptance:
   form: published
-  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.4, epsilon: 0.7}}]
+  criteria: [{{name: cells, kind: max-marginal-error, threshold: 0.9, epsilon: 0.7}}]
 selection: {{rule: single}}
 budget: {{total: {{epsilon: 2}}, model: {{epsilon: 1.3}}}}
 seed: 1
 """
 """One attempt whose noisy error is published."""
 
-_ROWS = 12
+_ROWS = (1, 3, 12)
 _DRAWN = 2_000
 
 
 def audit_release(
-    spec: Spec, *, effort: Effort | None = None, rows: int = _ROWS, seed: int = 0
+    spec: Spec, *, effort: Effort | None = None, rows: Sequence[int] = _ROWS, seed: int = 0
 ) -> list[Audit]:
-    """Run a specification on two made-up neighbours again and again and attack everything it hands out.
+    """Run a specification on made-up neighbours again and again and attack everything it hands out.
 
     Parameters
     ----------
@@ -68,7 +82,8 @@ def audit_release(
     effort
         How many releases; by default the quick form.
     rows
-        Of the made-up tables, or of persons if persons are protected.
+        Of the made-up tables, one pair of neighbours each; the pair that seems worst is attacked most. Tables too small
+        for a person with all rows are left out.
     seed
         Of the made-up tables and of the coins; privacy noise takes none.
 
@@ -77,15 +92,26 @@ def audit_release(
     In: a public specification. The table that it names is never opened.
     """
     generator = np.random.default_rng(seed)
-    first, second = neighbour_frames(spec, rows=rows, generator=generator)
-    subject = Subject(
-        f"release {spec.name!r}",
-        "an outlier in a crowd" if spec.unit.relation == "replace-one" else "an outlier or none",
-        spec.unit.describe(),
-        claim_of(spec.total),
-        _player(spec, first, second),
-    )
-    return hunt([subject], effort or Effort.quick(), generator=generator)
+    subjects = []
+    for number in sorted({max(size, spec.unit.max_rows) for size in rows}):
+        first, second = neighbour_frames(spec, rows=number, generator=generator)
+        subjects.append(
+            Subject(
+                f"release {spec.name!r}",
+                _pair_words(spec, number),
+                spec.unit.describe(),
+                claim_of(spec.total),
+                _player(spec, first, second),
+            )
+        )
+    return hunt(subjects, effort or Effort.quick(), generator=generator)
+
+
+def _pair_words(spec: Spec, rows: int) -> str:
+    crowd = rows > spec.unit.max_rows
+    if spec.unit.relation == "replace-one":
+        return f"an outlier in a crowd, {rows} rows" if crowd else "opposite corners"
+    return f"an outlier or none, {rows} rows" if crowd else "one record or none"
 
 
 def neighbour_frames(
@@ -130,6 +156,8 @@ def neighbour_frames(
 def _player(
     spec: Spec, first: pd.DataFrame, second: pd.DataFrame
 ) -> Callable[[bool, int, Collection[str]], Observation]:
+    known = Neighbours(spec, first, second)
+
     def play(is_first: bool, seed: int, parts: Collection[str]) -> Observation:
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
@@ -139,12 +167,12 @@ def _player(
                 )
             except UnderstudyError as error:
                 return failure(error, seconds=time.perf_counter() - start)
-            return _observed(outcome, time.perf_counter() - start)
+            return _observed(outcome, known, time.perf_counter() - start)
 
     return play
 
 
-def _observed(outcome: ReleaseResult | ReleaseFailure, seconds: float) -> Observation:
+def _observed(outcome: ReleaseResult | ReleaseFailure, known: Neighbours, seconds: float) -> Observation:
     """Everything a reader of the outcome sees: decision, words, published errors, charges, rows, the model."""
     told = [float(item.value) for item in outcome.criteria if item.value is not None]
     charges = tuple(
@@ -170,6 +198,7 @@ def _observed(outcome: ReleaseResult | ReleaseFailure, seconds: float) -> Observ
         ]
     )
     return Observation(
+        ratio=known.log_ratio(outcome),
         told=numbers[:64],
         scales=scales[:64],
         exactly=tuple(numbers[:4].tolist()),

@@ -13,7 +13,8 @@ from understudy.audit.exact import audit_exactly
 from understudy.audit.hunt import CONFIDENCE, Audit, Effort
 from understudy.audit.methods import audit_method
 from understudy.audit.primitives import PRIMITIVES, audit_primitive
-from understudy.audit.releases import LOOP, SINGLE, audit_release
+from understudy.audit.release_law import audit_release_law
+from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release
 from understudy.release.spec import Spec
 from understudy.report import Verdict, audit_chart
 from understudy.synthesizers import methods
@@ -131,6 +132,9 @@ def audit_many(
     work: list[Job] = []
     if primitives:
         work.append(("exact laws", audit_exactly, {}))
+        work += [
+            ("law of a release", audit_release_law, {"spec": Spec.parse(text)}) for text in (LOOP, PATIENT)
+        ]
         work += [
             (item.name, audit_primitive, {"primitive": item, "runs": 10 * chosen.focus, "seed": seed + index})
             for index, item in enumerate(PRIMITIVES)
