@@ -21,6 +21,7 @@ QUICK = {
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],
+    "cost_model": ["--rows", "200000"],
 }
 """Arguments of the quick form; benchmarks that are not named here are quick by themselves."""
 

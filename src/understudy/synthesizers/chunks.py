@@ -21,6 +21,7 @@ __all__ = ["ChunkedSample", "DrawnChunk", "usual_chunk_rows"]
 
 _CODES_PER_CHUNK = 5_000_000
 _CHUNK_ROWS = (1_000, 500_000)
+_LOOKS_PER_RECORD = 400.0
 
 
 def usual_chunk_rows(schema: Schema) -> int:
@@ -139,6 +140,19 @@ class ChunkedSample:
             self.model.schema.domain, cliques, self.goals, weights=weights, allowed=self._drawer._allowed
         )
 
+    @cached_property
+    def visits(self) -> float:
+        """How many columns of each record are visited in all chunks but the last.
+
+        Half of them, but no more than look at some four hundred marginals: what a chunk leaves over is handed to
+        the next ones, so that no chunk needs to be fitted to the end but the last.
+        """
+        half = max(1.0, len(self.model.schema.names) / 2)
+        if self.fitter is None:
+            return half
+        per_column = sum(len(goal.columns) for goal in self.fitter.goals) / len(self.model.schema.names)
+        return float(np.clip(_LOOKS_PER_RECORD / max(1.0, per_column), 1.0, half))
+
     @property
     def task_mb(self) -> float:
         """Megabytes that making one chunk takes, roughly: records in several forms, books of the fit, libraries."""
@@ -171,7 +185,7 @@ class ChunkedSample:
         if self.fitter is None:
             return DrawnChunk(drawn, (), 0.0, 0.0)
         last = number == self.chunks - 1
-        visits = None if last else max(1.0, len(self.model.schema.names) / 2)
+        visits = None if last else self.visits
         fitted = self.fitter.fit(drawn, wave, lane, made, counts, seed=self.seed, visits=visits)
         return DrawnChunk(fitted.codes, fitted.counts, fitted.start, fitted.end)
 
