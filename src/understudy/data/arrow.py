@@ -53,8 +53,8 @@ class ArrowTable:
         A folder of this user alone, where counts so far are kept once a minute. When the same table is counted
         again after its process ended, the count goes on from there. The files hold **exact counts**: they are
         as private as the table, and are removed when a count is complete. Without it, a count goes on after
-        errors of a disk that pass, but not after the end of its process. Not for tables that are truncated by
-        person: another run draws other rows, and counts of two draws must not be mixed.
+        errors of a disk that pass, but not after the end of its process. Parquet files only, and not for tables
+        that are truncated by person: another run draws other rows, and counts of two draws must not be mixed.
 
     Raises
     ------
@@ -96,6 +96,13 @@ class ArrowTable:
         self._stream = as_stream(source, wanted_columns(schema, id_column))
         self._kept: npt.NDArray[np.bool_] | None = None
         self._stamp = self._stream.stamp()
+        if self._folder is not None and not (
+            isinstance(self._stream, DatasetStream) and self._stamp and id_column is None
+        ):
+            raise DataError(
+                "checkpoint= needs Parquet files as they are: no CSV, no preparation while reading, and no id column, "
+                "because another run would truncate to other rows and counts of two draws must not be mixed."
+            )
         self._stored_rows = self._check_records()
         self._rows = self._stored_rows
 
@@ -214,8 +221,7 @@ class ArrowTable:
     def _saved(self, name: str, facts: list[object]) -> Checkpoint | None:
         if self._folder is None:
             return None
-        identity = getattr(self._stream, "label", ""), self._stamp, self._id_column, self._filtered
-        return Checkpoint(self._folder, name, key_of(self._schema.fingerprint(), *identity, facts))
+        return Checkpoint(self._folder, name, key_of(self._schema.fingerprint(), self._stamp, facts))
 
     def _batches(
         self, columns: Sequence[str], *, skip: int = 0, task: str = "reading"

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from understudy.data import ArrowTable, LocalTable, read_table
+from understudy.data import ArrowTable, LocalTable, Preparation, read_table
 from understudy.data import _checkpoint as checkpoints
 from understudy.data import _dataset as datasets
 from understudy.data import _pace as pace
 from understudy.errors import DataError
-from understudy.schema import Categorical, Integer, Schema
+from understudy.schema import Categorical, Constraint, Integer, Schema
 
 SCHEMA = Schema(
     columns=(
@@ -272,16 +272,18 @@ def test_a_checkpoint_open_to_others_is_refused(tmp_path: Path, monkeypatch: pyt
         ArrowTable(tmp_path / "t", SCHEMA, checkpoint=kept)
 
 
-def test_a_table_truncated_by_person_keeps_no_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "t.parquet"
-    rows = 1_000
-    who = np.arange(rows) % 300
-    pq.write_table(pa.table({"age": np.zeros(rows, int), "who": who}), file, row_group_size=100)
-    schema = Schema(columns=(Integer("age", minimum=0, maximum=1),))
+def test_counts_that_another_run_could_not_go_on_with_are_not_kept(tmp_path: Path) -> None:
+    """A table cut by person draws other rows each time; a prepared one may be prepared otherwise."""
+    write_folder(tmp_path / "t")
     kept = tmp_path / "private"
-    monkeypatch.setattr(checkpoints, "SAVE_SECONDS", 0.0)
-    table = read_table(file, schema, id_column="who", max_memory_mb=0, checkpoint=kept)
-    generator = np.random.default_rng(0)
-    cut = table.truncated("who", 2, lambda n: generator.integers(0, 2**64, n, np.uint64))
-    assert int(cut.count(("age",)).sum()) == 600
-    assert not (kept / "counting").exists()
+    schema = SCHEMA.select(["age", "ward"])
+    words: dict[str, Any] = {"max_memory_mb": 0, "checkpoint": kept}
+    with pytest.raises(DataError, match="must not be mixed"):
+        read_table(tmp_path / "t", schema, id_column="year", **words)
+    rule = Preparation(rules=(Constraint.parse("age > 3", schema),))
+    with pytest.raises(DataError, match="no preparation"):
+        read_table(tmp_path / "t", schema, prepare=rule, **words)
+    pd.DataFrame({"age": [1], "ward": ["n"]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(DataError, match="no CSV"):
+        read_table(tmp_path / "t.csv", schema, **words)
+    assert not kept.exists()
