@@ -50,6 +50,7 @@ def provenance_to_plain(provenance: Provenance) -> dict[str, Any]:
         "budget": provenance.budget.to_dict(),
         "accounting": provenance.accounting,
         "spent": provenance.spent,
+        "rows_exact": provenance.rows_exact,
     }
 
 
@@ -63,6 +64,7 @@ def provenance_from_plain(plain: Mapping[str, Any], *, ledger_id: str) -> Proven
         accounting=str(plain["accounting"]),
         spent=float(plain["spent"]),
         ledger_id=ledger_id,
+        rows_exact=bool(plain.get("rows_exact", True)),
     )
 
 

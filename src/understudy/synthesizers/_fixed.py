@@ -53,15 +53,19 @@ def estimate_smoothed(
 ) -> GraphicalModel:
     """Estimate again, with the noise taken out of pairs and rare values set to their own counts.
 
-    The number of records with each value is that of the first estimate, which knows that counts are not negative;
-    rare values are exceptions, since the same knowledge makes the first estimate overrate them.
+    The number of records with each value is what the measured tables say without bias. The first estimate knows that
+    counts are not negative, which makes it overrate rare values: noise in their empty cells only adds.
+    Overlaps of rare values are read off tables smoothed with these numbers, which are then smoothed again.
     """
     total = base.total
     unbiased = margins_of(curator.domain, measurements, total)
-    margins = {name: base.marginal((name,)) for name in unbiased}
+    margins = {name: values for name, (values, _) in unbiased.items()}
+    support = support_of(curator.schema)
+    targets = smooth_pairs(curator.schema, measurements, margins, support, total)
     if rare is not None:
-        margins = with_rare(measurements, margins, unbiased, rare, total)
-    targets = smooth_pairs(curator.schema, measurements, margins, support_of(curator.schema), total)
+        pairs: dict[Clique, Measurement] = {item.clique: item for item in targets if len(item.clique) == 2}
+        margins = with_rare(pairs, margins, unbiased, rare, total)
+        targets = smooth_pairs(curator.schema, measurements, margins, support, total)
     return _estimate(curator, targets, total=total, max_model_mb=max_model_mb)
 
 

@@ -20,8 +20,10 @@ Array = npt.NDArray[np.float64]
 
 _MOST = 64
 """Most rare values that are counted."""
-_CLEAR = 8.0
-"""Standard deviations of noise that a measured count must exceed chance by to be believed: 6e-6 of Laplace noise does."""
+_DOUBT = 0.15
+"""Relative error of an estimated number of records with two rare values, beside that of the smoothed tables."""
+_FIT = 6.0
+"""Variance of single smoothed cells, in units of that with which they enter the estimate."""
 
 
 def pure_epsilon(accounting: Accounting, cost: float) -> float:
@@ -74,7 +76,7 @@ def measure_rare(
 
 
 def with_rare(
-    measurements: Sequence[Measurement],
+    pairs: Mapping[Clique, Measurement],
     margins: Mapping[str, Array],
     unbiased: Mapping[str, tuple[Array, float]],
     rare: RareCounts,
@@ -82,21 +84,23 @@ def with_rare(
 ) -> dict[str, Array]:
     """Return margins in which rare values have their own counts, averaged with what the tables say.
 
-    A class leaves out the records of earlier classes. How many of those have the value is as many as chance
-    would have it, unless a measured pair shows significantly more. The other values of a column are scaled so
-    that its sum stays.
+    A class leaves out the records of earlier classes. How many of those have the value is taken from ``pairs``,
+    smoothed tables of two columns, or is as many as chance would have it; the more there are, the less the class is
+    trusted, since records with three of the values are left out more than once and the tables err. The
+    other values of a column are scaled so that its sum stays.
     """
     result = {name: values.copy() for name, values in margins.items()}
-    pairs: dict[Clique, Measurement] = {item.clique: item for item in measurements if len(item.clique) == 2}
     seen: list[tuple[str, int, float]] = []
     for place, (name, code) in enumerate(rare.values):
         own = max(0.0, float(rare.counts[place]))
-        own += sum([_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name])
-        noise = 2.0 * float(rare.scales[place]) ** 2
+        shared = [_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name]
+        both = sum(number for number, _ in shared)
+        noise = 2.0 * float(rare.scales[place]) ** 2 + both + (_DOUBT * both) ** 2
+        noise += sum(doubt for _, doubt in shared)
         values, variance = unbiased[name]
-        count = max(0.0, (own / noise + values[code] / variance) / (1.0 / noise + 1.0 / variance))
-        result[name][code] = count
-        seen.append((name, code, count))
+        count = ((own + both) / noise + values[code] / variance) / (1.0 / noise + 1.0 / variance)
+        result[name][code] = max(0.0, count)
+        seen.append((name, code, max(0.0, count)))
     for name in {name for name, _, _ in seen}:
         codes = [code for column, code, _ in seen if column == name]
         rest = np.ones(len(result[name]), dtype=bool)
@@ -112,12 +116,11 @@ def _both(
     first: tuple[str, int, float],
     second: tuple[str, int, float],
     total: float,
-) -> float:
-    """Return how many records have both values: by chance, or as measured where that is much more."""
-    chance = first[2] * second[2] / max(total, 1.0)
+) -> tuple[float, float]:
+    """Return about how many records have both values, and the variance of that; at most its square and itself."""
     for (name, code, _), (other, match, _) in ((first, second), (second, first)):
         table = pairs.get((name, other))
         if table is not None:
-            measured = float(table.values[code, match])
-            return measured if measured > chance + _CLEAR * math.sqrt(table.variance) else chance
-    return chance
+            found = float(table.values[code, match])
+            return found, min(_FIT * table.variance, found * found + found)
+    return first[2] * second[2] / max(total, 1.0), 0.0

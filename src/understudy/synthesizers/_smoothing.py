@@ -2,26 +2,25 @@
 
 A noisy table of two columns is compared with the product of its margins. The difference, their *interaction*, is
 modelled as a random field: in each cell independent of all others or similar to that of neighbouring codes, larger
-where more records are expected. How much of each kind there is (five variances) is what makes the noisy table most
-likely; noise has a known variance, so pairs that are independent are recognised as such and get almost no interaction,
-while strong ones are left as they were measured. The posterior mean of the field takes the place of the noise.
+where more records are expected (in proportion to them, or to their root). How much of each kind there is (seven
+variances) is what makes the noisy table most likely; noise has a known variance, so pairs that are independent are
+recognised as such and get almost no interaction, while strong ones are left as they were measured. The posterior mean of
+the field takes the place of the noise, and the nearest table without negative cells is taken: setting negative cells to
+zero instead would leave what noise put into the other empty cells of a rare row, and pull its mean to the middle.
 
 All of it is post-processing of released numbers.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain, Schema
@@ -40,9 +39,13 @@ _SIZES = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0])
 """Relative sizes of interactions that are tried for single cells."""
 _ROUNDS = 50
 _STEPS = 15
-_START = np.log([0.01, 0.01, 0.003, 0.003, 0.001])
+_START = np.log([0.01, 0.01, 0.003, 0.003, 0.001, 0.01, 0.01])
 _USUAL, _LOOSE = -6.0, 0.01
 """Logarithm of a usual variance, and the weight of straying from it (it decides only where data do not)."""
+_REST = 0.2
+"""Standard error of a smoothed cell, as a part of its noise's; larger, the estimate would fill empty cells again."""
+_SEED = 1e-3
+"""Part of the records expected by chance that is left in every cell: what is zero could not be scaled."""
 
 
 def margins_of(
@@ -107,7 +110,9 @@ def smooth_pairs(
         elif len(item.clique) != 1 or item.clique[0] not in margins:
             others.append(item)
     fixed = {name: _positive(values, total) for name, values in margins.items()}
-    with _one_thread():
+    with threadpool_limits(
+        1
+    ):  # the matrices are small: threads of a loaded machine would wait for each other
         smoothed = [
             _smoothed(schema, clique, values / known, 1.0 / known, fixed, allowed, total)
             for clique, (values, known) in pairs.items()
@@ -134,16 +139,9 @@ def _smoothed(
     expected = _rake(np.where(mask, np.outer(left, right) / total, 0.0), left, right)
     kernels = [_kernels(schema, name) for name in clique]
     table = expected + _interaction(noisy, expected, mask, variance, kernels)
-    table = _rake(np.where(mask, np.maximum(table, 0.0) + 1e-9, 0.0), left, right)
-    return Measurement(clique, table, "gaussian", math.sqrt(variance))
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """Keep the numerical libraries to one thread, where that can be asked for: the matrices are small."""
-    if importlib.util.find_spec("threadpoolctl") is None:
-        return nullcontext()
-    limits: AbstractContextManager[Any] = importlib.import_module("threadpoolctl").threadpool_limits(1)
-    return limits
+    table = _nearest(table, mask, left, right) + _SEED * expected + 1e-9
+    table = _rake(np.where(mask, table, 0.0), left, right)
+    return Measurement(clique, table, "gaussian", _REST * math.sqrt(variance))
 
 
 def _positive(values: Array, total: float) -> Array:
@@ -161,6 +159,23 @@ def _rake(table: Array, left: Array, right: Array, rounds: int = 50) -> Array:
     return table
 
 
+def _nearest(table: Array, mask: Mask, left: Array, right: Array, rounds: int = 100) -> Array:
+    """Return nearly the closest table (least squares) with given margins, no negative and no forbidden cell.
+
+    Dykstra's algorithm: margins are corrected by equal amounts in all cells of a row or column that may hold
+    records, and what cutting off negative numbers took is given back before the next correction.
+    """
+    found, cut = np.where(mask, table, 0.0), np.zeros_like(table)
+    cells = [np.maximum(mask.sum(axis=axis, keepdims=True), 1) for axis in (1, 0)]
+    for _ in range(rounds):
+        found = found + mask * (left[:, None] - found.sum(axis=1, keepdims=True)) / cells[0]
+        found = found + mask * (right[None, :] - found.sum(axis=0, keepdims=True)) / cells[1]
+        before = found + cut
+        found = np.maximum(before, 0.0)
+        cut = before - found
+    return np.asarray(found)
+
+
 def _interaction(
     noisy: Array, expected: Array, mask: Mask, variance: float, kernels: Sequence[tuple[Array, ...]]
 ) -> Array:
@@ -171,8 +186,8 @@ def _interaction(
     spots = _single_cells(gap, np.maximum(expected, 1e-9), variance)
     # records that are likely in a cell set the size of its interaction; the root keeps rare rows movable
     likely = np.maximum(expected, expected + spots)
-    size = np.where(mask, np.sqrt(likely * likely.mean()), 1e-6)
-    return _field(gap, size, variance, kernels)
+    root = np.where(mask, np.sqrt(likely * likely.mean()), 1e-6)
+    return _field(gap, root, np.where(mask, likely, 1e-6), variance, kernels)
 
 
 def _single_cells(gap: Array, expected: Array, variance: float) -> Array:
@@ -208,13 +223,21 @@ def _kernels(schema: Schema, name: str) -> tuple[Array, Array, Array]:
     return trend, near, alone
 
 
-def _field(gap: Array, size: Array, variance: float, kernels: Sequence[tuple[Array, ...]]) -> Array:
-    """Fit the variances of the five kinds of interaction, and return the posterior mean of their sum."""
+def _field(
+    gap: Array, root: Array, likely: Array, variance: float, kernels: Sequence[tuple[Array, ...]]
+) -> Array:
+    """Fit the variances of the seven kinds of interaction, and return the posterior mean of their sum."""
     (trend, near, alone), (trend_, near_, alone_) = kernels
-    scale = np.outer(size.ravel(), size.ravel())
+    trends, areas = np.kron(trend, trend_), np.kron(near, near_)
+    rough, even = (np.outer(size.ravel(), size.ravel()) for size in (root, likely))
     parts = [
-        scale * np.kron(a, b)
-        for a, b in ((trend, trend_), (near, near_), (alone, near_), (near, alone_), (alone, alone_))
+        rough * trends,
+        rough * areas,
+        rough * np.kron(alone, near_),
+        rough * np.kron(near, alone_),
+        rough * np.kron(alone, alone_),
+        even * trends,
+        even * areas,
     ]
     values = gap.ravel()
 

@@ -151,6 +151,7 @@ class Synthesizer(ABC):
             accounting=purse.accounting.name,
             spent=purse.spent,
             ledger_id=curator.ledger.ledger_id,
+            rows_exact=curator.rows_are_exact,
         )
         return Model(
             schema=curator.schema,

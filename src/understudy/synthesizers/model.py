@@ -31,7 +31,11 @@ Cells = npt.NDArray[np.bool_] | Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a model was made. All of it is public."""
+    """How a model was made. All of it is public.
+
+    ``rows_exact`` says that the mechanism knew the exact number of rows. It does not where that is private, and not
+    after cleaning: then the number depends on the records even if neighbouring tables have equally many.
+    """
 
     method: str
     options: Mapping[str, Any]
@@ -40,6 +44,7 @@ class Provenance:
     accounting: str
     spent: float
     ledger_id: str
+    rows_exact: bool = True
 
     def guarantee(self) -> str:
         """Say the privacy promise in one sentence."""
@@ -151,10 +156,11 @@ class Model:
         """Return the number of real rows where it is public, as the measurements saw them.
 
         A person-level unit may have cut rows off, so that even a declared number is not what was measured.
-        Under replace-one an undeclared number is known to the mechanism alone, and graphical models keep it.
+        Under replace-one an undeclared number is known to the mechanism alone, and graphical models keep it,
+        unless cleaning made it depend on the records: then models hold an estimate of it.
         """
         unit = self.provenance.unit
-        if unit.id_column is not None:
+        if unit.id_column is not None or not self.provenance.rows_exact:
             return None
         if self.schema.row_count is not None:
             return float(self.schema.row_count)

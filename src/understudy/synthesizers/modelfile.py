@@ -73,6 +73,7 @@ def save_model(model: Model, path: str | Path) -> None:
             "accounting": provenance.accounting,
             "spent": provenance.spent,
             "ledger_id": provenance.ledger_id,
+            "rows_exact": provenance.rows_exact,
         },
         "measurements": measurements,
         "statistics": statistics,
@@ -133,6 +134,7 @@ def load_model(path: str | Path) -> Model:
             accounting=str(story["accounting"]),
             spent=float(story["spent"]),
             ledger_id=str(story["ledger_id"]),
+            rows_exact=bool(story.get("rows_exact", True)),
         )
         measurements = []
         for index, item in enumerate(document["measurements"]):

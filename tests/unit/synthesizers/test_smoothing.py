@@ -7,8 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_info
 
-from understudy.curator import Curator
+from understudy.curator import Curator, RareCounts
 from understudy.data import LocalTable
 from understudy.errors import BudgetError
 from understudy.marginals import Measurement, all_kway
@@ -25,9 +27,9 @@ from understudy.privacy import (
     Unit,
 )
 from understudy.schema import Categorical, Constraint, Domain, Ordinal, Schema
-from understudy.synthesizers import create
-from understudy.synthesizers._rare import pure_epsilon
-from understudy.synthesizers._smoothing import margins_of, smooth_pairs
+from understudy.synthesizers import Model, create
+from understudy.synthesizers._rare import pure_epsilon, with_rare
+from understudy.synthesizers._smoothing import _nearest, margins_of, smooth_pairs
 
 SIZES = {"a": 6, "b": 8, "c": 10}
 SCHEMA = Schema(tuple(Ordinal(name, values=tuple(range(size))) for name, size in SIZES.items()))
@@ -211,3 +213,88 @@ def test_the_epsilon_of_a_cost() -> None:
         found = pure_epsilon(accounting, 0.02)
         assert accounting.cost(PureEvent(found)) <= 0.02
         assert accounting.cost(PureEvent(1.000001 * found)) > 0.02
+
+
+def test_a_number_of_rows_that_cleaning_changed_is_not_taken_for_exact(tmp_path) -> None:
+    """Replace-one fixes the number of raw records, not of those that cleaning left: intervals must allow for it."""
+    rows = _rows()
+    fixed, _, _ = _fit(rows, 4)
+    noisy, _, _ = _fit(rows, 4, known={"rows": ROWS + 300, "rows_scale": 300.0})
+    assert fixed._public_total() == pytest.approx(ROWS)
+    assert noisy._public_total() is None
+    noisy.save(tmp_path / "model.zip")
+    assert Model.load(tmp_path / "model.zip")._public_total() is None
+    everyone = np.ones(SIZES["a"], dtype=bool)
+    assert float(fixed.count_interval(("a",), everyone).width) == 0
+    assert float(noisy.count_interval(("a",), everyone).width) > 0
+
+
+def test_the_nearest_table_is_the_solution_of_the_quadratic_programme() -> None:
+    """Against a general solver: margins given, one cell forbidden, none negative."""
+    generator = np.random.default_rng(2)
+    mask = np.ones((3, 4), dtype=bool)
+    mask[2, 3] = False
+    inside = np.where(mask, generator.uniform(0, 10, (3, 4)), 0.0)
+    left, right = inside.sum(axis=1), inside.sum(axis=0)
+    wanted = inside + generator.normal(0, 8, (3, 4))
+    found = _nearest(wanted, mask, left, right, rounds=2_000)
+    best = minimize(
+        lambda x: float(np.square(x - wanted.ravel()).sum()),
+        inside.ravel(),
+        method="SLSQP",
+        bounds=[(0, None if free else 0) for free in mask.ravel()],
+        constraints=[
+            {"type": "eq", "fun": lambda x: x.reshape(3, 4).sum(axis=1) - left},
+            {"type": "eq", "fun": lambda x: (x.reshape(3, 4).sum(axis=0) - right)[1:]},
+        ],
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert best.success
+    assert (best.x < 1e-6).sum() > 1
+    assert np.abs(found.ravel() - best.x).max() < 1e-3
+
+
+def test_noise_in_the_empty_cells_of_a_rare_row_does_not_move_its_mean() -> None:
+    """A row of 600 records in its first cell, 31 empty cells with noise of deviation 24 beside it.
+
+    Cutting negative cells off alone leaves 4 to 5 codes of bias on average over draws like these; noise alone, summed
+    without bias, moves the mean by 24 sqrt(sum of squares of 0..31) / 600 = 4 codes in each draw.
+    """
+    schema = Schema((Ordinal("a", values=(0, 1, 2)), Ordinal("w", values=tuple(range(32)))))
+    exact = np.zeros((3, 32))
+    exact[0, 0] = 600.0
+    exact[1] = 3_000.0 * np.exp(-0.5 * np.square((np.arange(32) - 18) / 5.0))
+    exact[2] = 300.0 * np.exp(-0.5 * np.square((np.arange(32) - 20) / 5.0))
+    margins = {"a": exact.sum(axis=1), "w": exact.sum(axis=0)}
+    means = []
+    for seed in range(8):
+        noise = np.random.default_rng(seed).laplace(scale=17.0, size=exact.shape)
+        measured = Measurement(("a", "w"), exact + noise, "laplace", 17.0)
+        targets = smooth_pairs(schema, [measured], margins, [], float(exact.sum()))
+        table = next(item.values for item in targets if len(item.clique) == 2)
+        means.append(float(table[0] @ np.arange(32)) / 600.0)
+    assert np.mean(means) < 1.0
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with their pair", "by chance"])
+def test_records_with_two_rare_values_are_counted_for_both(known: bool) -> None:
+    """All 200 records with a=5 have b=7, which 260 have: its class leaves 200 out, which the pair tells and chance not."""
+    domain = Domain(("a", "b"), (6, 8))
+    table = np.zeros((6, 8))
+    table[5, 7], table[0, 7], table[0, 0], table[1, 1] = 200, 60, 20_000, 19_740
+    margins = {"a": table.sum(axis=1), "b": table.sum(axis=0)}
+    unbiased = {name: (values, 50.0**2) for name, values in margins.items()}
+    rare = RareCounts((("a", 5), ("b", 7)), np.array([200.0, 60.0]), np.array([4.0, 5.0]), 0.2)
+    pairs = {("a", "b"): Measurement(("a", "b"), table, "gaussian", 4.0)} if known else {}
+    found = with_rare(pairs, margins, unbiased, rare, 40_000.0)
+    assert found["a"][5] == pytest.approx(200, abs=2)
+    assert found["b"].sum() == pytest.approx(40_000)
+    assert (abs(found["b"][7] - 260) < 15) == known
+    assert domain.size("b") == len(found["b"])
+
+
+def test_smoothing_leaves_the_threads_of_others_alone() -> None:
+    before = [item["num_threads"] for item in threadpool_info()]
+    measured = Measurement(("a", "b"), np.full((6, 8), 50.0), "laplace", 5.0)
+    smooth_pairs(SCHEMA, [measured], {"a": np.full(6, 400.0), "b": np.full(8, 300.0)}, [], 2_400.0)
+    assert [item["num_threads"] for item in threadpool_info()] == before
