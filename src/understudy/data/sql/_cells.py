@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def locate(cells: Cells, value: Any, *, name: str, nearest: bool) -> Any:
         return _whole(cells, value, name, nearest=nearest)
     if not cells.whole:
         found = _tree(cells, value, name, nearest=nearest, gaps=False)
-        return found if nearest else _where(value.isinf(), OUTSIDE, found)
+        return found if nearest else _where(value.abs() > real(sys.float_info.max), OUTSIDE, found)
     found = _tree(cells, value, name, nearest=nearest, gaps=nearest)
     return found if nearest else _where(_is_whole(value), found, OUTSIDE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +31,7 @@ class Session:
     relation
         The table as an Ibis expression.
     dialect
-        The SQL dialect, as sqlglot names it.
+        The SQL dialect, as Ibis names it.
     streams
         Whether results arrive in batches, so that one larger than memory can be read.
     groups
@@ -38,6 +39,7 @@ class Session:
     """
 
     dialect = ""
+    quoting: Any = None  # sqlglot's dialect, where it has another name
     streams = True
     groups = True
 
@@ -46,6 +48,7 @@ class Session:
         self._paths: list[Path] = []
         self._stamp: object = None
         self._closed = False
+        self._defined: dict[str, str] = {}
         self.relation: Any = self.guarded(self._open)
         if self._paths:
             self._stamp = self.guarded(lambda: file_stamp(self._paths))
@@ -61,7 +64,7 @@ class Session:
     def _compile(self, query: Any) -> str:
         import ibis
 
-        return str(ibis.to_sql(query, dialect=self.dialect))
+        return str(ibis.to_sql(query.unbind(), dialect=self.dialect, pretty=False))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         raise TypeError("Session is a base; use connect.")
@@ -84,15 +87,30 @@ class Session:
             failure = explain(error, self.source.label)
         raise failure
 
+    def defined(self, query: Any) -> Any:
+        """Return a query under a name of its own: other queries use it without its being compiled again."""
+        import ibis
+
+        name = f"understudy_{len(self._defined)}"
+        self._defined[name] = self.sql(query)
+        return ibis.table(query.schema(), name=name)
+
     def sql(self, query: Any) -> str:
-        """Return a query as text of the engine's dialect."""
-        return query if isinstance(query, str) else self.guarded(lambda: self._compile(query))
+        """Return a query as text of the engine's dialect, together with the definitions it uses."""
+        if isinstance(query, str):
+            return query
+        text = self.guarded(lambda: self._compile(query))
+        used = [name for name in self._defined if re.search(rf"\b{name}\b", text)]
+        if not used:
+            return text
+        parts = ", ".join(f"{self.quoted(name)} AS ({self._defined[name]})" for name in used)
+        return f"WITH {parts}, {text[5:]}" if text.startswith("WITH ") else f"WITH {parts} {text}"
 
     def quoted(self, name: str) -> str:
         """Return a name of a column as the engine's dialect quotes it."""
         import sqlglot
 
-        return str(sqlglot.exp.to_identifier(name, quoted=True).sql(dialect=self.dialect))
+        return str(sqlglot.exp.to_identifier(name, quoted=True).sql(dialect=self.quoting or self.dialect))
 
     def batches(self, query: Any) -> Iterator[pa.RecordBatch]:
         """Iterate over the result of a query. A failure is an error: there is no partial result.
@@ -162,9 +180,6 @@ class DuckdbSession(Session):
         self._paths = [folder]
         engine.execute("BEGIN TRANSACTION")
         return _named_table(self._con, self.source.table)
-
-    def _compile(self, query: Any) -> str:
-        return str(self._con.compile(query))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         result = self._con.con.execute(sql)
@@ -257,9 +272,6 @@ class SparkSession_(Session):
             raise undeclared(self.source)
         return _named_table(self._con, table)
 
-    def _compile(self, query: Any) -> str:
-        return str(self._con.compile(query))
-
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         table = self._spark.sql(sql).toArrow()
         yield from table.to_batches(max_chunksize=BATCH_ROWS)
@@ -278,21 +290,12 @@ class OtherSession(Session):
         if not self.source.immutable:
             raise undeclared(self.source)
         self._con = ibis.connect(self.source.url)
-        self.dialect = str(self._con.dialect.__name__).lower()
+        self.dialect, self.quoting = self._con.name, self._con.dialect
         self.groups = self.dialect not in ("mysql", "sqlite", "singlestore")
         return _named_table(self._con, self.source.table)
 
-    def _compile(self, query: Any) -> str:
-        return str(self._con.compile(query))
-
-    def batches(self, query: Any) -> Iterator[pa.RecordBatch]:
-        """Iterate over the result of a query."""
-        self._asked = query
-        return super().batches(query)
-
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
-        query = self._con.sql(sql) if isinstance(self._asked, str) else self._asked
-        yield from self._con.to_pyarrow_batches(query, chunk_size=BATCH_ROWS)
+        yield from self._con.to_pyarrow_batches(self._con.sql(sql), chunk_size=BATCH_ROWS)
 
     def require_alive(self) -> None:
         """Do nothing: there is no snapshot to lose."""

@@ -97,7 +97,8 @@ class SqlTable:
         self._filtered = bool(prepare and prepare.rules)
         self._id_column = id_column
         self._limit = int(max_memory_mb * 2**20)
-        self._relation: Any = encoded_relation(self._session, schema, id_column=id_column, prepare=prepare)
+        encoded = encoded_relation(self._session, schema, id_column=id_column, prepare=prepare)
+        self._relation: Any = self._session.defined(encoded)
         self._held: Counted | None = None
         self._distinct: int | None = None
         self._rows = self._checked_rows()
@@ -217,7 +218,7 @@ class SqlTable:
         table = object.__new__(SqlTable)
         table._schema, table._session, table._filtered = self._schema, self._session, self._filtered
         table._id_column, table._limit = None, self._limit
-        table._relation = truncated(
+        chosen = truncated(
             encoded,
             person=PERSON,
             packed=list(words_),
@@ -225,6 +226,7 @@ class SqlTable:
             max_rows=int(max_rows),
             key=draw_key(words),
         )
+        table._relation = self._session.defined(chosen)
         table._held, table._distinct = None, self._distinct
         table._rows = table._checked_rows()
         table._hold()

@@ -1,0 +1,148 @@
+"""Real services for the integration tests, started and stopped here: PostgreSQL on loopback, Spark on this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+BINARIES = (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), Path("/usr/local/bin"))
+
+_INITDB = ("--auth=scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync")
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running server: its address without a password, and where the password is."""
+
+    url: str
+    folder: Path
+    password: str
+    pid: int
+    passfile: Path
+
+    def connect(self):
+        import psycopg
+
+        return psycopg.connect(self.url, autocommit=True, password=self.password)
+
+    def fill(self, name, table):
+        """Make a table of the records of an Arrow table."""
+        import pyarrow as pa
+
+        kinds = {
+            "string": "text",
+            "int64": "bigint",
+            "int16": "smallint",
+            "double": "double precision",
+            "date32[day]": "date",
+            "bool": "boolean",
+        }
+        columns = ", ".join(
+            f'"{field.name}" {kinds.get(str(field.type), "timestamp" if pa.types.is_timestamp(field.type) else "text")}'
+            for field in table.schema
+        )
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f'CREATE TABLE "{name}" ({columns})')
+            with cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
+                for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                    copy.write_row(row)
+
+
+def missing_postgres():
+    """Say why PostgreSQL cannot be started here; None if it can."""
+    if _binaries() is None:
+        return "no PostgreSQL server (Debian: apt-get install postgresql)"
+    if os.getuid() == 0 and shutil.which("setpriv") is None:
+        return "PostgreSQL does not run as root and setpriv is absent (Debian: util-linux)"
+    return None
+
+
+def _binaries():
+    return next((folder for folder in BINARIES if (folder / "initdb").exists()), None)
+
+
+def _as_user(command):
+    """Run as an ordinary user: the server refuses to run as root."""
+    if os.getuid() != 0:
+        return command
+    import pwd
+
+    names = [name for name in ("postgres", "nobody") if _exists(pwd, name)]
+    user = pwd.getpwnam(names[0])
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *command]
+
+
+def _exists(pwd, name):
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+@contextmanager
+def postgres_server():
+    """Start a server on a free port of the loopback device, in a fresh folder, and remove it afterwards."""
+    binaries = _binaries()
+    assert binaries is not None
+    base = Path(tempfile.mkdtemp(prefix="understudy-pg-"))
+    base.chmod(0o777)
+    password = secrets.token_hex(12)
+    given = base / "password"
+    given.write_text(password)
+    given.chmod(0o644)
+    folder = base / "data"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    quiet = {"cwd": base, "check": True, "capture_output": True}
+    try:
+        subprocess.run(
+            _as_user(
+                [str(binaries / "initdb"), "-D", str(folder), "-U", "clerk", f"--pwfile={given}", *_INITDB]
+            ),
+            **quiet,
+        )
+        options = f"-c listen_addresses=127.0.0.1 -p {port} -k {base} -c fsync=off -c max_parallel_workers=0"
+        start = ["-D", str(folder), "-o", options, "-l", str(base / "log"), "-w", "start"]
+        subprocess.run(_as_user([str(binaries / "pg_ctl"), *start]), **quiet)
+        passfile = base / "pgpass"
+        passfile.write_text(f"127.0.0.1:{port}:*:clerk:{password}\n")
+        passfile.chmod(0o600)
+        pid = int((folder / "postmaster.pid").read_text().split()[0])
+        yield Postgres(f"postgresql://clerk@127.0.0.1:{port}/postgres", folder, password, pid, passfile)
+        subprocess.run(
+            _as_user([str(binaries / "pg_ctl"), "-D", str(folder), "-m", "immediate", "-w", "stop"]),
+            cwd=base,
+            check=False,
+            capture_output=True,
+        )
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def missing_spark():
+    """Say why Spark cannot be started here; None if it can. Points JAVA_HOME to Java 17 where it is."""
+    import importlib.util
+
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed (pip install 'understudy[spark]')"
+    for home in (os.environ.get("JAVA_HOME"), *sorted(Path("/usr/lib/jvm").glob("*17*"))):
+        if home and (Path(home) / "bin" / "java").exists() and _version(Path(home)).startswith('"17'):
+            os.environ["JAVA_HOME"] = str(home)
+            return None
+    return "no Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
+
+
+def _version(home):
+    told = subprocess.run(
+        [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, check=False
+    )
+    return told.stderr.partition("version ")[2]
