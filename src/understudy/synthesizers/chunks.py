@@ -22,6 +22,7 @@ __all__ = ["ChunkedSample", "DrawnChunk", "usual_chunk_rows"]
 _CODES_PER_CHUNK = 5_000_000
 _CHUNK_ROWS = (1_000, 500_000)
 _LOOKS_PER_RECORD = 400.0
+_MANY_CHUNKS = 32
 
 
 def usual_chunk_rows(schema: Schema) -> int:
@@ -144,14 +145,16 @@ class ChunkedSample:
     def visits(self) -> float:
         """How many columns of each record are visited in all chunks but the last.
 
-        Half of them, but no more than look at some four hundred marginals: what a chunk leaves over is handed to
-        the next ones, so that no chunk needs to be fitted to the end but the last.
+        Half of them, or a quarter where there are many chunks, but no more than look at some four hundred
+        marginals: what a chunk leaves over is handed to the next ones, so that no chunk needs to be fitted to the
+        end but the last, and what the last one leaves is the smaller per row the more chunks there are.
         """
-        half = max(1.0, len(self.model.schema.names) / 2)
+        share = 0.5 if self.chunks <= _MANY_CHUNKS else 0.25
+        most = max(1.0, share * len(self.model.schema.names))
         if self.fitter is None:
-            return half
+            return most
         per_column = sum(len(goal.columns) for goal in self.fitter.goals) / len(self.model.schema.names)
-        return float(np.clip(_LOOKS_PER_RECORD / max(1.0, per_column), 1.0, half))
+        return float(np.clip(_LOOKS_PER_RECORD / max(1.0, per_column), 1.0, most))
 
     @property
     def task_mb(self) -> float:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +135,28 @@ def test_an_interrupted_folder_goes_on_and_comes_out_the_same(
     assert digest(done.path) == digest(whole.path)
     assert done.error == whole.error
     assert unfinished(tmp_path / "t.parquet") is None
+
+
+def test_a_killed_process_leaves_nothing_that_looks_complete(
+    model: Model, whole: WrittenSample, tmp_path: Path
+) -> None:
+    """A real process and a real SIGKILL, as soon as a few chunks are done."""
+    model.save(tmp_path / "m.understudy")
+    out = tmp_path / "t.parquet"
+    program = (
+        "import sys; from understudy.bulk import write_sample; "
+        "write_sample(sys.argv[1], sys.argv[2], rows=1003, rows_per_chunk=100, lanes=3, seed=5)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "m.understudy"), str(out)])
+    while process.poll() is None and len(list(Staging(out).root.glob("done-*"))) < 4:
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert out.exists() == (unfinished(out) is None)  # killed in time, or complete before the kill
+    if not out.exists():
+        write_sample(tmp_path / "m.understudy", out, **WORDS)
+    assert digest(out) == digest(whole.path)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_another_plan_does_not_go_on_with_what_is_there(
