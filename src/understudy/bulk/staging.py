@@ -153,10 +153,11 @@ class Staging:
             raise _refused(self.out, error) from None
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def clear(self) -> None:
-        """Remove what there is, to start clean."""
+    def clear(self, *, keep: Path | None = None) -> None:
+        """Remove what there is, to start clean; not the model that the new sample is drawn from."""
+        kept = {self.root / "lock", None if keep is None else keep.resolve()}
         for path in self.root.glob("*"):
-            if path.name != "lock":
+            if path not in kept and path.resolve() not in kept:
                 try:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
                 except OSError as error:

@@ -153,7 +153,7 @@ def write_sample(
     check_partitions(fitted.schema, partition_by, out)
     with staging.locked():
         if restart:
-            staging.clear()
+            staging.clear(keep=None if isinstance(model, Model) else Path(model))
         plan, sample = _agree(
             staging,
             model if isinstance(model, Model) else Path(model),
