@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,14 @@ import numpy.typing as npt
 from understudy.curator import Curator, Noise, gap_sensitivity, independence_gap
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Gaussian, Laplace, Unit
-from understudy.schema import Clique
+from understudy.schema import Clique, Domain
 
 _GRID_ROOM = 1 - 2.0**-15
 """Numbers are rounded to a grid of 2**-20 of their sensitivity, which adds that much to what is charged."""
+
+
+_CELLS_AT_ONCE = 20_000_000
+"""Pairs are counted in batches of so many cells; only one number of each is kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +59,26 @@ def measure_gaps(curator: Curator, pairs: Sequence[Clique], cost: float) -> Gaps
     (:mod:`understudy.curator.independence`), each with noise for an equal share of ``cost``, charged together before any is
     drawn.
     """
-    sealed = [independence_gap(counts) for counts in curator.counts_many(pairs)]
+    sealed = [
+        independence_gap(counts)
+        for batch in _batches(curator.domain, pairs)
+        for counts in curator.counts_many(batch)
+    ]
     noise = gap_noises(curator.accounting, curator.unit, cost, len(pairs))
     values = curator.measure_scalars(
         sealed, noise=[noise] * len(pairs), purpose=f"measure the dependence of {len(pairs)} pairs of columns"
     )
     return Gaps(tuple(pairs), np.array(values))
+
+
+def _batches(domain: Domain, pairs: Sequence[Clique]) -> Iterator[list[Clique]]:
+    """Group pairs so that their counts fit into memory together."""
+    batch: list[Clique] = []
+    cells = 0
+    for pair in pairs:
+        if batch and cells + domain.cells(pair) > _CELLS_AT_ONCE:
+            yield batch
+            batch, cells = [], 0
+        batch.append(pair)
+        cells += domain.cells(pair)
+    yield batch
