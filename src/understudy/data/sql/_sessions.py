@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -200,6 +201,7 @@ class PostgresSession(Session):
         import psycopg
 
         self._snapshot = psycopg.connect(self.source.url, autocommit=False)
+        weakref.finalize(self, self._snapshot.close)  # a table that nobody holds any more ends its snapshot
         self._snapshot.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._snapshot.read_only = True
         with self._snapshot.cursor() as cursor:  # the transaction begins, and with it the snapshot
@@ -207,12 +209,9 @@ class PostgresSession(Session):
             cursor.execute("SET LOCAL jit = off")
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             cursor.execute("SELECT count(*) FROM pg_catalog.pg_class LIMIT 1")
-        facts = ibis.postgres.from_connection(psycopg.connect(self.source.url, autocommit=True))
-        try:
-            table = _named_table(facts, self.source.table)
-            return ibis.table(table.schema(), name=table.get_name(), database=_database_of(table))
-        finally:
-            facts.disconnect()
+        with psycopg.connect(self.source.url, autocommit=True) as other:
+            table = _named_table(ibis.postgres.from_connection(other), self.source.table)
+            return ibis.table(table.schema(), name=table.op().name, database=_database_of(table))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
