@@ -29,6 +29,7 @@ from understudy.privacy import (
     GaussianEvent,
     PureDP,
     PureEvent,
+    Spending,
     Unit,
     ZcdpEvent,
     accounting_for,
@@ -64,7 +65,10 @@ class Shares:
         The guarantee of the whole selection; None for a single attempt that is not pure, whose parts the ledger
         adds up in its own accounting.
     reserve
-        Delta that the ledger sets aside for the selection.
+        Delta that the ledger sets aside: for the selection, or for the model of a single attempt.
+    model_deltas
+        Single attempts: for each kind of method in the space, the part of the model's delta that belongs to
+        events with a delta of their own (0 for methods with additive noise).
     """
 
     total: Budget
@@ -77,6 +81,7 @@ class Shares:
     attempt: Budget
     selection: SelectionGuarantee | None = None
     reserve: float = 0.0
+    model_deltas: tuple[float, ...] = (0.0,)
 
     @property
     def single(self) -> bool:
@@ -89,13 +94,13 @@ class Shares:
         return self.rows + math.fsum(self.baselines)
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """What will be charged to the ledger at most."""
+    def cases(self) -> tuple[tuple[Event, ...], ...]:
+        """What will be charged to the ledger at most, for each kind of method that may be drawn."""
         once: list[Event] = [PureEvent(epsilon) for epsilon in (self.rows, *self.baselines) if epsilon > 0]
         if self.single:
             acceptance = [PureEvent(self.acceptance)] if self.acceptance > 0 else []
-            return (*once, _allowance(self.model), *acceptance)
-        return (*once, self.selection_event)
+            return tuple((*once, _allowance(self.model, delta), *acceptance) for delta in self.model_deltas)
+        return ((*once, self.selection_event),)
 
     @property
     def selection_event(self) -> Event:
@@ -114,21 +119,30 @@ class Shares:
     @property
     def used(self) -> float:
         """Share of the total that the parts use, by the accounting that uses least."""
-        shares = []
-        for accounting, total in self._accountings():
-            cost = accounting.exact_cost(Composed(self.events), parts=self.unit.parts_touched, reserve=True)
-            if cost is not None:
-                shares.append(float(cost / total))
-        return min(shares, default=math.inf)
+        largest = 0.0
+        for events in self.cases:
+            shares = [math.inf]
+            for accounting, total in self._accountings():
+                cost = accounting.exact_cost(Composed(events), parts=self.unit.parts_touched, reserve=True)
+                if cost is not None:
+                    shares.append(float(cost / total))
+            largest = max(largest, min(shares))
+        return largest
 
     @property
     def fits(self) -> bool:
         """Whether the filter of a ledger for this release would admit all parts."""
-        rule = self.rule
-        spending = rule.nothing()
-        for event in self.events:
-            spending = rule.plus(spending, event)
-        return rule.holds(spending)
+        return all(self.admitted(self.rule, self.rule.nothing()))
+
+    def admitted(self, rule: Filter, spent: Spending) -> list[bool]:
+        """Say for each of `cases` whether a ledger that has spent something already would pay for it."""
+        found = []
+        for events in self.cases:
+            spending = spent
+            for event in events:
+                spending = rule.plus(spending, event)
+            found.append(rule.holds(spending))
+        return found
 
     def _accountings(self) -> list[tuple[Accounting, Fraction]]:
         rule = self.rule
@@ -162,6 +176,7 @@ def divide(
     attempts: Attempts,
     rows: float = 0.0,
     baselines: tuple[float, ...] = (),
+    model_deltas: tuple[float, ...] = (0.0,),
 ) -> tuple[Shares | None, list[str]]:
     """Put the parts of a budget together and say what does not add up.
 
@@ -192,8 +207,13 @@ def divide(
         return None, [
             f"budget.model: {short(model)} has no pure guarantee; give it an epsilon alone, or a delta to the total"
         ]
-    delta = total.delta if isinstance(total, ApproxDP) and not single else 0.0
-    reserve = delta * (1 - 2.0**-10)
+    delta = total.delta if isinstance(total, ApproxDP) else 0.0
+    own = max(model_deltas, default=0.0) if single else 0.0
+    if own > 0 and not own < delta:
+        return None, [
+            f"budget.total: the model needs a delta of {own:.6g} for itself, and the total must have a larger one"
+        ]
+    reserve = own if single else delta * (1 - 2.0**-10)
     given = model
     for _ in range(4):
         try:
@@ -215,6 +235,7 @@ def divide(
             attempt=attempt,
             selection=selection,
             reserve=reserve,
+            model_deltas=model_deltas or (0.0,),
         )
         if shares.fits or shares.used > 1 + _TOLERANCE or not isinstance(model, PureDP):
             break
@@ -273,8 +294,10 @@ def short(budget: Budget) -> str:
     return ", ".join(f"{key}={value:g}" for key, value in values.items())
 
 
-def _allowance(budget: Budget) -> Event:
-    """Return an event that costs as much as a budget allows."""
+def _allowance(budget: Budget, delta: float = 0.0) -> Event:
+    """Return an event that costs as much as a budget allows, where ``delta`` of it belongs to events with their own."""
+    if delta > 0 and isinstance(budget, ApproxDP):
+        return ApproxEvent(budget.epsilon, delta)
     if isinstance(budget, PureDP):
         return PureEvent(budget.epsilon)
     if isinstance(budget, ZCDP):

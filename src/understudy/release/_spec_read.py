@@ -314,6 +314,7 @@ class _Reader(SpaceReader):
             attempts=attempts,
             rows=rows.epsilon,
             baselines=tuple(epsilon for epsilon in baselines if epsilon > 0),
+            model_deltas=tuple(sorted(self.model_deltas)),
         )
         self.problems += problems
         return shares

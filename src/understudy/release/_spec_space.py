@@ -34,6 +34,7 @@ class SpaceReader:
         self.plain = plain
         self.where = where
         self.problems = shape_problems(plain)
+        self.model_deltas: set[float] = set()
         self.broken = {
             problem.split(":", 1)[0].split(".", 1)[0].split("[", 1)[0] for problem in self.problems
         }
@@ -182,7 +183,8 @@ class SpaceReader:
                     synthesizer = described.load()(**made)
                     if budget is not None:
                         synthesizer.require(budget)
-                        self._affordable(synthesizer, budget)
+                        self._affordable(synthesizer, budget, schema)
+                        self.model_deltas.add(synthesizer.reserve(schema, budget))
                 except UnderstudyError as error:
                     left_out.append((label, str(error)))
                     continue
@@ -192,17 +194,22 @@ class SpaceReader:
                 found.append((name, options))
         return found, left_out
 
-    def _affordable(self, synthesizer: Synthesizer, budget: Budget) -> None:
+    def _affordable(self, synthesizer: Synthesizer, budget: Budget, schema: Schema) -> None:
         """Refuse a method that could never pay for a fit inside a loop.
 
         An attempt with an approximate model is accounted for in GDP. A method that spends such a budget as a
-        pure one, or by events that are known to be zCDP only, would be refused by the ledger at every attempt, which
-        looks like a rejection.
+        pure one, or by events that are known to be zCDP only or have a delta of their own, would be refused by the
+        ledger at every attempt, which looks like a rejection.
         """
         if not self.sound("selection") or self.plain["selection"].get("rule") == "single":
             return
         if not isinstance(budget, ApproxDP):
             return
+        if synthesizer.reserve(schema, budget) > 0:
+            raise NoSuchGuarantee(
+                f"{synthesizer.name} releases something with a delta of its own, which a loop of attempts cannot "
+                "account for; use selection: {rule: single}."
+            )
         if synthesizer.accounting(budget).name == "zcdp":
             raise NoSuchGuarantee(
                 f"{synthesizer.name} with these options is accounted for by rho; in a loop of attempts give "

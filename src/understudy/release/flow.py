@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.curator import GRID_WIDENING, Curator
-from understudy.privacy import GDP, GDP_ACCOUNTING, ApproxDP, Budget, Laplace, PureDP, PureEvent
+from understudy.privacy import GDP, GDP_ACCOUNTING, PURE, ApproxDP, Budget, Laplace, PureDP, PureEvent
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
     ConditionalMeans,
@@ -82,11 +82,14 @@ def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselin
 def acceptance_purse(spec: Spec, curator: Curator, epsilon: float) -> Curator:
     """Return a curator limited to what the acceptance criteria may cost.
 
-    A ledger with an ``(epsilon, delta)`` promise whose model was not pure has nothing left by pure accounting; there
+    A ledger with an ``(epsilon, delta)`` promise whose model had Gaussian noise has nothing left by pure accounting; there
     the limit is stated in Gaussian DP, as what an ``epsilon``-DP act costs in it.
     """
     limit: Budget = PureDP(epsilon)
-    if isinstance(curator.ledger.budget, ApproxDP) and not isinstance(spec.shares.model, PureDP):
+    book = curator.ledger
+    if isinstance(book.budget, ApproxDP) and not isinstance(spec.shares.model, PureDP):
+        if book.rule.remaining(book.spending, accounting=PURE.name) >= epsilon:
+            return curator.within(limit, scope="acceptance")  # the model's epsilon was spent beside its delta
         limit = GDP(math.sqrt(GDP_ACCOUNTING.cost(PureEvent(epsilon))) * (1 + 2.0**-50))
     return curator.within(limit, scope="acceptance")
 

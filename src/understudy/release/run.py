@@ -187,19 +187,16 @@ class Release:
 
     def _start(self, configurations: tuple[Configuration, ...]) -> None:
         """Before the first charge: is there room for all of it? Fix the public seed."""
-        if not self._charges():
-            spending = self.ledger.spending
-            for event in self.spec.shares.events:
-                spending = self.ledger.rule.plus(spending, event)
-            if not self.ledger.rule.holds(spending):
-                raise BudgetExceeded(
-                    f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
-                    f"{self.ledger.accounting.describe(self.ledger.remaining)} left of "
-                    f"{self.ledger.budget.describe()}. Ask for less, or agree on a larger total with the owner.",
-                    requested=self.spec.shares.used * self.ledger.total,
-                    remaining=self.ledger.remaining,
-                    accounting=self.ledger.accounting.name,
-                )
+        shares, rule = self.spec.shares, self.ledger.rule
+        if not self._charges() and not all(shares.admitted(rule, self.ledger.spending)):
+            raise BudgetExceeded(
+                f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
+                f"{self.ledger.accounting.describe(self.ledger.remaining)} left of "
+                f"{self.ledger.budget.describe()}. Ask for less, or agree on a larger total with the owner.",
+                requested=self.spec.shares.used * self.ledger.total,
+                remaining=self.ledger.remaining,
+                accounting=self.ledger.accounting.name,
+            )
         if self.state.get("seed") is None:
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())

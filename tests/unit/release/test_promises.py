@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from spec_examples import fitting_spec, people, small, small_spec
 
-from understudy.errors import DataError, SchemaError
-from understudy.privacy import Unit
+from understudy.errors import BudgetExceeded, DataError, SchemaError
+from understudy.privacy import Ledger, Unit
 from understudy.release import MinimalOccurrence, RecordTypes
 from understudy.release import run as running
+from understudy.release.result import ReleaseResult
 from understudy.release.run import Release, run_release
 from understudy.release.spec import RowCount, Spec
 from understudy.release.transform import Transformed
@@ -90,6 +91,60 @@ def test_a_pure_method_in_a_loop_with_an_approximate_model_is_refused_with_a_rea
     plain["synthesizers"] = [{"method": "laplace"}, {"method": "gaussian"}]
     spec = Spec.from_dict(plain)
     assert {item.method for item in spec.configurations} == {"gaussian"}
+
+
+OWN_DELTA: dict[str, Any] = {
+    "schema__columns": [{"name": "sex", "kind": "categorical", "values": ["f", "m"]}],
+    "synthesizers": [{"method": "poisson"}],
+    "acceptance": {
+        "form": "pass-only",
+        "epsilon": 5.0,
+        "criteria": [{"name": "cells", "kind": "max-marginal-error", "threshold": 0.5}],
+    },
+    "budget": {"total": {"epsilon": 15.0, "delta": 1e-2}, "model": {"epsilon": 10.0, "delta": 9e-3}},
+    "projections": None,
+}
+"""A model whose guarantee has a delta that no additive noise accounts for."""
+
+
+def test_a_single_attempt_sets_aside_the_delta_that_a_model_needs_for_itself(tmp_path: Path) -> None:
+    spec = small_spec(**OWN_DELTA)
+    assert 0 < spec.shares.reserve < 1e-2
+    outcome = run_release(spec, ledger=tmp_path / "people.ledger", source=people())
+    assert isinstance(outcome, ReleaseResult)
+    with Ledger.open(tmp_path / "people.ledger") as book:
+        book.verify()
+        assert 0 < float(book.spending.delta) <= book.rule.approximate_delta == spec.shares.reserve
+    assert outcome.guarantee.budget == spec.total
+
+
+def test_a_ledger_that_set_no_delta_aside_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    spec = small_spec(**OWN_DELTA)
+    with Ledger.create(
+        tmp_path / "people.ledger", budget=spec.total, unit=spec.unit, table="people.csv"
+    ) as book:
+        pass
+    with pytest.raises(BudgetExceeded):
+        run_release(spec, ledger=tmp_path / "people.ledger", source=people())
+    with Ledger.open(tmp_path / "people.ledger") as book:
+        assert book.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"budget__total": {"epsilon": 15.0, "delta": 8e-3}}, "the total must have a larger one"),
+        (
+            {"selection": {"rule": "until-accepted", "gamma": 0.1}, "budget__total__epsilon": 40.0},
+            "cannot account for",
+        ),
+    ],
+)
+def test_a_delta_that_cannot_be_set_aside_is_refused_at_plan_time(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SchemaError, match=words):
+        small_spec(**OWN_DELTA, **changes)
 
 
 def test_the_same_method_is_welcome_in_a_single_attempt() -> None:
