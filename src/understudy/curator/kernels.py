@@ -31,6 +31,7 @@ Array = npt.NDArray[np.float64]
 
 _UP = 1 + 2.0**-40
 _ROUND_BITS = 20
+_SMOOTH_BITS = 24
 _LARGEST_SCALE_BITS = 38
 
 
@@ -128,12 +129,16 @@ def smoothing_error(sealed: SealedCounts, smoothers: Sequence[Array]) -> SealedS
     ``|e_i - S e_i|_1 = (1 - S_ii) + (sum_x S_xi - S_ii)``. Column sums and diagonals of a Kronecker product are
     products, hence at most ``1 + (product of largest column sums) - 2 (product of smallest diagonals)``. Times
     ``histogram_l1`` for a unit: rows that join, leave or are exchanged one by one.
+
+    The smoothers are rounded to whole multiples of a power of two before they meet the counts, and these rounded ones are what
+    the bound is about. All sums are then whole numbers, below ``2**63`` for tables of up to ``2**33`` rows and column sums of up
+    to 32, and nothing is rounded but the final quotient.
     """
-    table = sealed._exact.astype(np.float64)
-    smooth = table
-    sums, diagonal = 1.0, 1.0
+    table = sealed._exact.astype(np.int64)
     if len(smoothers) != table.ndim:
         raise BudgetError(f"Smoothers are needed for {table.ndim} axes; got {len(smoothers)}.")
+    bits = _SMOOTH_BITS // max(1, table.ndim)
+    smooth, sums, diagonal, one = table, 1, 1, 1
     for axis, given in enumerate(smoothers):
         matrix = np.asarray(given, dtype=np.float64)
         if (
@@ -142,9 +147,15 @@ def smoothing_error(sealed: SealedCounts, smoothers: Sequence[Array]) -> SealedS
             or (np.diag(matrix) > 1 + 1e-12).any()
         ):
             raise BudgetError(f"The smoother of axis {axis} must be square, and not negative.")
-        sums *= float(matrix.sum(axis=0).max())
-        diagonal *= float(np.diag(matrix).min())
-        smooth = np.moveaxis(np.tensordot(matrix, smooth, axes=(1, axis)), 0, axis)
-    worst = max(0.0, 1.0 + sums - 2.0 * diagonal) * _UP
-    error = float(np.abs(table - smooth).sum())
+        rounded = np.rint(matrix * 2.0**bits).astype(np.int64)
+        np.fill_diagonal(rounded, np.minimum(np.diag(rounded), 1 << bits))
+        sums *= int(rounded.sum(axis=0).max())
+        diagonal *= int(np.diag(rounded).min())
+        one <<= bits
+        # whole numbers below 2**53 are exact in floating point too, where products are quicker
+        small = int(table.sum()) * sums < 1 << 53
+        left, right = (rounded.astype(np.float64), smooth.astype(np.float64)) if small else (rounded, smooth)
+        smooth = np.moveaxis(np.tensordot(left, right, axes=(1, axis)), 0, axis).astype(np.int64)
+    worst = max(0, one + sums - 2 * diagonal) / one * _UP
+    error = int(np.abs(table * one - smooth).sum()) / one
     return SealedScalar(error, sensitivity=worst * float(sealed._unit.histogram_l1))

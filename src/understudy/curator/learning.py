@@ -41,8 +41,13 @@ and after rounding to a grid of step ``f`` at most ``2 sqrt(d) e/f + d`` steps i
 steps divided by the third part of epsilon hides them. The publication is a function of ``w`` (first two parts) and of
 this noisy point (third part), whose costs add up.
 
-``gamma`` is 2^-18 of the largest gradient of one record. The solver stops at a quarter of it; sums over blocks of 64 records, added without
-rounding errors of their own, keep the error of the computed gradient below the rest for tables of up to 2^28 rows.
+*Rounding.* ``gamma`` is 2^-18 of the largest gradient ``G`` of one record, and the solver stops when the computed gradient is a quarter of it. The
+rest is for rounding errors of the computed gradient, with ``u = 2^-53`` and up to 2^28 records, worst case. Products over blocks
+of 64 records err by at most ``64 u`` of the sum of sizes, ``64 u 2^28 G = gamma/2``; blocks are added without errors of their own.
+Logits err by at most ``gamma/64`` in their effect on the gradient, by the bound of ``rounding_of_logits``, or else are computed with twice the digits,
+and exponentials, their sum and quotient by less than ``16 u G`` a record, together ``gamma/8``. The linear and the quadratic term add a few
+``u`` of themselves, which near the minimum are of the size of the sum of gradients: ``gamma/32``. The norms in the sensitivities are rounded sums of fewer than 2,000
+terms, so ``1 + 2^-40`` times them is at least the true norm.
 """
 
 from __future__ import annotations
