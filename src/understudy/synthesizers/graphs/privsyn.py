@@ -236,6 +236,8 @@ class PrivSyn(Synthesizer):
     ) -> tuple[Distribution, Workload | None]:
         """Turn measurements into a distribution, and say which marginals drawn rows are fitted to."""
         domain, total, support = curator.domain, fixed_total(curator), support_of(curator.schema)
+        if curator.rows_measurement is not None:  # paid for before; one more number to go by
+            measurements = [*measurements, curator.rows_measurement]
         if self.records == "fitted":
             model = estimate(
                 domain,
