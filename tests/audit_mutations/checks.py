@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 
-from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive
+from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive, audit_release, audit_release_law
 from understudy.audit.hunt import hunt
 from understudy.audit.methods import _subject
+from understudy.audit.releases import PATIENT
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
+from understudy.release import GeometricAttempts, _spec_budget
+from understudy.release.spec import Spec
 from understudy.schema import Schema
 from understudy.synthesizers import Synthesizer
 
@@ -44,6 +48,26 @@ def primitive_audited(name: str, pair: str = "one record or none", *, runs: int 
         return audit.attacker if audit.violates(alpha=alpha) else ""
 
     return check
+
+
+def release_audited(text: str, *, runs: int = 260) -> Check:
+    """Attack whole releases of a table with one row."""
+
+    def check(alpha: float) -> str:
+        effort = Effort(40, 24, runs, 60.0, 60.0)
+        audits = audit_release(Spec.parse(text), effort=effort, rows=(1,))
+        return next((audit.attacker for audit in audits if audit.violates(alpha=alpha)), "")
+
+    return check
+
+
+def release_law_holds(alpha: float) -> str:
+    """The computed law of a loop of attempts keeps what its accounting promises. It has no false alarm."""
+    asked = _spec_budget.selection_guarantee(PureDP(2.0), GeometricAttempts(0.02)).epsilon
+    text = re.sub("total: {epsilon: [0-9.]+}", f"total: {{epsilon: {asked * (1 + 1e-7):.9f}}}", PATIENT)
+    audit = audit_release_law(Spec.parse(text), most_rows=3)
+    found = f"a loss of {audit.demonstrated:.3f} where {audit.claim.value:.3f} is promised"
+    return found if audit.violates() else ""
 
 
 def sensitivities_hold(alpha: float) -> str:

@@ -7,7 +7,7 @@ duration of a test.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,12 +17,15 @@ from checks import (
     noise_is_fresh,
     numbers_are_whole,
     primitive_audited,
+    release_audited,
+    release_law_holds,
     sensitivities_hold,
     unpaid,
 )
 
 from understudy.audit import Pair, pairs_for
 from understudy.audit.pairs import NARROW, WIDE
+from understudy.audit.releases import LOOP
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import DenseTable
@@ -30,6 +33,10 @@ from understudy.errors import DataError
 from understudy.marginals import Measurement
 from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, SystemRandomness, Unit
 from understudy.privacy import noise as noise_module
+from understudy.release import _spec_budget
+from understudy.release.result import Configuration
+from understudy.release.run import Release
+from understudy.release.transform import Transformed
 from understudy.synthesizers import Synthesizer, create
 from understudy.synthesizers.base import Fitted, Progress, no_progress
 from understudy.synthesizers.laplace import LaplaceTable
@@ -132,6 +139,31 @@ def doubled_choice(patch: Patch) -> None:
 
 def unlimited_persons(patch: Patch) -> None:
     patch.setattr(LocalTable, "truncated", lambda self, column, most, words: self)
+
+
+# ---------------------------------------------------------------------- releases
+
+
+def free_selection(patch: Patch) -> None:
+    """A loop of attempts is charged as if it were one attempt."""
+    right = _spec_budget.selection_guarantee
+
+    def wrong(attempt: PureDP, attempts: object, **options: object) -> object:
+        return replace(right(attempt, attempts, **options), epsilon=attempt.epsilon)
+
+    patch.setattr(_spec_budget, "selection_guarantee", wrong)
+
+
+def told_failure(patch: Patch) -> None:
+    """An attempt that goes wrong because of a record ends the release with an error of its own."""
+    right = Release._attempt
+
+    def attempt(self: Release, data: Transformed, configuration: Configuration, *rest: object) -> object:
+        if data._table(configuration).count(("a",))[1] > 0:
+            raise DataError("An attempt could not be made.")
+        return right(self, data, configuration, *rest)
+
+    patch.setattr(Release, "_attempt", attempt)
 
 
 # ---------------------------------------------------------------------- mechanisms
@@ -287,6 +319,12 @@ MUTANTS = (
         {"whole-number check": numbers_are_whole},
     ),
     Mutant("failure outcome revealed", nothing, {"audit of a method": audited(FailureRevealed, ONE)}),
+    Mutant(
+        "failure of an attempt revealed",
+        told_failure,
+        {"audit of a release": release_audited(LOOP, runs=300)},
+    ),
+    Mutant("selection charged as one attempt", free_selection, {"law of a release": release_law_holds}),
     Mutant(
         "rows per person not limited",
         unlimited_persons,

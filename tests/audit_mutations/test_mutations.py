@@ -10,9 +10,21 @@ import re
 from pathlib import Path
 
 import pytest
-from checks import ALPHA, REPORTED, audited, noise_is_fresh, primitive_audited, sensitivities_hold, unpaid
+from checks import (
+    ALPHA,
+    REPORTED,
+    audited,
+    noise_is_fresh,
+    numbers_are_whole,
+    primitive_audited,
+    release_audited,
+    release_law_holds,
+    sensitivities_hold,
+    unpaid,
+)
 from mutants import CROWDED, MUTANTS, ONE, ONE_COLUMN, REPLACED, Mutant
 
+from understudy.audit.releases import LOOP
 from understudy.synthesizers import create
 from understudy.synthesizers.laplace import LaplaceTable
 
@@ -37,6 +49,9 @@ RIGHT = {
     "sensitivities": sensitivities_hold,
     "fresh noise": noise_is_fresh,
     "payments": unpaid(LaplaceTable),
+    "whole numbers": numbers_are_whole,
+    "whole releases": release_audited(LOOP, runs=120),
+    "law of a loop of attempts": release_law_holds,
 }
 
 

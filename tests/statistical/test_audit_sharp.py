@@ -7,15 +7,30 @@ a third of the runs are guessed), so that 1.7 is seven deviations away; the exac
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from alpha import ALPHA
+from gof import draws_needed, fit_pvalue
 
-from understudy.audit import PRIMITIVES, Effort, Primitive, audit_exactly, audit_primitive, audit_release
+from understudy.audit import (
+    PRIMITIVES,
+    Effort,
+    Primitive,
+    audit_exactly,
+    audit_primitive,
+    audit_release,
+    audit_release_law,
+    release_law,
+)
 from understudy.audit.exact import exact_epsilon
-from understudy.audit.releases import LOOP, SINGLE, neighbour_frames
+from understudy.audit.releases import LOOP, PATIENT, SINGLE, neighbour_frames
+from understudy.errors import WorkloadError
 from understudy.privacy import Unit, exponential_law
+from understudy.release.result import ReleaseFailure
+from understudy.release.run import run_release
 from understudy.release.spec import Spec
 
 TIGHT = [
@@ -58,9 +73,54 @@ def test_exact_epsilon() -> None:
 @pytest.mark.parametrize("text", [LOOP, SINGLE], ids=["loop", "single"])
 def test_a_whole_release_keeps_its_promise(text: str) -> None:
     """A release that told the outcome of its attempts apart by the records would be caught; see the mutation suite."""
-    audits = audit_release(Spec.parse(text), effort=Effort(24, 24, 40, 3.0, 3.0))
+    audits = audit_release(Spec.parse(text), effort=Effort(40, 24, 100, 60.0, 60.0), rows=(1,))
     assert not any(audit.violates(len(audits), alpha=ALPHA) for audit in audits)
     assert audits[-1].timing is not None
+
+
+@pytest.mark.parametrize("text", [LOOP, PATIENT], ids=["loop", "patient loop"])
+def test_the_law_of_a_release_shows_most_of_its_claim(text: str) -> None:
+    """Every probability is computed; a loop charged as one attempt would be exceeded by half."""
+    spec = Spec.parse(text)
+    audit = audit_release_law(spec)
+    assert not audit.violates()
+    assert audit.demonstrated > 0.8 * audit.claim.value
+    assert audit.demonstrated > (1.5 if text is PATIENT else 1.0) * spec.shares.attempt.epsilon
+
+
+def test_releases_follow_the_computed_law(tmp_path: Path) -> None:
+    """Caught: a loop that makes one attempt only, and one that never gives up."""
+    spec = Spec.parse(LOOP.replace("gamma: 0.5", "gamma: 0.1").replace("2.5191", "3.4603"))
+    law = release_law(spec, 1, 1)
+    share = [float(law.published[law.candidates == yes].sum()) for yes in (0, 1)]
+    right = np.array([*share, law.failure])
+    attempt = right[:2] / float(spec.attempts.weight_of_pass(np.array([law.passes]))[0])
+    wrongs = [
+        np.array([*attempt, 1 - law.passes]),
+        np.array([*(attempt / law.passes), 0.0]) * (1 - 1e-6) + 1e-6 / 3,
+    ]
+    runs = draws_needed(right, wrongs, ALPHA)
+    assert runs < 400
+    counts = np.zeros(3)
+    frame = pd.DataFrame({"a": [True]})
+    for run in range(runs):
+        outcome = run_release(spec, ledger=tmp_path / f"{run}.ledger", source=frame)
+        if isinstance(outcome, ReleaseFailure):
+            counts[2] += 1
+            continue
+        assert outcome.model is not None
+        no, yes = outcome.model.measurements[0].values.astype(int) - law.start
+        candidate = int(outcome.synthetic["a"].astype(bool).sum())
+        assert candidate == law.candidates[no, yes]  # the candidate is what the law says it is
+        counts[candidate] += 1
+    assert fit_pvalue(counts, right) > ALPHA
+    for wrong in wrongs:
+        assert fit_pvalue(counts, wrong) < ALPHA
+
+
+def test_a_law_is_computed_for_what_it_fits_only() -> None:
+    with pytest.raises(WorkloadError):
+        release_law(Spec.parse(SINGLE), 0, 1)
 
 
 def test_neighbours_of_a_specification_for_persons() -> None:

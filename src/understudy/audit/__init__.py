@@ -8,6 +8,7 @@ from understudy.audit.hunt import CONFIDENCE, Audit, Effort, Subject, hunt
 from understudy.audit.methods import audit_method, audit_synthesizer
 from understudy.audit.pairs import Pair, pairs_for
 from understudy.audit.primitives import PRIMITIVES, Primitive, audit_primitive, audit_primitives
+from understudy.audit.release_law import ReleaseLaw, audit_release_law, release_law
 from understudy.audit.releases import audit_release, neighbour_frames
 from understudy.audit.summary import AuditReport, audit_all, audit_many
 from understudy.audit.trials import Tally, Test, choose_test, judge
@@ -23,6 +24,7 @@ __all__ = [
     "Effort",
     "Pair",
     "Primitive",
+    "ReleaseLaw",
     "Subject",
     "Tally",
     "Test",
@@ -33,6 +35,7 @@ __all__ = [
     "audit_primitive",
     "audit_primitives",
     "audit_release",
+    "audit_release_law",
     "audit_synthesizer",
     "choose_test",
     "claim_of",
@@ -45,4 +48,5 @@ __all__ = [
     "judge",
     "neighbour_frames",
     "pairs_for",
+    "release_law",
 ]
