@@ -1,7 +1,7 @@
 """Kills, interrupts, full disks, read-only folders, power cuts and lack of memory at random instants.
 
 ``python -m benchmarks.faults`` is the long form (500 kills and 60 or more of every other kind);
-``python -m benchmarks.faults --quick`` takes about a minute. Exit code 1 if anything that must never happen did.
+``python -m benchmarks.faults --quick`` takes about a minute; ``--programs 300`` interrupts whole programs. Exit code 1 if anything that must never happen did.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from benchmarks._faults_cases import (
     thaw,
 )
 from benchmarks._faults_check import check_case
+from benchmarks._faults_program import hammer
 from understudy.errors import UnderstudyError
 
 LONG = {
@@ -246,14 +247,30 @@ def run_all(
     return tallies
 
 
+def interrupt_programs(count: int, *, seed: int) -> int:
+    """Interrupt whole programs, from the start of the interpreter to its end, and tell how they ended."""
+    with tempfile.TemporaryDirectory() as place:
+        told = hammer(count, seed=seed, place=Path(place))
+    print(
+        f"programs: {told.cases} cases, {told.struck} struck, codes {dict(told.codes)} (by the signal itself: at most "
+        f"{told.early:.2f} s after the start), {told.before_ours} before a line of ours, {len(told.failures)} failures"
+    )
+    for failure in told.failures:
+        print(f"  {failure}")
+    return 1 if told.failures else 0
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few cases of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", choices=list(LONG), help="only this kind of fault")
     parser.add_argument("--count", type=int, help="so many cases of each kind")
+    parser.add_argument("--programs", type=int, help="only interrupts of so many programs, from their start")
     parser.add_argument("--json", type=Path, help="write the tallies to this file")
     chosen = parser.parse_args(arguments)
+    if chosen.programs is not None:
+        return interrupt_programs(chosen.programs, seed=chosen.seed)
     counts = QUICK if chosen.quick else LONG
     if chosen.count is not None:
         counts = dict.fromkeys(counts, chosen.count)
