@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.data._ahead import THREADS, ahead
 from understudy.data._counting import code_dtype
 from understudy.data._stream import Stream, attempt, batches_from
 from understudy.errors import DataError, Problems
@@ -23,12 +24,17 @@ def encoded_batches(
 ) -> Iterator[tuple[int, dict[str, Codes]]]:
     """Iterate over the batches of a stream as ``(rows, codes)``, after the first ``skip`` rows.
 
+    While one batch is being used, the next ones are encoded in other threads. They come in the order of the stream.
+
     Privacy
     -------
     In and out: private. A value outside its domain is refused by the column itself, without being shown.
     """
-    for batch in batches_from(stream, columns, skip):
-        yield batch.num_rows, encode_batch(batch, schema, columns)
+
+    def encode(batch: pa.RecordBatch) -> tuple[int, dict[str, Codes]]:
+        return batch.num_rows, encode_batch(batch, schema, columns)
+
+    return ahead(encode, batches_from(stream, columns, skip), threads=THREADS)
 
 
 def encode_batch(
