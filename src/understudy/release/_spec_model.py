@@ -87,7 +87,8 @@ class _DatabasePart(_Part):
     )
     table: str = Field(description="Table or view, with its schema if it needs one.", min_length=1)
     immutable: bool = Field(
-        False, description="Declares that nobody writes to the table meanwhile, where no snapshot can be held."
+        False,
+        description="Declares that nobody writes to the table meanwhile, where no snapshot can be held.",
     )
 
 

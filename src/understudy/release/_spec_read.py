@@ -55,9 +55,9 @@ class _Reader(SpaceReader):
         rows = self._row_count(schema, unit)
         transformations = self._transformations(schema)
         configurations, left_out = self._configurations(schema, transformations)
-        spec_schemas = self._schemas(schema, transformations)
+        spec_schemas = self._schemas(schema, transformations, cleaning)
         self._criteria(spec_schemas, cleaning)
-        self._projections(spec_schemas)
+        self._projections(spec_schemas, None if rows is None else rows.value)
         shares = self._shares(unit, attempts, rows, transformations)
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
         if schema is None or unit is None or attempts is None or rows is None or shares is None:

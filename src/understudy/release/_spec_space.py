@@ -12,10 +12,12 @@ import numpy as np
 
 from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, UnderstudyError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.release._spec_criteria import possible_codes
 from understudy.release._spec_errors import shape_problems
+from understudy.release.projection import require_room
 from understudy.release.result import Configuration
 from understudy.release.spec import all_options, projection_of, workload_of
-from understudy.schema import Column, Schema
+from understudy.schema import Column, Constraint, Schema
 from understudy.schema.fileread import column_from_plain
 from understudy.schema.problems import did_you_mean, problems_of
 from understudy.synthesizers import Synthesizer
@@ -76,7 +78,10 @@ class SpaceReader:
         return found
 
     def _schemas(
-        self, schema: Schema | None, transformations: Mapping[str, Mapping[str, Column]]
+        self,
+        schema: Schema | None,
+        transformations: Mapping[str, Mapping[str, Column]],
+        cleaning: Sequence[Constraint] = (),
     ) -> list[Schema]:
         """Return one schema per alternative (not per combination): enough to check every column in use."""
         if schema is None:
@@ -97,27 +102,39 @@ class SpaceReader:
             except UnderstudyError as error:
                 self.problems += list(problems_of(error))
                 continue
-            self._possible(found[-1])
+            self._possible(found[-1], cleaning)
         return found
 
-    def _possible(self, schema: Schema) -> None:
-        """Refuse constraints that no record can obey, alone or together."""
+    def _possible(self, schema: Schema, cleaning: Sequence[Constraint]) -> None:
+        """Refuse rules that no record can obey, alone or together, and constraints that contradict the cleaning."""
         try:
             tables = [(rule, rule.allowed(schema.domain)) for rule in schema.constraints]
         except DomainTooLarge:
             return
+        for rule in cleaning:
+            if (left := possible_codes(rule.columns, schema, [rule])) is not None and not left.any():
+                self.note("cleaning", f"no record can obey {rule.text!r}")
+                return
         for rule, allowed in tables:
             if not allowed.any():
                 self.note("constraints", f"no record can obey {rule.text!r}")
                 return
-        names = schema.domain.canonical({name for rule, _ in tables for name in rule.columns})
-        if not tables or schema.domain.cells(names) > 20_000_000:
+        names = schema.domain.canonical(
+            {name for rule in (*schema.constraints, *cleaning) for name in rule.columns}
+        )
+        if not names or schema.domain.cells(names) > 20_000_000:
+            return
+        kept = possible_codes(names, schema, cleaning)
+        if kept is not None and not kept.any():
+            self.note("cleaning", "no record can obey all of the rules together")
             return
         together = np.ones(schema.domain.shape(names), dtype=bool)
         for rule, allowed in tables:
             together &= allowed.reshape([schema.domain.size(n) if n in rule.columns else 1 for n in names])
         if not together.any():
             self.note("constraints", "no record can obey all of them together")
+        elif kept is not None and not (kept & together).any():
+            self.note("constraints", "no record that the cleaning leaves obeys them")
 
     def _configurations(
         self, schema: Schema | None, transformations: Mapping[str, Mapping[str, Column]]
@@ -221,11 +238,14 @@ class SpaceReader:
                 "give budget.model an epsilon alone, or use selection: {rule: single}."
             )
 
-    def _projections(self, schemas: Sequence[Schema]) -> None:
+    def _projections(self, schemas: Sequence[Schema], rows: int | None) -> None:
+        """Refuse projections that do not fit the columns, or a number of rows that is known beforehand."""
         for index, item in enumerate(self.part("projections", ()) or ()):
             for schema in schemas:
                 try:
-                    projection_of(item, schema)
+                    made = projection_of(item, schema)
+                    if rows is not None:
+                        require_room(rows, made.least_rows)
                 except UnderstudyError as error:
                     self.note(f"projections[{index}]", error)
 

@@ -249,6 +249,11 @@ def _warnings(
         found.append(
             "The number of rows is not public, so noise cannot be compared with all thresholds: give --rows."
         )
+    elif n < spec.least_rows():
+        found.append(
+            f"A projection needs {spec.least_rows():,} rows at least; {n:,} are expected. The release would end with an "
+            "error once the number of rows is known."
+        )
     found += [
         f"{item.name}: noise dominates. A perfect candidate may well be rejected, a bad one accepted. Spend more "
         "epsilon on it, loosen the threshold, or leave it out."

@@ -18,11 +18,16 @@ from understudy.errors import DataError
 from understudy.release._keys import IntArray
 from understudy.release.types import RecordTypes
 
-__all__ = ["KAnonymity", "MinimalOccurrence", "NoProjection", "Projection"]
+__all__ = ["KAnonymity", "MinimalOccurrence", "NoProjection", "Projection", "require_room"]
 
 
 class Projection(Protocol):
     """Something that moves a synthetic table to where no record looks rare."""
+
+    @property
+    def least_rows(self) -> int:
+        """Smallest number of rows that a table that is not empty must have."""
+        ...
 
     def apply(self, synthetic: RecordTypes, generator: np.random.Generator) -> RecordTypes:
         """Return the projected table, with the same number of rows."""
@@ -36,6 +41,11 @@ class Projection(Protocol):
 @dataclass(frozen=True)
 class NoProjection:
     """Leave the synthetic table as it is."""
+
+    @property
+    def least_rows(self) -> int:
+        """Smallest number of rows of a table: one."""
+        return 1
 
     def apply(self, synthetic: RecordTypes, generator: np.random.Generator) -> RecordTypes:
         """Return the table unchanged."""
@@ -101,6 +111,11 @@ class MinimalOccurrence:
         if self.algorithm not in ("direct", "stepwise", "balanced"):
             raise DataError(f"algorithm ({self.algorithm!r}) must be 'direct', 'stepwise' or 'balanced'.")
 
+    @property
+    def least_rows(self) -> int:
+        """Smallest number of rows that a table that is not empty must have."""
+        return self.min_count
+
     def describe(self) -> str:
         """Say in one line what holds afterwards."""
         return f"every record occurs at least {self.min_count} times"
@@ -110,7 +125,7 @@ class MinimalOccurrence:
         n, m = synthetic.rows, self.min_count
         if n == 0 or m == 1:
             return synthetic
-        _require_room(n, m)
+        require_room(n, m)
         counts = synthetic.counts
         if self.algorithm == "balanced":
             chosen = self._balanced(synthetic, generator)
@@ -200,6 +215,11 @@ class KAnonymity:
             raise DataError(f"of ({of}) must lie between 1 and the number of columns ({len(columns)}).")
         return cls(k=k, column_sets=tuple(combinations(tuple(columns), of)))
 
+    @property
+    def least_rows(self) -> int:
+        """Smallest number of rows that a table that is not empty must have."""
+        return self.k
+
     def describe(self) -> str:
         """Say in one line what holds afterwards."""
         return f"{self.k}-anonymity over {len(self.column_sets)} sets of columns"
@@ -216,7 +236,7 @@ class KAnonymity:
         n = synthetic.rows
         if n == 0 or self.k == 1:
             return synthetic
-        _require_room(n, self.k)
+        require_room(n, self.k)
         labels = self._labels(synthetic)
         counts = synthetic.counts.copy()
         dropped = True
@@ -270,7 +290,13 @@ def _group_sizes(label: IntArray, counts: IntArray) -> IntArray:
     return np.where(sizes == 0, np.iinfo(np.int64).max, sizes)
 
 
-def _require_room(n: int, smallest: int) -> None:
+def require_room(n: int, smallest: int) -> None:
+    """Refuse a table with fewer rows than a projection needs.
+
+    Examples
+    --------
+    >>> require_room(10, 2)
+    """
     if n < smallest:
         raise DataError(
             f"A table of {n} rows cannot hold every record at least {smallest} times. "

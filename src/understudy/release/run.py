@@ -32,6 +32,7 @@ from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit, RegressionCoefficients
 from understudy.release.flow import Judgement, baseline_key, fit_baseline, judge
 from understudy.release.planning import usable_configurations
+from understudy.release.projection import require_room
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
@@ -205,8 +206,13 @@ class Release:
 
     # ------------------------------------------------------------------ once, outside the selection
 
-    def _rows(self, data: Transformed, configuration: Configuration) -> int:
-        """Return the number of rows to release; measure it if it is to be paid for."""
+    def _rows(
+        self, data: Transformed, configuration: Configuration, configurations: tuple[Configuration, ...]
+    ) -> int:
+        """Return the number of rows to release; measure it if it is to be paid for.
+
+        A number that a projection could not work with ends the release here, before anything else is spent.
+        """
         kind = self.spec.row_count.kind
         if kind == "measured" and self.state.get("rows") is None:
             self._not_lost("rows", "the number of rows")
@@ -224,6 +230,7 @@ class Release:
         rows = curator.known_rows
         if rows is None or rows < 1:
             raise DataError("The table has no rows to release.")
+        require_room(rows, self.spec.least_rows(configurations))
         return rows
 
     def _baselines(
@@ -263,7 +270,7 @@ class Release:
         if state.get("configuration") is None:
             state.record(configuration=uniform_index(len(configurations), self._random))
         configuration = configurations[int(state.get("configuration"))]
-        rows = self._rows(data, configuration)
+        rows = self._rows(data, configuration, configurations)
         baselines = self._baselines(data, (configuration,), rows)
         if not state.model_path.exists():  # a model file is complete or absent
             self._not_lost("model", "the model")
@@ -316,7 +323,7 @@ class Release:
         state, rule = self.state, self.spec.attempts
         for configuration in configurations:  # every transformation is read before anything is spent
             data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
-        rows = self._rows(data, configurations[0])
+        rows = self._rows(data, configurations[0], configurations)
         baselines = self._baselines(data, configurations, rows)
         if not self._charges("selection"):
             self.ledger.charge(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -271,6 +271,13 @@ class Spec:
     def projection_for(self, configuration: Configuration, schema: Schema) -> Projection:
         """Return the projection of a configuration."""
         return projection_of(configuration.projection, schema)
+
+    def least_rows(self, configurations: Iterable[Configuration] | None = None) -> int:
+        """Return how many rows the projections of some configurations (by default all) need at least."""
+        chosen = self.configurations if configurations is None else configurations
+        return max(
+            (self.projection_for(item, self.schema_for(item)).least_rows for item in chosen), default=1
+        )
 
     def criteria_for(self, schema: Schema) -> tuple[Criterion, ...]:
         """Return the acceptance criteria over the codes of a transformation."""

@@ -195,6 +195,16 @@ def test_a_table_that_does_not_fit_costs_nothing(tmp_path: Path) -> None:
         assert charges(ledger) == []
 
 
+@pytest.mark.parametrize("selection", ["single", "loop"])
+def test_too_few_rows_for_a_projection_cost_nothing(selection: str, tmp_path: Path) -> None:
+    """In a loop every attempt would fail, and an unlimited one would never end."""
+    changes = SURE if selection == "single" else LOOP
+    spec = small_spec(**changes, projections__0__min_count=601)
+    with pytest.raises(DataError, match="cannot hold every record at least 601 times"):
+        run_release(spec, ledger=tmp_path / "people.ledger", source=people())
+    assert spent(tmp_path / "people.ledger") == 0
+
+
 def test_a_ledger_of_another_table_or_unit_is_refused(tmp_path: Path) -> None:
     ledger = tmp_path / "people.ledger"
     with Ledger.create(ledger, budget=PureDP(9.0), unit=Unit.add_remove(), table="others"):

@@ -267,10 +267,31 @@ def test_everything_wrong_is_listed_at_once() -> None:
         ({"schema": "absent.yaml"}, "There is no file"),
         ({"schema__columns__0__origin": "from-data"}, "read from the data"),
         ({"name": "a/b"}, "name: may hold letters"),
+        ({"cleaning": ["size > 5"], "output": {"rows": 9}}, "cleaning: no record can obey 'size > 5'"),
+        ({"cleaning": ["size > 3", "size < 2"], "output": {"rows": 9}}, "cleaning: no record can obey all"),
+        (
+            {"cleaning": ["size > 3"], "constraints": ["size <= 3"], "output": {"rows": 9}},
+            "constraints: no record that the cleaning leaves obeys them",
+        ),
+        (
+            {"projections__0__min_count": 700, "public": {"row_count": 600}},
+            "projections[0]: A table of 600 rows cannot hold every record at least 700 times",
+        ),
+        (
+            {"projections": [{"kind": "k-anonymity", "k": 9, "every": 1}], "output": {"rows": 8}},
+            "projections[0]: A table",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_with_their_place(changes: dict[str, Any], words: str) -> None:
     assert words in refused(**changes)
+
+
+def test_cleaning_that_cuts_through_bins_or_moved_values_is_not_called_impossible() -> None:
+    """Behind the bin 20-39 there are ages above 30; a clamped size may stand for any raw one."""
+    assert small_spec(cleaning=["age > 30", "age < 35"], public={"row_count": 600})
+    changes = {"schema__columns__2__out_of_domain": "clamp", "cleaning": ["size > 5"]}
+    assert small_spec(**changes, public={"row_count": 600})
 
 
 @pytest.mark.parametrize(
