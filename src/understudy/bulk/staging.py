@@ -140,8 +140,15 @@ class Staging:
         """What shows that a chunk is complete."""
         return self.root / f"done-{chunk:06d}.npz"
 
-    def publish(self, manifest: Mapping[str, Any]) -> None:
-        """Give the complete folder its name, in one step, and clear away the rest."""
+    def publish(self, manifest: Mapping[str, Any], *, files: int) -> None:
+        """Give the complete folder its name, in one step, and clear away the rest.
+
+        Only with as many parts as were made. What a killed process left half written goes first.
+        """
+        for path in self.parts.rglob(".*.tmp"):
+            path.unlink(missing_ok=True)
+        if sum(1 for path in self.parts.rglob(f"part-*{self.suffix}") if path.is_file()) != files:
+            raise self.lost()
         write_text(self.parts / "_manifest.json", json.dumps(manifest, indent=1) + "\n")
         try:
             _sync(self.parts)
@@ -152,6 +159,12 @@ class Staging:
         except OSError as error:
             raise _refused(self.out, error) from None
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def lost(self) -> OutputError:
+        """Return the error for files that were there and are not."""
+        return OutputError(
+            f"The unfinished sample in {str(self.root)!r} lost some of its files. Throw it away (restart)."
+        )
 
     def clear(self, *, keep: Path | None = None) -> None:
         """Remove what there is, to start clean; not the model that the new sample is drawn from."""

@@ -191,7 +191,8 @@ def write_sample(
                 "seed": done.seed,
                 "distance_from_model": error,
                 **manifest,
-            }
+            },
+            files=done.files,
         )
     return done
 
@@ -251,9 +252,7 @@ def _all_waves(
         found = [read_report(path) for path in paths]
         missing = [lane for lane, item in enumerate(found) if item is None]
         if missing and place < summed and sizes:
-            raise OutputError(
-                f"The unfinished sample in {str(staging.root)!r} lost some of its files. Throw it away (restart)."
-            )
+            raise staging.lost()
         tasks = [(make_chunk, (str(staging.out), plan["digest"], place, lane, made)) for lane in missing]
         there += sum(item[0].rows for item in found if item is not None)
         for report in _run_all(tasks, how, staging):
@@ -261,6 +260,8 @@ def _all_waves(
             speed = rate(fresh / max(1e-9, time.monotonic() - started))
             tell(f"writing, {speed}", (there + fresh) / sample.rows)
         complete = [item for item in map(read_report, paths) if item is not None]
+        if len(complete) < len(paths):
+            raise staging.lost()
         reports += [report for report, _ in complete]
         made += wave.rows
         if sizes and place >= summed:

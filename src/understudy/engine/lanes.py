@@ -13,10 +13,11 @@ all are done their counts are added up, and the next wave begins. The last chunk
 1. *Telescoping.* Let ``r_i = R_i - counts_i`` be what the fit of chunk ``i`` of a wave leaves over. The ``R_i`` add up
    to ``R``, so ``d_(N+m) = R - sum counts_i = sum r_i``. Nothing else remains of earlier waves: what is wrong
    with the whole table is what the *last* fit left over, ``d_n = r_last``, in records, not per chunk.
-2. *No fit is worse than its start.* Fitting is plain descent. A chunk starts from records drawn from the model
-   whose distance from their own share is ``s_i`` (sampling error). So
-   ``|d_(N+m)| <= |d_N| + sum |s_i|`` always, in the (weighted) L1 norm: at worst the error of rows that were
-   not fitted is added.
+2. *No fit is worse than its start.* Fitting is plain descent in the weighted L1 norm of all fitted marginals (single
+   columns that are fitted along included; targets in steps of 1/127 record). Chunk ``i`` starts from records drawn
+   from the model, which satisfy the constraints, at a distance of ``s_i`` from their own share (sampling error), so
+   from ``R_i`` they are at most ``m_i / m |d_N| + |s_i|`` away. Hence ``|d_(N+m)| <= |d_N| + sum |s_i|`` always: at worst the
+   error of rows that were not fitted is added.
 3. *Contraction.* If every fit removes at least a share ``1 - q`` of what it starts with, then
    ``|d_(N+m)| <= q (|d_N| + S)`` with ``S`` the largest ``sum |s_i|`` of a wave, and so, by induction,
    ``|d_N| <= q S / (1 - q)`` **after every wave**, whatever the number of waves. Visiting half the columns of

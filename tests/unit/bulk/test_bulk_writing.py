@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -283,8 +282,9 @@ def test_a_final_slash_asks_for_a_folder() -> None:
     assert not is_folder(Path("x.parquet/"))
 
 
+@pytest.mark.parametrize("what", ["report", "part"])
 def test_files_lost_from_an_unfinished_folder_are_noticed(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Model, whole: WrittenSample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     made: list[int] = []
     original = chunks.make_chunk
@@ -301,8 +301,14 @@ def test_files_lost_from_an_unfinished_folder_are_noticed(
             write_sample(model, tmp_path / "t.parquet", **WORDS)
     folder = unfinished(tmp_path / "t.parquet")
     assert folder is not None
-    (folder / "done-000001.npz").unlink()
+    (folder / "parts" / ".part-000008.parquet.0a1b.tmp").write_bytes(b"half")  # what a killed process leaves
+    if what == "report":
+        (folder / "done-000001.npz").unlink()
+    else:
+        (folder / "parts" / "part-000001.parquet").unlink()
     with pytest.raises(OutputError, match="lost some of its files"):
         write_sample(model, tmp_path / "t.parquet", **WORDS)
-    shutil.rmtree(folder)
-    assert write_sample(model, tmp_path / "t.parquet", **WORDS).rows == 1_003
+    assert not (tmp_path / "t.parquet").exists()
+    done = write_sample(model, tmp_path / "t.parquet", restart=True, **WORDS)
+    assert digest(done.path) == digest(whole.path)
+    assert len(list(done.path.iterdir())) == 12
