@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -125,6 +126,14 @@ CASE_OF: dict[str, Case] = {
     "p-hp": SINGLE,
 }
 """Mechanisms that cannot serve the mixed table, by name. Every other one is checked on it."""
+
+_SMALL = {"embedding_dim": 8, "generator_dim": (16,), "discriminator_dim": (16,)}
+
+OPTIONS_OF: dict[str, dict[str, Any]] = {
+    "dpctgan": {"epochs": 3, **_SMALL},
+    "patectgan": {"epochs": 3, **_SMALL},
+}
+"""Options with which a mechanism is checked, where its own take minutes."""
 
 
 def case_of(method: str) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import zipfile
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import CANARY, case_of
+from contract_cases import CANARY, OPTIONS_OF, case_of
 
 from understudy.curator import Curator
 from understudy.data import read_table
@@ -28,7 +29,16 @@ from understudy.privacy import (
 )
 from understudy.synthesizers import Model, Synthesizer, create, load_model, methods
 
-METHODS = [item.name for item in methods()]
+NO_TORCH = importlib.util.find_spec("torch") is None
+METHODS = [
+    pytest.param(
+        item.name,
+        marks=[pytest.mark.skip(reason=f"{item.name} needs torch: pip install 'understudy[deep]'")]
+        if NO_TORCH and item.extra == "deep"
+        else [],
+    )
+    for item in methods()
+]
 BUDGETS: dict[str, Budget] = {
     "pure": PureDP(1.0),
     "approximate": ApproxDP(1.0, 1e-6),
@@ -44,7 +54,7 @@ UNITS = {
 
 
 def synthesizer(name: str) -> Synthesizer:
-    return create(name)
+    return create(name, **OPTIONS_OF.get(name, {}))
 
 
 def accepts(name: str, budget: Budget) -> bool:

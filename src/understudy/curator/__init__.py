@@ -10,6 +10,7 @@ from understudy.curator._deniability_network import (
     omega_range,
     scan_plausible,
 )
+from understudy.curator._exact_network import Critic
 from understudy.curator.coefficients import (
     Reach,
     SealedCoefficients,
@@ -36,7 +37,9 @@ from understudy.curator.deniability import (
     rows_event,
 )
 from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
+from understudy.curator.encoding import Layout
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
+from understudy.curator.gradients import Training, TrainingPlan, open_training
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
 from understudy.curator.independence import gap_sensitivity, independence_gap
 from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
@@ -69,19 +72,24 @@ from understudy.curator.rare import RareCounts, count_rare, rare_epsilon
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
+from understudy.curator.votes import Panel, PanelPlan, dense_inputs, open_panel, votes_l2
 
 __all__ = [
     "CONCORDANCE_STEPS",
     "GRID_WIDENING",
     "ONE",
     "Conditional",
+    "Critic",
     "Curator",
     "Feature",
+    "Layout",
     "LazyCounts",
     "MomentBlock",
     "NetworkSeedModel",
     "Noise",
     "Objective",
+    "Panel",
+    "PanelPlan",
     "Part",
     "PathDesign",
     "Ranks",
@@ -102,6 +110,8 @@ __all__ = [
     "Softmax",
     "Standard",
     "Subsets",
+    "Training",
+    "TrainingPlan",
     "affordable_records",
     "bisect_ranges",
     "choose_path",
@@ -110,6 +120,7 @@ __all__ = [
     "contrasts",
     "count_rare",
     "counts_event",
+    "dense_inputs",
     "draw_from_urns",
     "elect",
     "election_epsilon",
@@ -139,7 +150,9 @@ __all__ = [
     "noise_for",
     "objective_for",
     "omega_range",
+    "open_panel",
     "open_parts",
+    "open_training",
     "plausibly_deniable",
     "rare_epsilon",
     "records_event",
@@ -159,4 +172,5 @@ __all__ = [
     "standardised",
     "tail_norms",
     "urn_event",
+    "votes_l2",
 ]

@@ -54,6 +54,7 @@ _KINDS = {
     "parametric-draws": ("understudy.engine.parametric_parts", "DrawnTables"),
     "parametric-loglinear": ("understudy.engine.parametric_loglinear", "LoglinearModel"),
     "parametric-slomag": ("understudy.engine.parametric_slomag", "SlomagModel"),
+    "neural-generator": ("understudy.engine.neural", "NeuralGenerator"),
     "released-records": ("understudy.engine.released", "ReleasedRecords"),
 }
 """Where each kind of distribution lives: a class with ``from_arrays(domain, meta, arrays)``."""

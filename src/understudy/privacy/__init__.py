@@ -65,6 +65,12 @@ if TYPE_CHECKING:
     from understudy.privacy.noise_opendp import OpenDPRandomness
     from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
     from understudy.privacy.selection import exponential_law, exponential_mechanism, permute_and_flip
+    from understudy.privacy.subsampled import (
+        approximated,
+        approximated_delta,
+        subsampled_noise,
+        subsampled_steps,
+    )
 
 __all__ = [
     "ACCOUNTINGS",

@@ -9,6 +9,7 @@ from typing import Any
 from understudy.errors import UnknownMethod, WorkloadError
 from understudy.synthesizers.base import Synthesizer
 from understudy.synthesizers.counts import METHODS as COUNTS
+from understudy.synthesizers.deep import METHODS as DEEP
 from understudy.synthesizers.graphs import METHODS as GRAPHS
 from understudy.synthesizers.histograms import METHODS as HISTOGRAMS
 from understudy.synthesizers.method import Method
@@ -57,6 +58,7 @@ _METHODS: tuple[Method, ...] = (
     *HISTOGRAMS,
     *PARAMETRIC,
     *QUERIES,
+    *DEEP,
 )
 
 _BY_NAME = {method.name: method for method in _METHODS}

@@ -1,0 +1,325 @@
+"""Noisy votes of teachers, each of which has seen a part of the records of its own (PATE, Papernot et al. 2017).
+
+Every record is dealt to one teacher by a random number of its own, which depends on nothing else. Teachers are small networks that learn to
+tell their records from made-up ones, which are public. Asked about made-up records, each teacher votes "real" or not, and what leaves the
+curator is the number of votes plus whole-number noise.
+
+Privacy
+-------
+In: private. Out: releasable. Fix the random numbers of all rows, by which they are dealt and drawn. Between neighbours under add-remove, the rows of one unit are
+there or not, so at most ``k = max_rows`` teachers have different records. Under replace-one, let the j-th new row use the random numbers of the
+j-th old one, which have the same law: again at most ``k`` teachers differ. Every other teacher is the same to the last bit, because
+
+- it computes with its own records, its own random numbers and public inputs, in arrays whose shapes are public;
+- it draws its batches with words reserved for it, however many records others have;
+- the number of teachers, of rows they look at and of questions is fixed beforehand.
+
+So, given all earlier answers, the number of votes on one question changes by at most ``k``, and ``m`` questions change by at most ``k m`` in L1
+and ``k sqrt(m)`` in L2. What a question is may depend on earlier answers: Gaussian and Laplace costs add up adaptively. Votes are not weighed by how
+much the teachers agree: bounds that use the agreement depend on the records and would have to be hidden themselves.
+All questions, and the marginals measured beside them, are charged before the first is asked. The same random numbers being fixed for the whole of a run,
+the bound holds for each of their values, and so on average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator.curator import Curator, Noise
+from understudy.curator.encoding import Layout
+from understudy.curator.gradients import read_codes
+from understudy.curator.seal import Sealed
+from understudy.errors import BudgetError
+from understudy.marginals import Measurement
+from understudy.privacy import Composed, Event, GaussianEvent, Laplace, LaplaceEvent, Unit
+
+__all__ = ["Panel", "PanelPlan", "open_panel"]
+
+Singles = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+_SLOPE = np.float32(0.2)
+_DECAYS = (np.float32(0.5), np.float32(0.9))
+MAX_TEACHERS = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class PanelPlan:
+    """Teachers, the questions they will answer and the noise on the answers. Public.
+
+    Attributes
+    ----------
+    layout
+        Places of a record in a network.
+    teachers, hidden, batch, rate
+        Number of teachers, units in the hidden layer of each, records each looks at in one lesson, and learning rate.
+    questions
+        How many questions will be answered in all.
+    noise
+        Of each answer.
+    marginals
+        Noise of the one-way marginals, one per column, or nothing.
+
+    Examples
+    --------
+    >>> layout = Layout((2, 3), (np.arange(2), np.arange(3)))
+    >>> PanelPlan(layout, 10, 8, 4, 1e-3, 100, Laplace(50.0)).event(Unit.add_remove())
+    LaplaceEvent(l1_sensitivity=100.0, scale=50.0)
+    """
+
+    layout: Layout
+    teachers: int
+    hidden: int
+    batch: int
+    rate: float
+    questions: int
+    noise: Noise
+    marginals: tuple[Noise, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("teachers", "hidden", "batch", "questions"):
+            if getattr(self, name) < 1:
+                raise BudgetError(f"{name} ({getattr(self, name)}) must be at least 1.")
+        if self.teachers > MAX_TEACHERS:
+            raise BudgetError(
+                f"At most {MAX_TEACHERS:,} teachers are trained; {self.teachers:,} were asked for."
+            )
+        if self.marginals and len(self.marginals) != len(self.layout.sizes):
+            raise BudgetError("A panel measures one marginal per column, or none.")
+
+    def event(self, unit: Unit) -> Event:
+        """Return everything that will be drawn as one event."""
+        events = [_histogram(noise, unit) for noise in self.marginals]
+        if isinstance(self.noise, Laplace):
+            events.append(LaplaceEvent(float(unit.max_rows * self.questions), self.noise.scale))
+        else:
+            events.append(GaussianEvent(votes_l2(unit, self.questions), self.noise.sigma))
+        return events[0] if len(events) == 1 else Composed(tuple(events))
+
+
+def votes_l2(unit: Unit, questions: int) -> float:
+    """Return the largest Euclidean change of the answers to so many questions, rounded up.
+
+    Examples
+    --------
+    >>> votes_l2(Unit.replace_one(), 4)
+    2.0
+    """
+    root = math.isqrt(unit.max_rows**2 * questions)
+    exact = root * root == unit.max_rows**2 * questions
+    return float(root) if exact else math.sqrt(unit.max_rows**2 * questions) * (1 + 2.0**-50)
+
+
+def _histogram(noise: Noise, unit: Unit) -> Event:
+    if isinstance(noise, Laplace):
+        return LaplaceEvent(float(unit.histogram_l1), noise.scale)
+    return GaussianEvent(unit.histogram_l2, noise.sigma)
+
+
+def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Generator, purpose: str) -> Panel:
+    """Charge for all questions and return the door to the teachers.
+
+    Parameters
+    ----------
+    generator
+        Public randomness: where the networks start from.
+
+    Privacy
+    -------
+    In: private. Out: under seal; see the head of this module.
+    """
+    if plan.layout.sizes != curator.domain.sizes:
+        raise BudgetError("The teachers do not fit the columns of the table.")
+    curator._charge(plan.event(curator.unit), purpose=purpose)
+    return Panel(curator, plan, generator)
+
+
+class Panel(Sealed):
+    """Teachers that have been paid for so many answers and no more. Holds records, so it can be neither copied nor shown.
+
+    Privacy
+    -------
+    In: private. Out: noisy marginals and noisy numbers of votes, as charged by :func:`open_panel`.
+    """
+
+    __slots__ = (
+        "_codes",
+        "_domain",
+        "_first",
+        "_left",
+        "_measured",
+        "_order",
+        "_parameters",
+        "_plan",
+        "_randomness",
+        "_second",
+        "_sizes",
+        "_starts",
+        "_table",
+        "_taught",
+    )
+
+    def __init__(self, curator: Curator, plan: PanelPlan, generator: np.random.Generator) -> None:
+        self._plan = plan
+        self._randomness = curator._randomness
+        self._table = curator._table
+        self._domain = curator.domain
+        self._left = plan.questions
+        self._measured = False
+        self._codes = read_codes(curator._table)
+        dealt = deal(len(self._codes), plan.teachers, self._randomness.words(len(self._codes)))
+        self._order = np.argsort(dealt, kind="stable")
+        self._sizes = np.bincount(dealt, minlength=plan.teachers).astype(np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]]).astype(np.int64)
+        width = plan.layout.width + plan.layout.conditions
+        k, h = plan.teachers, plan.hidden
+        bound = 1 / math.sqrt(max(1, len(plan.layout.sizes)))
+        self._parameters: list[Singles] = [
+            generator.uniform(-bound, bound, (k, width, h)).astype(np.float32),
+            np.zeros((k, 1, h), dtype=np.float32),
+            (generator.uniform(-1, 1, (k, h, 1)) / math.sqrt(h)).astype(np.float32),
+            np.zeros((k, 1, 1), dtype=np.float32),
+        ]
+        self._first = [np.zeros_like(item) for item in self._parameters]
+        self._second = [np.zeros_like(item) for item in self._parameters]
+        self._taught = 0
+
+    @property
+    def questions_left(self) -> int:
+        """How many questions have been paid for and not asked."""
+        return self._left
+
+    def marginals(self) -> list[Measurement]:
+        """Measure the one-way marginals, once."""
+        if self._measured:
+            raise BudgetError("The marginals of this panel have been measured already.")
+        self._measured = True
+        names = self._domain.names if self._plan.marginals else ()
+        exact = self._table.count_many([(name,) for name in names])
+        return [
+            Measurement(
+                (name,),
+                (counts + noise.draw(counts.shape, self._randomness)).astype(np.float64),
+                "laplace" if isinstance(noise, Laplace) else "gaussian",
+                noise.scale,
+            )
+            for name, counts, noise in zip(names, exact, self._plan.marginals, strict=False)
+        ]
+
+    def teach(self, made_up: npt.NDArray[Any], conditions: Ints) -> None:
+        """Give every teacher one lesson: some of its own records, and as many made-up ones.
+
+        Parameters
+        ----------
+        made_up
+            Codes of ``teachers * batch`` public records.
+        conditions
+            The column of each that is shown as its condition.
+        """
+        k, m, width = self._plan.teachers, self._plan.batch, len(self._domain)
+        real, shown, weights = self._draw()
+        fake = self._inputs(made_up, conditions).reshape(k, m, -1)
+        inputs = np.concatenate(
+            [self._inputs(real.reshape(-1, width), shown).reshape(k, m, -1), fake], axis=1
+        )
+        labels = np.concatenate([np.ones((k, m)), np.zeros((k, m))], axis=1).astype(np.float32)
+        counted = np.concatenate([weights, np.full((k, m), 1 / m, dtype=np.float32)], axis=1)
+        self._descend(inputs, labels[:, :, None], counted[:, :, None])
+
+    def _draw(self) -> tuple[npt.NDArray[Any], Ints, Singles]:
+        """Draw rows for each teacher from its own, with words of its own; a teacher without records counts none."""
+        k, m = self._plan.teachers, self._plan.batch
+        words = self._randomness.words(2 * k * m).reshape(2, k, m)
+        sizes = np.maximum(self._sizes, 1).astype(np.uint64)[:, None]
+        chosen = self._starts[:, None] + (words[0] % sizes).astype(np.int64)
+        shown = (words[1] % np.uint64(len(self._domain))).astype(np.int64).ravel()
+        some = self._sizes > 0
+        if not len(self._codes):
+            rows = np.zeros((k, m, len(self._domain)), dtype=np.int64)
+        else:
+            rows = self._codes[self._order[np.minimum(chosen, len(self._order) - 1)]]
+        rows = np.where(some[:, None, None], rows, 0)
+        weights = np.where(some[:, None], 1 / m, 0.0) * np.ones((1, m))
+        return rows, shown, weights.astype(np.float32)
+
+    def _inputs(self, codes: npt.NDArray[Any], conditions: Ints) -> Singles:
+        return dense_inputs(self._plan.layout, codes, conditions)
+
+    def _descend(self, inputs: Singles, labels: Singles, counted: Singles) -> None:
+        """One step of Adam for every teacher at once; nothing of one teacher enters another."""
+        into, shift, out, level = self._parameters
+        sums = np.matmul(inputs, into) + shift
+        active = np.where(sums > 0, sums, _SLOPE * sums)
+        logits = np.clip(np.matmul(active, out) + level, -30, 30)
+        wrong = (1 / (1 + np.exp(-logits)) - labels) * counted
+        back = np.matmul(wrong, out.transpose(0, 2, 1))
+        back = np.where(sums > 0, back, _SLOPE * back)
+        gradients = [
+            np.matmul(inputs.transpose(0, 2, 1), back),
+            back.sum(axis=1, keepdims=True),
+            np.matmul(active.transpose(0, 2, 1), wrong),
+            wrong.sum(axis=1, keepdims=True),
+        ]
+        self._taught += 1
+        one, two = _DECAYS
+        size = np.float32(
+            self._plan.rate * math.sqrt(1 - float(two) ** self._taught) / (1 - float(one) ** self._taught)
+        )
+        for place, gradient in enumerate(gradients):
+            first, second = self._first[place], self._second[place]
+            first += (1 - one) * (gradient - first)
+            second += (1 - two) * (gradient * gradient - second)
+            self._parameters[place] -= size * first / (np.sqrt(second) + np.float32(1e-8))
+
+    def ask(self, made_up: npt.NDArray[Any], conditions: Ints) -> npt.NDArray[np.float64]:
+        """Return, for each made-up record, the noisy number of teachers that take it for real."""
+        if len(made_up) > self._left:
+            raise BudgetError(f"{self._left} of the {self._plan.questions} questions paid for are left.")
+        self._left -= len(made_up)
+        votes = self._votes(made_up, conditions).sum(axis=0)
+        noisy = votes + self._plan.noise.draw((len(made_up),), self._randomness)
+        return np.asarray(noisy, dtype=np.float64)
+
+    def _votes(self, made_up: npt.NDArray[Any], conditions: Ints) -> Ints:
+        """Return the votes, one row per teacher. Private."""
+        inputs = self._inputs(made_up, conditions)
+        into, shift, out, level = self._parameters
+        sums = np.matmul(inputs[None], into) + shift
+        active = np.where(sums > 0, sums, _SLOPE * sums)
+        return np.asarray((np.matmul(active, out) + level)[:, :, 0] > 0, dtype=np.int64)
+
+
+def deal(rows: int, teachers: int, words: npt.NDArray[np.uint64]) -> Ints:
+    """Return the teacher of each row: a function of the row's own random word and of nothing else.
+
+    Examples
+    --------
+    >>> deal(3, 2, np.array([4, 7, 6], dtype=np.uint64))
+    array([0, 1, 0])
+    """
+    if len(words) != rows:
+        raise BudgetError("Each row is dealt by a random number of its own.")
+    return (words % np.uint64(teachers)).astype(np.int64)
+
+
+def dense_inputs(layout: Layout, codes: npt.NDArray[Any], conditions: Ints) -> Singles:
+    """Return records as inputs of a network: modes, positions, then the condition.
+
+    Examples
+    --------
+    >>> layout = Layout((2, 3), (np.arange(2), np.arange(3)))
+    >>> dense_inputs(layout, np.array([[1, 0]]), np.array([0])).astype(int)
+    array([[0, 1, 1, 0, 0, 0, 1, 0, 0, 0]])
+    """
+    inputs = np.zeros((len(codes), layout.width + layout.conditions), dtype=np.float32)
+    places = layout.places(codes)
+    rows = np.arange(len(codes))
+    inputs[rows[:, None], places] = 1
+    inputs[:, layout.conditions : layout.width] = layout.positions(codes)
+    inputs[rows, layout.width + places[rows, conditions]] = 1
+    return inputs

@@ -1,0 +1,265 @@
+"""DPCTGAN: a conditional generator trained against a discriminator that learns by DP-SGD (Rosenblatt et al. 2020; Xu et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.curator import Critic, Curator, TrainingPlan, open_training
+from understudy.errors import NoSuchGuarantee
+from understudy.marginals import Statistic
+from understudy.privacy import (
+    PURE,
+    Accounting,
+    ApproxDP,
+    Approximated,
+    Budget,
+    Gaussian,
+    GaussianEvent,
+    Unit,
+    approx_to_gdp,
+    approximated_delta,
+    subsampled_noise,
+    subsampled_steps,
+)
+from understudy.schema import Schema
+from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress
+from understudy.synthesizers.deep._base import (
+    ROWS_SHARE,
+    Adversarial,
+    few_threads,
+    generator_cells,
+    on_device,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPCTGAN(Adversarial):
+    """Train a generator against a discriminator whose gradients are clipped, sampled and noisy.
+
+    Parameters
+    ----------
+    epochs
+        Passes over the table, at most: fewer if a given ``noise_multiplier`` spends the budget earlier.
+    batch_size
+        Expected number of rows in a batch; by default 500, and at most a tenth of the table.
+    generator_lr, discriminator_lr, generator_decay, discriminator_decay
+        Learning rates and weight decays.
+    embedding_dim, generator_dim, discriminator_dim
+        Latent numbers, and widths of the hidden layers of the generator and of the discriminator.
+    noise_multiplier
+        Noise on the sum of gradients, in largest gradients of one row; by default what makes all epochs spend the budget.
+    max_per_sample_grad_norm
+        Largest gradient of one row; longer ones are shortened.
+    loss
+        ``"cross_entropy"`` or ``"wasserstein"``.
+    generator_every
+        Steps of the discriminator for each step of the generator.
+    marginal_share
+        Share of the privacy loss, in squared mu, that goes to one-way marginals: conditions are drawn from them.
+    marginal_weight
+        Weight of the noisy one-way marginals in the generator's loss.
+    calibrate
+        Shift the generator's outputs at the end so that its columns have the noisy one-way shares.
+    max_modes
+        Ordered columns with more values are cut into so many modes with a position in each.
+    device
+        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    public_seed
+        Where the networks start from and what they make up while training. Noise and batches take no seed.
+
+    Privacy
+    -------
+    Looks at the records: the number of rows where it is private (Laplace noise, a fiftieth of epsilon), the one-way marginals
+    and the noisy gradients. The last two are one event, charged before the first of them is drawn: all steps together are Poisson-subsampled
+    Gaussian sums, whose privacy loss is composed with that of the marginals numerically
+    (:mod:`understudy.privacy.subsampled`, :mod:`understudy.curator.gradients`). The epsilon charged is the accountant's figure at the
+    delta set aside. Rate, noise and number of steps are fixed before the charge. The generator learns from the discriminator's weights,
+    which are functions of noisy gradients, and from noisy marginals: post-processing.
+
+    Sampling lowers epsilon at one delta, not the rho or mu that holds at all of them, so zCDP and GDP budgets are refused; so are
+    pure ones, which Gaussian noise cannot keep.
+
+    Examples
+    --------
+    >>> DPCTGAN(epochs=300, batch_size=500, max_per_sample_grad_norm=1.0).name
+    'dpctgan'
+    """
+
+    name: ClassVar[str] = "dpctgan"
+    summary: ClassVar[str] = "conditional generator against a discriminator trained by DP-SGD"
+    budgets: ClassVar[tuple[type, ...]] = (ApproxDP,)
+
+    max_per_sample_grad_norm: float = 1.0
+    generator_every: int = 1
+
+    def _problems(self) -> list[str]:
+        found = super()._problems()
+        if self.loss not in ("cross_entropy", "wasserstein"):
+            found.append(f"loss ({self.loss!r}) must be cross_entropy or wasserstein.")
+        if not 1e-4 <= self.max_per_sample_grad_norm <= 1e3:
+            found.append(
+                f"max_per_sample_grad_norm ({self.max_per_sample_grad_norm}) must lie between 0.0001 and 1000."
+            )
+        if self.generator_every < 1:
+            found.append(f"generator_every ({self.generator_every}) must be at least 1.")
+        return found
+
+    # ------------------------------------------------------------------ public facts
+
+    def accounting(self, budget: Budget) -> Accounting:
+        """Return pure accounting: training has an (epsilon, delta) of its own, and epsilons add up beside it."""
+        self.require(budget)
+        return PURE
+
+    def reserve(self, schema: Schema, budget: Budget) -> float:
+        """All but a millionth of the delta goes to training."""
+        return budget.delta * (1 - 2.0**-20) if isinstance(budget, ApproxDP) else 0.0
+
+    def _training(
+        self, schema: Schema, unit: Unit, *, epsilon: float, delta: float, rows: int
+    ) -> tuple[TrainingPlan, Approximated]:
+        """Choose noise and number of steps so that everything keeps ``(epsilon, delta)``."""
+        critic = Critic(
+            self._layout(schema), tuple(self.discriminator_dim), self.loss, self.max_per_sample_grad_norm
+        )
+        batch = self._batch(rows)
+        rate = min(1.0, batch / max(1, rows))
+        steps = self._rounds(rows)
+        columns = len(schema.names)
+        mu = approx_to_gdp(epsilon, delta)
+        sigma = unit.histogram_l2 * (columns / self.marginal_share) ** 0.5 / mu
+        measured = (GaussianEvent(unit.histogram_l2, sigma),) * columns
+        sides = 1 if unit.relation == "add-remove" else 2
+        noise = self.noise_multiplier
+        if noise is None:
+            noise = subsampled_noise(
+                epsilon, delta, rate=rate, steps=steps, rows=unit.max_rows, sides=sides, measured=measured
+            )
+        else:
+            steps = subsampled_steps(
+                epsilon,
+                delta,
+                rate=rate,
+                noise_multiplier=noise,
+                most=steps,
+                rows=unit.max_rows,
+                sides=sides,
+                measured=measured,
+            )
+            if steps < 1:
+                raise NoSuchGuarantee(
+                    f"A noise_multiplier of {noise:g} does not pay for a single batch of {batch} in {rows} rows within "
+                    f"epsilon={epsilon:.3g} at delta={delta:.3g}. Use more noise, a larger budget, or leave it out."
+                )
+        plan = TrainingPlan(critic, rate, noise, steps, (Gaussian(sigma),) * columns)
+        event = plan.event(unit, delta=delta)
+        if event.epsilon > epsilon and approximated_delta(event.events, epsilon) <= delta:  # type: ignore[arg-type]
+            event = Approximated(epsilon, delta, event.events)
+        return plan, event
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how many steps there will be and how noisy they are."""
+        self.require(budget)
+        self._require_torch()
+        assert isinstance(budget, ApproxDP)
+        layout = self._layout(schema)
+        known = total_is_public(schema, unit)
+        epsilon = budget.epsilon * (1.0 if known else 1 - ROWS_SHARE)
+        delta = self.reserve(schema, budget)
+        sigma = (
+            unit.histogram_l2
+            * (len(schema.names) / self.marginal_share) ** 0.5
+            / approx_to_gdp(epsilon, delta)
+        )
+        Critic(layout, tuple(self.discriminator_dim), self.loss, self.max_per_sample_grad_norm)
+        measured = tuple(
+            PlannedMeasurement((name,), schema.domain.size(name), Gaussian(sigma)) for name in schema.names
+        )
+        rows = schema.row_count
+        if rows is None:
+            notes = [
+                "How many steps there are and how noisy they are depends on the number of rows; declare it (row_count) to "
+                "see it here. It is checked before training is charged in any case."
+            ]
+        else:
+            training, event = self._training(schema, unit, epsilon=epsilon, delta=delta, rows=rows)
+            notes = [
+                f"{training.steps:,} steps, each on about {training.rate * max(1, rows):.0f} of {rows:,} rows, with "
+                f"noise of {training.noise_multiplier:.3g} times the largest gradient of a row: epsilon={event.epsilon:.4g} at "
+                f"delta={event.delta:.3g} together with the one-way marginals.",
+            ]
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=PURE.name,
+            measurements=measured,
+            model_cells=generator_cells(self, layout),
+            notes=tuple(notes),
+        )
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        with few_threads(self._layout(curator.schema)):
+            return self._trained(curator, progress)
+
+    def _trained(self, curator: Curator, progress: Progress) -> Fitted:
+        from understudy.synthesizers.deep._networks import CriticOptimiser
+
+        schema, known = curator.schema, curator.rows_are_exact
+        rows, told = self._rows(curator)
+        plan, event = self._training(
+            schema, curator.unit, epsilon=curator.remaining, delta=curator.reserve, rows=rows
+        )
+        layout = plan.critic.layout
+        batch = max(1, round(plan.rate * max(1, rows)))
+        training = open_training(
+            curator,
+            plan,
+            event=event,
+            purpose=f"one-way marginals and {plan.steps} noisy gradients of a discriminator",
+        )
+        measured = training.marginals()
+        generator = self._generator(layout, self._shares(layout, measured))
+        critic = CriticOptimiser(
+            plan.critic,
+            learning_rate=self.discriminator_lr,
+            decay=self.discriminator_decay,
+            seed=self.public_seed + 1,
+        )
+        fraction = 0.05
+
+        def tell(stage: str) -> None:
+            progress(stage, fraction)
+
+        def made_up() -> Any:
+            return generator.made_up(batch)
+
+        def made_up_and_learnt() -> Any:
+            return generator.learn(batch, critic.score)
+
+        codes, column = on_device(made_up, (generator,), tell)
+        trace = np.zeros(plan.steps)
+        while training.steps_left:
+            done = plan.steps - training.steps_left
+            if done % 20 == 0:
+                fraction = 0.05 + 0.9 * done / plan.steps
+                tell("training")
+            real = training.step(critic.weights)
+            fake = plan.critic.gradients(critic.weights, codes, column, real=False)
+            trace[done] = real[-1][-1, 0] / batch
+            critic.apply(
+                [a / batch + b * (plan.critic.unit / len(codes)) for a, b in zip(real, fake, strict=True)]
+            )
+            learns = (done + 1) % self.generator_every == 0
+            codes, column = on_device(made_up_and_learnt if learns else made_up, (generator,), tell)
+        total = self._total(rows, known, [*told, *measured])
+        model = generator.distribution(schema.domain, total, calibrate=self.calibrate)
+        progress("done", 1.0)
+        shown = Statistic("noisy gradients of the last constant of the discriminator", trace, "mechanism")
+        return Fitted(model, [*told, *measured], statistics=[shown])
