@@ -199,7 +199,8 @@ class LaneFitter:
         share = size / wave.rows
 
         def wanted(c: int) -> npt.NDArray[np.float64]:
-            return share * self.goals[c].counts(rows + wave.rows, counts[c])
+            # beyond these limits a target is out of reach (cells that constraints forbid) and pulls no harder
+            return np.clip(share * self.goals[c].counts(rows + wave.rows, counts[c]), -size, 2.0 * size)
 
         state = State(
             codes,

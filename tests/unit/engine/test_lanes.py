@@ -106,6 +106,19 @@ def test_constraints_hold_in_every_chunk() -> None:
     assert not ((done.codes[:, 0] == 0) & (done.codes[:, 1] == 0)).any()
 
 
+def test_targets_out_of_reach_do_not_overflow() -> None:
+    """A cell that can never be filled lacks ever more records as a table grows; the books hold 32 bits."""
+    fitter = LaneFitter(DOMAIN, CLIQUES, TARGETS)
+    wave = plan_waves(400, rows_per_chunk=200, lanes=1)[1]
+    counts = fitter.nothing()
+    for total in counts:
+        total[0] = 10**12
+    drawn = draw(200, np.random.default_rng(5))
+    done = fitter.fit(drawn, wave, 0, 10**12, counts, seed=1)
+    assert [int(part.sum()) for part in done.counts] == [200] * len(done.counts)
+    assert done.end <= done.start
+
+
 def test_a_chunk_of_another_size_is_refused() -> None:
     fitter = LaneFitter(DOMAIN, CLIQUES, TARGETS)
     wave = plan_waves(10, rows_per_chunk=10)[0]
