@@ -1,0 +1,204 @@
+"""The same release on a file, PostgreSQL, DuckDB and Spark: the same exact counts, the same bundle."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from understudy.curator import Curator
+from understudy.data import Database
+from understudy.release import transform
+from understudy.release.bundle import write_bundle
+from understudy.release.run import run_release
+from understudy.release.spec import Spec
+
+SPEC = """
+name: staff
+source: {path: staff.csv, table: staff, derive: {month: {from: joined, part: month}}}
+schema:
+  columns:
+    - {name: grade, kind: ordinal, values: [a, b, c]}
+    - {name: sex, kind: categorical, values: [f, m]}
+    - {name: age, kind: integer, unit: years, bins: ["<30", 30-44, "44<"], decode_by: label}
+    - {name: month, kind: integer, minimum: 1, maximum: 12}
+unit: UNIT
+cleaning: [age >= 18, "not (grade == 'c' and age < 25)"]
+public: {row_count: declared, expected_rows: 900}
+synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+acceptance:
+  form: pass-only
+  epsilon: 5
+  criteria: [{name: cells, kind: max-marginal-error, threshold: 0.9}]
+selection: {rule: single}
+budget: {total: {epsilon: TOTAL}, model: {epsilon: 4}}
+"""
+ROWS = 1000
+
+
+def records():
+    generator = np.random.default_rng(0)
+    joined = pd.Timestamp("2020-01-01") + pd.to_timedelta(generator.integers(0, 900, ROWS), unit="D")
+    return pd.DataFrame(
+        {
+            "grade": generator.choice(["a", "b", "c"], ROWS),
+            "sex": generator.choice(["f", "m"], ROWS),
+            "age": generator.integers(15, 70, ROWS),
+            "joined": joined,
+            "person": [f"p{number}" for number in generator.integers(0, 2 * ROWS, ROWS)],
+        }
+    )
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """A test-only curator that keeps the exact counts of the tables it is given."""
+    counts = []
+
+    class Watching(Curator):
+        def __init__(self, table, **options):
+            names = table.schema.names
+            cliques = [clique for size in range(3) for clique in itertools.combinations(names, size)]
+            counts.append(
+                [(clique, count) for clique, count in zip(cliques, table.count_many(cliques), strict=True)]
+            )
+            super().__init__(table, **options)
+
+    monkeypatch.setattr(transform, "Curator", Watching)
+    return counts
+
+
+def places(request, tmp_path, engine):
+    frame = records()
+    if engine == "csv":
+        frame.assign(joined=frame["joined"].dt.date).to_csv(tmp_path / "staff.csv", index=False)
+        return tmp_path / "staff.csv"
+    typed = pa.Table.from_pandas(frame.assign(joined=frame["joined"].dt.date), preserve_index=False)
+    if engine == "postgres":
+        server = request.getfixturevalue("postgres")
+        with server.connect() as connection:
+            connection.execute("DROP TABLE IF EXISTS staff")
+        server.fill("staff", typed)
+        return Database(url=server.url, table="staff")
+    if engine == "duckdb":
+        with duckdb.connect(str(tmp_path / "hr.duckdb")) as connection:
+            connection.register("records", typed)
+            connection.execute("CREATE TABLE staff AS SELECT * FROM records")
+        return Database(url=str(tmp_path / "hr.duckdb"), table="staff")
+    pq.write_table(typed, tmp_path / "staff.parquet")
+    return Database(url=request.getfixturevalue("spark"), table=str(tmp_path / "staff.parquet"))
+
+
+def run(source, folder, *, unit="replace-one"):
+    folder.mkdir()
+    spec = Spec.parse(SPEC.replace("UNIT", unit).replace("TOTAL", "9")).with_source(source)
+    outcome = run_release(spec, ledger=folder / "staff.ledger")
+    write_bundle(outcome, folder / "bundle")
+    return spec, folder / "bundle"
+
+
+def shape(value):
+    """The structure of a document: keys and types, not values."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in value[:1]]
+    return type(value).__name__
+
+
+def structure(bundle):
+    files = sorted(str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file())
+    documents = {
+        path.name: shape(json.loads(path.read_text(encoding="utf-8")))
+        for path in sorted(bundle.rglob("*.json"))
+    }
+    return files, documents
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+def test_the_same_specification_gives_the_same_counts_and_the_same_bundle(request, tmp_path, seen, engine):
+    (tmp_path / "csv").mkdir()
+    spec, bundle = run(places(request, tmp_path / "csv", "csv"), tmp_path / "from-csv")
+    local, expected = list(seen), structure(bundle)
+    seen.clear()
+    (tmp_path / engine).mkdir()
+    source = places(request, tmp_path / engine, engine)
+    other, there = run(source, tmp_path / f"from-{engine}")
+    assert other.fingerprint() == spec.fingerprint()
+    assert structure(there) == expected
+    assert len(seen) == len(local) > 0
+    for table, twin in zip(seen, local, strict=True):
+        for (clique, one), (_, two) in zip(table, twin, strict=True):
+            assert (one == two).all(), clique
+    text = "".join(
+        path.read_text(encoding="utf-8", errors="replace") for path in there.rglob("*") if path.is_file()
+    )
+    for secret in (source.url, str(tmp_path), "127.0.0.1", "clerk"):
+        assert secret not in text
+
+
+def test_a_person_level_release_from_a_database(request, tmp_path, seen):
+    unit = "{relation: add-remove, id_column: person, max_rows: 1}"
+    (tmp_path / "d").mkdir()
+    text = (
+        SPEC.replace("row_count: declared", "row_count: {epsilon: 1}")
+        .replace("UNIT", unit)
+        .replace("TOTAL", "10")
+    )
+    source = places(request, tmp_path / "d", "duckdb")
+    outcome = run_release(Spec.parse(text).with_source(source), ledger=tmp_path / "staff.ledger")
+    assert outcome.synthetic is not None
+    frame = records()
+    kept = frame[(frame["age"] >= 18) & ~((frame["grade"] == "c") & (frame["age"] < 25))]
+    assert {int(count) for table in seen for clique, count in table if clique == ()} == {len(kept)}
+    assert kept["person"].nunique() < len(kept)
+
+
+def test_the_command_line_reads_a_database_and_shows_no_address(postgres, tmp_path):
+    server = postgres
+    frame = records()
+    with server.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS people")
+    server.fill("people", pa.Table.from_pandas(frame[["grade", "sex", "age"]], preserve_index=False))
+    (tmp_path / "schema.yaml").write_text(
+        "columns:\n  - {name: grade, kind: ordinal, values: [a, b, c]}\n"
+        "  - {name: sex, kind: categorical, values: [f, m]}\n"
+        '  - {name: age, kind: integer, bins: ["<30", 30-44, "44<"]}\n',
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "understudy.cli.main", "synth"]
+    options = ["--schema", "schema.yaml", "--method", "independent", "--epsilon", "2", "--unit", "add-remove"]
+
+    def told(*words):
+        return subprocess.run(
+            [*command, *words, *options, "--out", "out.csv"],
+            cwd=tmp_path,
+            env={**os.environ, "PGPASSFILE": str(server.passfile)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = told(server.url, "--table", "people")
+    assert done.returncode == 0, done.stderr
+    assert len(pd.read_csv(tmp_path / "out.csv")) > 0
+    ledger = (tmp_path / "people.ledger").read_bytes().decode("latin-1")
+    for text in (done.stdout, done.stderr, ledger):
+        assert "postgresql" not in text
+        assert server.password not in text
+    secret = server.url.replace("clerk@", f"clerk:{server.password}@")
+    refused = told(secret, "--table", "people")
+    assert refused.returncode == 4
+    assert "password" in refused.stderr
+    assert server.password not in refused.stderr + refused.stdout
+    assert told(server.url).returncode == 4
+    assert "--table" in told("people.csv", "--table", "people").stderr
