@@ -10,9 +10,11 @@ import json
 import re
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-__all__ = ["CRITERIA", "SpecPart", "json_schema"]
+from understudy.release._spec_parts import AnyValue, CriterionPart, Part, Positive, Whole
+
+__all__ = ["SpecPart", "json_schema"]
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 
@@ -36,22 +38,15 @@ Rule = Annotated[
         }
     ),
 ]
-AnyValue = Annotated[Any, WithJsonSchema({})]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=1)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _EpsilonPart(_Part):
+class _EpsilonPart(Part):
     """A pure privacy cost."""
 
     epsilon: Positive = Field(description="Cost of measuring it with Laplace noise.")
 
 
-class _BudgetPart(_Part):
+class _BudgetPart(Part):
     """A privacy budget: epsilon, epsilon with delta, rho (zCDP) or mu (GDP)."""
 
     epsilon: Positive | None = Field(None, description="Epsilon, of pure or (with delta) approximate DP.")
@@ -60,7 +55,7 @@ class _BudgetPart(_Part):
     mu: Positive | None = Field(None, description="Mu of Gaussian DP.")
 
 
-class _SimulatePart(_Part):
+class _SimulatePart(Part):
     """A simulated table instead of a file."""
 
     table: str = Field(description="Name of the simulated table, such as births.")
@@ -68,7 +63,7 @@ class _SimulatePart(_Part):
     seed: Annotated[int, Field(ge=0)] = Field(0, description="Seed of the simulation.")
 
 
-class _DerivePart(_Part):
+class _DerivePart(Part):
     """A column computed from another one, record by record, unless the source already has it."""
 
     source: str = Field(alias="from", description="The column it is computed from.", min_length=1)
@@ -79,7 +74,7 @@ class _DerivePart(_Part):
     )
 
 
-class _DatabasePart(_Part):
+class _DatabasePart(Part):
     """A table of a database instead of a file."""
 
     url: str = Field(
@@ -92,7 +87,7 @@ class _DatabasePart(_Part):
     )
 
 
-class _SourcePart(_Part):
+class _SourcePart(Part):
     """Where the private table is."""
 
     path: str | None = Field(
@@ -108,7 +103,7 @@ class _SourcePart(_Part):
     derive: dict[str, _DerivePart] = Field({}, description="Columns to compute while reading.")
 
 
-class _UnitPart(_Part):
+class _UnitPart(Part):
     """Who is protected."""
 
     relation: Literal["add-remove", "replace-one"] = Field(description="Which tables are neighbours.")
@@ -116,7 +111,7 @@ class _UnitPart(_Part):
     max_rows: Whole = Field(1, description="Rows kept per person, chosen at random.")
 
 
-class _PublicPart(_Part):
+class _PublicPart(Part):
     """What is public knowledge beside the schema."""
 
     row_count: Whole | Literal["declared"] | _EpsilonPart | None = Field(
@@ -129,20 +124,20 @@ class _PublicPart(_Part):
     )
 
 
-class _SynthesizerPart(_Part):
+class _SynthesizerPart(Part):
     """A method with its options; a list of values for an option means one alternative each."""
 
     method: str = Field(description="Name of the method; see `understudy methods`.")
     options: dict[str, AnyValue] = Field({}, description="Options; a list stands for alternatives.")
 
 
-class _NoProjectionPart(_Part):
+class _NoProjectionPart(Part):
     """Leave the candidate as it is."""
 
     kind: Literal["none"]
 
 
-class _MinimalOccurrencePart(_Part):
+class _MinimalOccurrencePart(Part):
     """Every record occurs at least so many times (paper Births, Algorithms 4 and 5)."""
 
     kind: Literal["minimal-occurrence"]
@@ -152,7 +147,7 @@ class _MinimalOccurrencePart(_Part):
     )
 
 
-class _AnonymityPart(_Part):
+class _AnonymityPart(Part):
     """Every combination of values of some columns that occurs does so at least k times."""
 
     kind: Literal["k-anonymity"]
@@ -166,177 +161,8 @@ ProjectionPart = Annotated[
     Field(discriminator="kind"),
 ]
 
-# ---------------------------------------------------------------------- criteria
 
-
-class _CriterionPart(_Part):
-    name: str = Field(description="Public name, unique within the release.", min_length=1, max_length=80)
-    description: str = Field("", description="What it means, for people.")
-    epsilon: Positive | None = Field(
-        None, description="Published form only: what releasing the error may cost."
-    )
-
-
-class _WithThreshold(_CriterionPart):
-    threshold: Positive = Field(description="The error must be smaller than this.")
-
-
-class _MaxMarginalPart(_WithThreshold):
-    """Largest error of a cell of any marginal, as a share of the rows."""
-
-    kind: Literal["max-marginal-error"]
-    orders: list[Whole] | None = Field(
-        None, description="Numbers of columns of the marginals; all by default."
-    )
-
-
-class _AverageMarginalPart(_WithThreshold):
-    """Average total variation distance over marginals."""
-
-    kind: Literal["average-marginal-error"]
-    orders: list[Whole] | None = Field(
-        None, description="Numbers of columns of the marginals; all by default."
-    )
-
-
-class _TailMarginalPart(_WithThreshold):
-    """Error that only a small share of the cells of all marginals exceeds."""
-
-    kind: Literal["tail-marginal-error"]
-    share: Annotated[float, Field(ge=0, lt=1)] = Field(description="Share of cells that may be further off.")
-    orders: list[Whole] | None = Field(
-        None, description="Numbers of columns of the marginals; all by default."
-    )
-
-
-class _RelativeMarginalPart(_WithThreshold):
-    """Largest factor by which the count of a value of any column is wrong."""
-
-    kind: Literal["relative-marginal-error"]
-    clip: Positive = Field(description="Upper end of the published value; at least the threshold.")
-    columns: list[str] | None = Field(None, description="The columns looked at; all by default.")
-
-
-class _GroupPart(_Part):
-    """Groups of records: the codes of a column put into coarse bins or lists of values."""
-
-    column: str = Field(description="The column that decides.")
-    bins: AnyValue = Field(None, description="Coarse bins of a numeric column, each a union of its bins.")
-    groups: list[list[str]] | None = Field(
-        None, description="Lists of labels; labels not listed are left out."
-    )
-
-
-class _MeansPart(_WithThreshold):
-    """Largest error of the mean of a column in any group."""
-
-    kind: Literal["conditional-means"]
-    column: str = Field(description="The column that is averaged.")
-    by: list[str | _GroupPart] = Field(
-        ["everyone"],
-        description="Groups: 'everyone', a column (one group per value), or a column with groups.",
-    )
-    marginal_threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.01, description="Threshold of the marginal criterion beside it; sets the resize parameter."
-    )
-
-
-class _MediansPart(_WithThreshold):
-    """Largest error of the median of a column in any group."""
-
-    kind: Literal["conditional-medians"]
-    column: str = Field(description="The column whose median is taken.")
-    by: list[str | _GroupPart] = Field(["everyone"], description="Groups, as for conditional-means.")
-
-
-class _CoefficientsPart(_WithThreshold):
-    """L1 distance of the standardised coefficients of a linear regression."""
-
-    kind: Literal["regression-coefficients"]
-    target: str = Field(description="The column that is explained.")
-    features: list[str] = Field(description="The columns that explain it.", min_length=1)
-
-
-class _PredictionPart(_WithThreshold):
-    """Difference in mean absolute error on the real table between a real and a synthetic regression."""
-
-    kind: Literal["prediction-error"]
-    target: str = Field(description="The column that is predicted.")
-    features: list[str] = Field(description="The columns that predict it.", min_length=1)
-
-
-class _FaithfulnessPart(_WithThreshold):
-    """Share of synthetic records that cannot be paired one to one with a similar real one."""
-
-    kind: Literal["faithfulness"]
-    exact: list[str] = Field([], description="Columns that must be equal.")
-    near: dict[str, Whole] = Field({}, description="Columns that may differ, with the number of bins.")
-    at_most: Annotated[int, Field(ge=0)] = Field(1, description="How many near columns may differ at once.")
-    exceptions: dict[str, list[str]] = Field(
-        {}, description="Labels of near columns that must match exactly."
-    )
-    ignored: list[str] = Field([], description="Columns that do not matter.")
-
-
-class _SharePart(_WithThreshold):
-    """Error of the share of records that satisfy a rule of your own."""
-
-    kind: Literal["share"]
-    rule: str = Field(description="A record constraint; it must not cut through a bin.", min_length=1)
-
-
-class _RarePart(_CriterionPart):
-    """Number of distinct records that occur too rarely; public, free of cost."""
-
-    kind: Literal["rare-records"]
-    min_count: Whole = Field(2, description="Records that occur fewer times count.")
-    threshold: Positive = Field(1.0, description="There must be fewer of them than this; 1 allows none.")
-
-
-class _CombinationsPart(_CriterionPart):
-    """Number of combinations of values that occur in fewer than k rows; public, free of cost."""
-
-    kind: Literal["k-anonymity"]
-    k: Whole = Field(description="Smallest number of rows that may share a combination.")
-    column_sets: list[list[str]] | None = Field(None, description="The sets of columns.")
-    every: Whole | None = Field(None, description="Instead: all sets of this many columns.")
-    threshold: Positive = Field(1.0, description="There must be fewer of them than this; 1 allows none.")
-
-
-CriterionPart = Annotated[
-    Union[  # noqa: UP007
-        _MaxMarginalPart,
-        _AverageMarginalPart,
-        _TailMarginalPart,
-        _RelativeMarginalPart,
-        _MeansPart,
-        _MediansPart,
-        _CoefficientsPart,
-        _PredictionPart,
-        _FaithfulnessPart,
-        _SharePart,
-        _RarePart,
-        _CombinationsPart,
-    ],
-    Field(discriminator="kind"),
-]
-CRITERIA: tuple[str, ...] = (
-    "max-marginal-error",
-    "average-marginal-error",
-    "tail-marginal-error",
-    "relative-marginal-error",
-    "conditional-means",
-    "conditional-medians",
-    "regression-coefficients",
-    "prediction-error",
-    "faithfulness",
-    "share",
-    "rare-records",
-    "k-anonymity",
-)
-
-
-class _AcceptancePart(_Part):
+class _AcceptancePart(Part):
     """When a candidate is good enough, and how that is found out."""
 
     form: Literal["pass-only", "published"] = Field(
@@ -352,13 +178,13 @@ class _AcceptancePart(_Part):
 # ---------------------------------------------------------------------- selection and the whole
 
 
-class _SinglePart(_Part):
+class _SinglePart(Part):
     """One attempt: publish or fail."""
 
     rule: Literal["single"]
 
 
-class _UntilPart(_Part):
+class _UntilPart(Part):
     """Attempts until one is accepted (paper Births, Algorithm 2)."""
 
     rule: Literal["until-accepted"]
@@ -371,7 +197,7 @@ class _UntilPart(_Part):
     )
 
 
-class _NegativeBinomialPart(_Part):
+class _NegativeBinomialPart(Part):
     """A number of attempts from the truncated negative binomial distribution."""
 
     rule: Literal["negative-binomial"]
@@ -385,14 +211,14 @@ SelectionPart = Annotated[
 ]
 
 
-class _BudgetsPart(_Part):
+class _BudgetsPart(Part):
     """The total, and the part of one attempt's model; everything else is stated where it is spent."""
 
     total: _BudgetPart = Field(description="The promise about everything this release does.")
     model: _BudgetPart = Field(description="What fitting one model may cost.")
 
 
-class _OutputPart(_Part):
+class _OutputPart(Part):
     """What is written."""
 
     formats: list[Literal["csv", "csv.gz", "parquet"]] = Field(
@@ -404,7 +230,7 @@ class _OutputPart(_Part):
     folder: str | None = Field(None, description="Folder of the bundle, relative to this file.")
 
 
-class SpecPart(_Part):
+class SpecPart(Part):
     """A release: from a private table to a published one."""
 
     version: Literal[1] = Field(1, description="Version of the file format.")
