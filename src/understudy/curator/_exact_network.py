@@ -172,8 +172,10 @@ class Critic:
         total = [np.zeros((rows + 1, columns), dtype=np.int64) for rows, columns in self.shapes]
         for start in range(0, len(codes), _BLOCK):
             part = slice(start, start + _BLOCK)
-            for layer, found in enumerate(self._block(rounded, codes[part], conditions[part], real)):
-                total[layer] += found
+            with np.errstate(all="ignore"):  # libraries set flags for padding they have read and not used
+                found = self._block(rounded, codes[part], conditions[part], real)
+            for layer, sums in enumerate(found):
+                total[layer] += sums
         return total
 
     def contributions(

@@ -229,7 +229,8 @@ class Panel(Sealed):
         )
         labels = np.concatenate([np.ones((k, m)), np.zeros((k, m))], axis=1).astype(np.float32)
         counted = np.concatenate([weights, np.full((k, m), 1 / m, dtype=np.float32)], axis=1)
-        self._descend(inputs, labels[:, :, None], counted[:, :, None])
+        with np.errstate(all="ignore"):  # libraries set flags for padding they have read and not used
+            self._descend(inputs, labels[:, :, None], counted[:, :, None])
 
     def _draw(self) -> tuple[npt.NDArray[Any], Ints, Singles]:
         """Draw rows for each teacher from its own, with words of its own; a teacher without records counts none."""
@@ -281,7 +282,8 @@ class Panel(Sealed):
         if len(made_up) > self._left:
             raise BudgetError(f"{self._left} of the {self._plan.questions} questions paid for are left.")
         self._left -= len(made_up)
-        votes = self._votes(made_up, conditions).sum(axis=0)
+        with np.errstate(all="ignore"):
+            votes = self._votes(made_up, conditions).sum(axis=0)
         noisy = votes + self._plan.noise.draw((len(made_up),), self._randomness)
         return np.asarray(noisy, dtype=np.float64)
 

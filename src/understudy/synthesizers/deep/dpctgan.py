@@ -156,9 +156,14 @@ class DPCTGAN(Adversarial):
                     f"epsilon={epsilon:.3g} at delta={delta:.3g}. Use more noise, a larger budget, or leave it out."
                 )
         plan = TrainingPlan(critic, rate, noise, steps, (Gaussian(sigma),) * columns)
+        events = (*plan.measured(unit), plan.sampled(unit))
+        if self.noise_multiplier is None and approximated_delta(events, epsilon) <= delta:
+            return plan, Approximated(
+                epsilon, delta, events
+            )  # the noise was solved for: the figure is epsilon
         event = plan.event(unit, delta=delta)
-        if event.epsilon > epsilon and approximated_delta(event.events, epsilon) <= delta:  # type: ignore[arg-type]
-            event = Approximated(epsilon, delta, event.events)
+        if event.epsilon > epsilon:  # by the last digits of the search
+            event = Approximated(epsilon, delta, events)
         return plan, event
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:

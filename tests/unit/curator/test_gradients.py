@@ -1,0 +1,165 @@
+"""Exact gradients, Poisson batches and paid trainings."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+from understudy.curator import Critic, Curator, Layout, TrainingPlan, open_training
+from understudy.curator.gradients import poisson_batch
+from understudy.data import LocalTable
+from understudy.errors import BudgetError, BudgetExceeded, DomainTooLarge
+from understudy.privacy import ApproxDP, Gaussian, Ledger, SeededRandomness, Unit
+from understudy.schema import Categorical, Integer, Schema
+
+SCHEMA = Schema(
+    [
+        Categorical("colour", values=["red", "green", "blue"], missing=True),
+        Integer("age", minimum=0, maximum=99, bins=20),
+        Categorical("sex", values=["f", "m"]),
+    ]
+)
+LAYOUT = Layout.of(SCHEMA, max_modes=6)
+
+
+def critic(loss: str = "cross_entropy", clip: float = 1.0, hidden: tuple[int, ...] = (12, 7)) -> Critic:
+    return Critic(LAYOUT, hidden, loss, clip)
+
+
+def some(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    codes = np.stack([generator.integers(0, size, n) for size in LAYOUT.sizes], axis=1)
+    return codes, generator.integers(0, 3, n)
+
+
+def curator(rows: int, *, epsilon: float = 1.0, seed: int = 1, unit: Unit | None = None) -> Curator:
+    codes, _ = some(rows, 3)
+    columns = {name: codes[:, place] for place, name in enumerate(SCHEMA.names)}
+    unit = unit or Unit.add_remove()
+    book = Ledger.in_memory(budget=ApproxDP(epsilon, 1e-5), unit=unit, table="t", approximate_delta=9e-6)
+    return Curator(LocalTable(SCHEMA, columns), unit=unit, ledger=book, randomness=SeededRandomness(seed))
+
+
+def test_the_layout_follows_from_the_schema() -> None:
+    assert LAYOUT.modes == (4, 6, 2)
+    assert LAYOUT.spread == (1,)
+    assert LAYOUT.width == 13
+    codes = np.array([[3, 0, 1], [0, 19, 0]])
+    np.testing.assert_array_equal(LAYOUT.places(codes), [[3, 4, 11], [0, 9, 10]])
+    for column in range(3):
+        modes = LAYOUT.mode_of(column)
+        assert (np.diff(modes) >= 0).all()
+        assert modes[-1] + 1 == LAYOUT.modes[column]
+        assert (np.abs(LAYOUT.position_of(column)) < 1).all()
+    with pytest.raises(DomainTooLarge):
+        Layout.of(Schema([Categorical("c", values=[str(i) for i in range(30_000)])]), max_modes=4)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "wasserstein"])
+@pytest.mark.parametrize("clip", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("size", [0.3, 3.0, 1e6])
+def test_a_sum_is_the_sum_of_contributions_and_each_is_short(loss: str, clip: float, size: float) -> None:
+    """Whatever the weights: exact addition in any order, and norms that keep the claim to the last bit."""
+    network = critic(loss, clip)
+    generator = np.random.default_rng(1)
+    weights = [(size * a, size * generator.normal(size=len(b))) for a, b in network.start(generator)]
+    codes, shown = some(60)
+    whole = network.gradients(weights, codes, shown, real=True)
+    single = network.contributions(weights, codes, shown, real=True)
+    order = generator.permutation(60)
+    again = network.gradients(weights, codes[order], shown[order], real=True)
+    for layer, total in enumerate(whole):
+        np.testing.assert_array_equal(total, sum(part[layer] for part in single))
+        np.testing.assert_array_equal(total, again[layer])
+    longest = 0.0
+    for part in single:
+        squared = sum(int(x) ** 2 for layer in part for x in layer.ravel().tolist())
+        assert squared <= int(network.reach) ** 2
+        longest = max(longest, squared**0.5 / network.reach)
+    if clip == 0.1:
+        assert longest > 0.99  # the bound is reached
+
+
+def test_gradients_are_those_of_automatic_differentiation() -> None:
+    torch = pytest.importorskip("torch", reason="torch is the referee of the gradients")
+    network = critic(clip=1000.0)
+    weights = network.start(np.random.default_rng(5))
+    codes, shown = some(40)
+    for real in (True, False):
+        ours = network.gradients(weights, codes, shown, real=real)
+        tensors = [
+            (torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)) for a, b in weights
+        ]
+        reached = torch.tensor(network.encode(codes, shown).toarray() / 4096)
+        for place, (matrix, constants) in enumerate(tensors):
+            reached = reached @ matrix + constants
+            if place + 1 < len(tensors):
+                reached = torch.nn.functional.leaky_relu(reached, 0.25)
+        sign = -1 if real else 1
+        torch.nn.functional.softplus(sign * reached).sum().backward()
+        for (matrix, constants), found in zip(tensors, ours, strict=True):
+            expected = np.concatenate([matrix.grad.numpy(), constants.grad.numpy()[None]])
+            np.testing.assert_allclose(found * network.unit, expected, atol=0.02 * len(codes) ** 0.5)
+
+
+def test_bad_networks_are_refused() -> None:
+    for arguments in (((), "cross_entropy", 1.0), ((600,), "cross_entropy", 1.0), ((4,), "hinge", 1.0)):
+        with pytest.raises(BudgetError):
+            Critic(LAYOUT, *arguments)
+    with pytest.raises(BudgetError):
+        critic(clip=0.0)
+    for rate, noise, steps in ((0.0, 1.0, 1), (1.5, 1.0, 1), (0.1, 0.0, 1), (0.1, 1e4, 1), (0.1, 1.0, 0)):
+        with pytest.raises(BudgetError):
+            TrainingPlan(critic(), rate, noise, steps)
+    with pytest.raises(BudgetError):
+        TrainingPlan(critic(), 0.1, 1.0, 1, (Gaussian(3.0),))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 50])
+def test_a_training_hands_out_what_was_paid_for_and_no_more(rows: int) -> None:
+    door = curator(rows)
+    plan = TrainingPlan(critic(), 0.1, 30.0, 3, (Gaussian(40.0),) * 3)
+    event = plan.event(door.unit, delta=9e-6)
+    training = open_training(door, plan, event=event, purpose="train")
+    assert [entry.event for entry in door.ledger.entries() if entry.event is not None] == [event]
+    weights = plan.critic.start(np.random.default_rng(0))
+    marginals = training.marginals()
+    assert [item.clique for item in marginals] == [(name,) for name in SCHEMA.names]
+    with pytest.raises(BudgetError, match="already"):
+        training.marginals()
+    for left in (2, 1, 0):
+        assert [layer.shape for layer in training.step(weights)] == [(26, 12), (13, 7), (8, 1)]
+        assert training.steps_left == left
+    with pytest.raises(BudgetError, match="All 3 steps"):
+        training.step(weights)
+    for copied in (lambda: copy.copy(training), lambda: pickle.dumps(training), lambda: bool(training)):
+        with pytest.raises(TypeError):
+            copied()
+    assert "codes" not in repr(training)
+
+
+def test_another_event_or_too_small_a_budget_is_refused_before_anything_is_drawn() -> None:
+    door = curator(20)
+    plan = TrainingPlan(critic(), 0.1, 30.0, 3)
+    other = TrainingPlan(critic(), 0.1, 30.0, 2)
+    with pytest.raises(BudgetError, match="not the one"):
+        open_training(door, plan, event=other.event(door.unit, delta=9e-6), purpose="train")
+    with pytest.raises(BudgetError, match="not the one"):
+        open_training(door, plan, event=plan.event(Unit.replace_one(), delta=9e-6), purpose="train")
+    loud = TrainingPlan(critic(), 0.5, 0.8, 50)
+    with pytest.raises(BudgetExceeded):
+        open_training(door, loud, event=loud.event(door.unit, delta=9e-6), purpose="train")
+    assert door.ledger.spent == 0
+
+
+def test_batches_are_sorted_places_of_rows() -> None:
+    randomness = SeededRandomness(4)
+    for rows, rate in itertools.product((0, 1, 7, 1000), (1e-4, 0.3, 0.999, 1.0)):
+        batch = poisson_batch(rows, rate, randomness)
+        assert (np.diff(batch) > 0).all()
+        assert len(batch) == 0 or (batch[0] >= 0 and batch[-1] < rows)
+    assert len(poisson_batch(1000, 1.0, randomness)) == 1000
