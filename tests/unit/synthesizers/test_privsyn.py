@@ -123,6 +123,20 @@ def test_shares_of_the_budget_are_those_of_the_paper() -> None:
     assert book.spent <= 4.0
 
 
+def test_columns_that_drown_in_noise_are_measured_again() -> None:
+    """200 rows at mu .2: a tenth leaves noise of a multiple of the rows; four fifths go to the columns, the rest is divided."""
+    model, book = fit(table(200), GDP(0.2))
+    twice, once = model.measurements[:10], fit(table(200), GDP(0.2), column_noise=0)[0].measurements
+    assert [item.clique for item in twice] == [(name,) for name in SIZES] * 2
+    assert sum(1 / item.scale**2 for item in twice) == pytest.approx(0.8 * 0.04, rel=1e-6)
+    assert [item.clique for item in once[:5]] == [(name,) for name in SIZES]
+    assert 0.99 * 0.04 < book.spent <= 0.04
+    assert model.history is not None
+    assert model.history.batches[:2] == (5, 5)
+    large, _ = fit(table(20_000), GDP(2.0))
+    assert sum(len(item.clique) == 1 for item in large.measurements) == 5, "large tables are not concerned"
+
+
 def test_a_group_of_dependent_columns_is_one_marginal() -> None:
     model, _ = fit(table(50_000), GDP(5.0))
     cliques = [item.clique for item in model.measurements]
@@ -168,6 +182,7 @@ def test_a_table_that_is_too_large_is_refused_before_anything_is_spent() -> None
     [
         {"column_share": 0.0},
         {"gap_share": -1.0},
+        {"column_noise": -0.1},
         {"column_share": 0.5, "gap_share": 0.5},
         {"max_clique_cells": 0},
         {"iterations": 0},

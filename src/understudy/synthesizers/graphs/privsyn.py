@@ -19,7 +19,7 @@ from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
-from understudy.synthesizers._rounds import expected_absolute_noise, require_fixed
+from understudy.synthesizers._rounds import column_share, expected_absolute_noise, require_fixed
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 from understudy.synthesizers.graphs._dense import combine_pairs, select_pairs, share_power
 from understudy.synthesizers.graphs._gaps import gap_noises, measure_gaps
@@ -46,6 +46,10 @@ class PrivSyn(Synthesizer):
         neither what is measured nor the model.
     column_share
         Share of the budget that measures the columns.
+    column_noise
+        Tolerated noise of the one-way marginals, as a share of the records. Where ``column_share`` leaves more, they are
+        measured again, more exactly, for at most four fifths of the budget in all, and the rest is divided as before.
+        Only small tables and small budgets are concerned. Zero never measures them again (the paper's rule).
     gap_share
         Share of the budget that measures the distances from independence.
     max_clique_cells
@@ -65,7 +69,8 @@ class PrivSyn(Synthesizer):
 
     Privacy
     -------
-    Three kinds of looks, whose shares of the budget are fixed in advance. (1) Every one-way marginal is measured once. (2) The
+    Three kinds of looks. (1) Every one-way marginal is measured once, or twice, the second time at a price that follows from
+    the released number of rows. What is left is divided by fixed shares. (2) The
     distance from independence of every pair that is small enough (a rule on public sizes) is measured once; one row
     moves it by at most 4, a replaced one by at most 6 (:mod:`understudy.curator.independence`). (3) The chosen marginals are
     measured once each. Which ones, and with which noise, is a function of the noisy numbers of (2) and of
@@ -82,6 +87,7 @@ class PrivSyn(Synthesizer):
 
     workload: Workload | None = None
     column_share: float = 0.1
+    column_noise: float = 0.1
     gap_share: float = 0.1
     max_clique_cells: int = 5_000
     max_cells: int = 4_000_000
@@ -109,6 +115,8 @@ class PrivSyn(Synthesizer):
             )
             if value < 1
         ]
+        if not self.column_noise >= 0:
+            problems.append(f"column_noise ({self.column_noise}) must not be negative.")
         if not self.column_share + self.gap_share < 1:
             problems.append("column_share and gap_share together must leave a share for the marginals.")
         if self.records not in ("fitted", "gum"):
@@ -170,18 +178,15 @@ class PrivSyn(Synthesizer):
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         columns: list[Clique] = [(name,) for name in domain.names]
         pairs = self._pairs(domain)
-        one_way, gap_cost, _ = self._parts(accounting, curator.remaining, bool(pairs))
         progress("columns", 0.0)
-        measurements = curator.measure_many(
-            curator.counts_many(columns),
-            noise=_column_noises(domain, accounting, unit, one_way),
-            purpose=f"measure {len(columns)} one-way marginals",
-        )
+        measurements = self._columns(curator, columns, bool(pairs))
+        batches = [len(columns)] * (len(measurements) // len(columns))
         chosen: list[Clique] = []
         statistics = []
         if pairs:
             progress("dependences", 0.1)
-            gaps = measure_gaps(curator, pairs, gap_cost)
+            share = self.gap_share / (1 - self.column_share)
+            gaps = measure_gaps(curator, pairs, share * curator.remaining)
             statistics.append(gaps.statistic)
             chosen = self._choose(accounting, unit, domain, pairs, gaps.values.tolist(), curator.remaining)
             progress("marginals", 0.3)
@@ -189,7 +194,7 @@ class PrivSyn(Synthesizer):
         progress("estimating", 0.5)
         distribution, workload = self._finish(curator, measurements)
         progress("done", 1.0)
-        batches = (len(columns), len(measurements) - len(columns))
+        batches.append(len(measurements) - sum(batches))
         return Fitted(
             distribution,
             measurements,
@@ -197,6 +202,30 @@ class PrivSyn(Synthesizer):
             history=History(tuple(count for count in batches if count)),
             statistics=statistics,
         )
+
+    def _columns(self, curator: Curator, columns: list[Clique], pairs: bool) -> list[Measurement]:
+        """Measure the columns, and again where their noise is more than tolerated."""
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
+        cost = curator.remaining
+        first, _, _ = self._parts(accounting, cost, pairs)
+        sealed = curator.counts_many(columns)
+        measurements = curator.measure_many(
+            sealed,
+            noise=_column_noises(domain, accounting, unit, first),
+            purpose=f"measure {len(columns)} one-way marginals",
+        )
+        if not pairs or self.column_noise == 0:
+            return measurements
+        total = fixed_total(curator)
+        rows = estimate_total(measurements) if total is None else total
+        share = column_share(accounting, unit, domain.sizes, cost, rows=rows, tolerated=self.column_noise)
+        if share * cost > 2 * first:
+            measurements += curator.measure_many(
+                sealed,
+                noise=_column_noises(domain, accounting, unit, share * cost - first),
+                purpose=f"measure {len(columns)} one-way marginals again, more exactly",
+            )
+        return measurements
 
     def _choose(
         self,
