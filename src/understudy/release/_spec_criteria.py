@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from understudy.errors import ConstraintError, SchemaError, UnderstudyError, WorkloadError
+from understudy.errors import ConstraintError, UnderstudyError, WorkloadError
+from understudy.release._spec_columns import column_of, groups_of, label_of, numeric_of, possible_codes
 from understudy.release.criteria import (
     AnonymousCombinations,
     AverageMarginalError,
@@ -20,7 +20,6 @@ from understudy.release.criteria import (
     Criterion,
     Faithfulness,
     Feature,
-    Grouping,
     MaxMarginalError,
     PredictionError,
     RareRecords,
@@ -32,13 +31,9 @@ from understudy.release.criteria import (
 )
 from understudy.release.faithfulness import Similarity
 from understudy.release.projection import KAnonymity
-from understudy.schema import Column, Constraint, Integer, Real, Schema
-from understudy.schema.problems import did_you_mean
+from understudy.schema import Constraint, Schema
 
 __all__ = ["CriterionWords", "build_criterion", "column_sets", "criterion_problems", "words_of"]
-
-
-_MOST_CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,7 @@ def column_sets(plain: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, ..
         return KAnonymity.every(schema.names, of=every, k=plain["k"]).column_sets
     for columns in listed or ():
         for name in columns:
-            _column(schema, name)
+            column_of(schema, name)
     return KAnonymity(k=plain["k"], column_sets=tuple(tuple(columns) for columns in listed or ())).column_sets
 
 
@@ -175,7 +170,7 @@ def _tail(plain: Mapping[str, Any], schema: Schema) -> Criterion:
 def _relative(plain: Mapping[str, Any], schema: Schema) -> Criterion:
     columns = plain.get("columns")
     for name in columns or ():
-        _column(schema, name)
+        column_of(schema, name)
     return RelativeMarginalError(
         name=plain["name"],
         threshold=plain["threshold"],
@@ -185,38 +180,38 @@ def _relative(plain: Mapping[str, Any], schema: Schema) -> Criterion:
 
 
 def _means(plain: Mapping[str, Any], schema: Schema) -> Criterion:
-    column = _numeric(schema, plain["column"])
+    column = numeric_of(schema, plain["column"])
     return ConditionalMeans(
         name=plain["name"],
         threshold=plain["threshold"],
         column=column.name,
         values=code_values(column),
-        groups=_groups(plain.get("by", ["everyone"]), schema),
+        groups=groups_of(plain.get("by", ["everyone"]), schema),
         marginal_threshold=plain.get("marginal_threshold", 0.01),
     )
 
 
 def _medians(plain: Mapping[str, Any], schema: Schema) -> Criterion:
-    column = _numeric(schema, plain["column"])
+    column = numeric_of(schema, plain["column"])
     return ConditionalMedians(
         name=plain["name"],
         threshold=plain["threshold"],
         column=column.name,
         values=code_values(column),
-        groups=_groups(plain.get("by", ["everyone"]), schema),
+        groups=groups_of(plain.get("by", ["everyone"]), schema),
     )
 
 
 def _faithfulness(plain: Mapping[str, Any], schema: Schema) -> Criterion:
     near = dict(plain.get("near", {}))
     for name in near:
-        column = _column(schema, name)
+        column = column_of(schema, name)
         if column.kind == "categorical":
             raise WorkloadError(
                 f"column {name!r} is categorical: its values have no neighbours; name it in exact"
             )
     exceptions = {
-        name: [_label(_column(schema, name), label) for label in labels]
+        name: [label_of(column_of(schema, name), label) for label in labels]
         for name, labels in plain.get("exceptions", {}).items()
     }
     for name in near:  # missing and other entries have no neighbours
@@ -285,113 +280,14 @@ _REGRESSIONS: dict[str, Callable[..., Criterion]] = {
 # ---------------------------------------------------------------------- pieces
 
 
-def _column(schema: Schema, name: str) -> Column:
-    if name not in schema.names:
-        hint = did_you_mean(name, schema.names)
-        raise SchemaError(f"no column named {name!r}.{hint} Columns: {', '.join(schema.names)}")
-    return schema.column(name)
-
-
-def _numeric(schema: Schema, name: str) -> Column:
-    """Return a column whose codes stand for numbers, or for two values that can be counted as 0 and 1."""
-    column = _column(schema, name)
-    if column.kind == "categorical" and column.value_count > 2:
-        raise WorkloadError(
-            f"column {name!r} is categorical with more than two values; it has no numbers to average"
-        )
-    return column
-
-
 def _regression(plain: Mapping[str, Any], schema: Schema, cleaning: Sequence[Constraint]) -> Regression:
     def feature(name: str) -> Feature:
-        column = _numeric(schema, name)
+        column = numeric_of(schema, name)
         return Feature(column.name, code_values(column))
 
     target, features = feature(plain["target"]), tuple(feature(name) for name in plain["features"])
     columns = [item.column for item in (*features, target)]
     return Regression(target, features, support=possible_codes(columns, schema, cleaning))
-
-
-def possible_codes(
-    columns: Sequence[str], schema: Schema, cleaning: Sequence[Constraint]
-) -> npt.NDArray[np.bool_] | None:
-    """Return which combinations of codes a cleaned record can have, or None if all of them.
-
-    A record that was kept obeys every cleaning rule as raw values. Read with ``straddle: allow``, a rule passes
-    every combination of codes behind which *some* raw record obeys, hence the codes of every kept record.
-    That needs the raw values of a record to lie behind its codes, so rules about columns that move
-    values outside the domain elsewhere (clamp, to-missing, to-other) are not used; nor are rules about
-    other columns.
-    """
-    if len(set(columns)) != len(columns):
-        return None  # refused elsewhere
-    shape = schema.domain.shape(columns)
-    if math.prod(shape) > _MOST_CELLS:
-        return None
-    possible = np.ones(shape, dtype=bool)
-    for rule in cleaning:
-        if not set(rule.columns) <= set(columns):
-            continue
-        if any(schema.column(name).out_of_domain != "refuse" for name in rule.columns):
-            continue
-        loose = Constraint.parse(rule.text, schema)
-        axes = sorted(range(len(loose.columns)), key=lambda axis: columns.index(loose.columns[axis]))
-        sizes = [schema.domain.size(name) if name in loose.columns else 1 for name in columns]
-        possible &= loose.allowed(schema.domain).transpose(axes).reshape(sizes)
-    return None if possible.all() else possible
-
-
-def _label(column: Column, label: str) -> int:
-    if label not in column.labels:
-        hint = did_you_mean(label, column.labels)
-        raise WorkloadError(f"column {column.name!r} has no value labelled {label!r}.{hint}")
-    return column.labels.index(label)
-
-
-def _groups(listed: Sequence[Any], schema: Schema) -> tuple[Grouping, ...]:
-    return tuple(_group(item, schema) for item in listed)
-
-
-def _group(item: Any, schema: Schema) -> Grouping:
-    if isinstance(item, str):
-        if item == "everyone":
-            return Grouping.everyone()
-        column = _column(schema, item)
-        return Grouping.of(column.name, [[code] for code in range(column.value_count)], size=column.size)
-    column = _column(schema, item["column"])
-    bins, groups = item.get("bins"), item.get("groups")
-    if bins is not None and groups is not None:
-        raise WorkloadError(f"the grouping by {column.name!r} has bins and groups; give one of them")
-    if groups is not None:
-        codes = [[_label(column, label) for label in labels] for labels in groups]
-        return Grouping.of(column.name, codes, size=column.size)
-    if bins is None:
-        return _group(column.name, schema)
-    return Grouping.of(column.name, _coarse(column, bins), size=column.size)
-
-
-def _coarse(column: Column, bins: Any) -> list[list[int]]:
-    """Return for each coarse bin the codes of the column that lie inside it."""
-    if not isinstance(column, Integer | Real):
-        raise WorkloadError(f"column {column.name!r} is not numeric; group it by lists of labels (groups)")
-    try:
-        wide = type(column)(column.name, bins=tuple(bins) if isinstance(bins, list) else bins)
-    except SchemaError as error:
-        raise WorkloadError(f"the coarse bins of {column.name!r}: {' '.join(str(error).split())}") from None
-    cells = column.cells
-    first, last = wide.cells.locate(cells.low), wide.cells.locate(cells.high)
-    members: list[list[int]] = [[] for _ in range(wide.value_count)]
-    for code, (low, high) in enumerate(zip(first, last, strict=True)):
-        if low != high:
-            raise WorkloadError(
-                f"bin {column.labels[code]!r} of {column.name!r} lies in more than one of the coarse bins"
-            )
-        if low >= 0:
-            members[int(low)].append(code)
-    empty = [wide.labels[index] for index, codes in enumerate(members) if not codes]
-    if empty:
-        raise WorkloadError(f"the coarse bin {empty[0]!r} of {column.name!r} holds none of its bins")
-    return members
 
 
 def _largest_error(criterion: Criterion) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, UnderstudyError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
-from understudy.release._spec_criteria import possible_codes
+from understudy.release._spec_columns import possible_codes
 from understudy.release._spec_errors import shape_problems
 from understudy.release.projection import require_room
 from understudy.release.result import Configuration
