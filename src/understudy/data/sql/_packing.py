@@ -47,9 +47,9 @@ class Packing:
     def words(self) -> tuple[tuple[int, ...], ...]:
         """Which columns each word holds."""
         found: list[list[int]] = []
-        cells = _LARGEST
+        cells = 1
         for place, size in enumerate(self.sizes):
-            if cells * size > _LARGEST:
+            if not found or cells * size > _LARGEST:
                 found.append([])
                 cells = 1
             found[-1].append(place)

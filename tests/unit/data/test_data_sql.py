@@ -1,0 +1,135 @@
+"""Addresses of databases, packed records and errors of drivers: what needs no database to be tested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.cli._source import parse_source, stem
+from understudy.data import Database, is_database, read_table
+from understudy.data.sql._faults import changed, explain
+from understudy.data.sql._packing import Packing
+from understudy.errors import DataError
+from understudy.schema import Domain, Integer, Schema
+
+SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=1),))
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("postgresql://clerk@db/registry", "postgresql"),
+        ("postgres:///registry", "postgresql"),
+        ("postgresql+psycopg://clerk@db:5432/registry", "postgresql"),
+        ("duckdb:///data/registry.duckdb", "duckdb"),
+        ("data/registry.duckdb", "duckdb"),
+        ("registry.DDB", "duckdb"),
+        ("local", "spark"),
+        ("local[*]", "spark"),
+        ("local[2]", "spark"),
+        ("yarn", "spark"),
+        ("spark://host:7077", "spark"),
+        ("k8s://https://host:6443", "spark"),
+        ("pyspark://?spark.master=yarn", "spark"),
+        ("trino://clerk@host/catalogue", "trino"),
+    ],
+)
+def test_an_address_names_its_engine_and_is_never_shown(address, kind):
+    assert is_database(address)
+    source = Database(url=address, table="health.births")
+    assert source.kind == kind
+    assert repr(source) == str(source) == f"Database({kind}, table 'health.births')"
+
+
+@pytest.mark.parametrize(
+    "path", ["births.csv", "births/", "C:\\data\\births.csv", "localities.csv", "yarn.csv", ""]
+)
+def test_a_file_is_not_a_database(path):
+    assert not is_database(path)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://clerk:hunter2@db/registry",
+        "postgresql://clerk:hun/ter2@db/registry",
+        "postgresql://clerk:hunter2?@db/registry",
+        "postgresql://:hunter2@db/registry",
+        "postgresql://db/registry?password=hunter2",
+        "postgresql://db/registry?PassWord=hunter2",
+        "postgresql://db/registry?a=1&passfile_secret=hunter2",
+        "snowflake://clerk@account/db?token=hunter2",
+        "postgresql://[clerk:hunter2@db",
+        "pyspark://?spark.hadoop.fs.s3a.secret.key=hunter2",
+    ],
+)
+def test_secrets_in_an_address_are_refused_and_not_shown(address):
+    with pytest.raises(DataError) as raised:
+        Database(url=address, table="t")
+    assert "hunter2" not in str(raised.value)
+    assert "clerk" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_a_port_and_an_empty_option_are_no_secret():
+    assert (
+        Database(url="postgresql://clerk@db:5432/registry?connect_timeout=3", table="t").kind == "postgresql"
+    )
+
+
+def test_a_database_needs_a_table_and_files_take_none():
+    with pytest.raises(DataError, match="Name the table"):
+        Database(url="duckdb:///x.duckdb", table=" ")
+    with pytest.raises(DataError, match="name of a table"):
+        read_table("postgresql:///registry", SCHEMA)
+    with pytest.raises(DataError, match="--table"):
+        parse_source("postgresql:///registry", None, False)
+    with pytest.raises(DataError, match="this is a file"):
+        parse_source("births.csv", "births", False)
+    with pytest.raises(DataError, match="this is a file"):
+        parse_source("births.csv", None, True)
+    with pytest.raises(DataError, match="CSV files only"):
+        read_table(Database(url="duckdb:///x.duckdb", table="t"), SCHEMA, separator=";")
+    with pytest.raises(DataError, match="must be a URL"):
+        Database(url="births.csv", table="t")
+
+
+def test_ledgers_are_named_after_files_and_tables():
+    assert [stem(name) for name in ("births.csv.gz", "Births.parquet", "health.births", "a b", "..")] == [
+        "births",
+        "Births",
+        "health-births",
+        "a-b",
+        "table",
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (18,) * 16, (1, 1), (1 << 31, 1 << 31, 5), (300, 2)])
+def test_packed_records_unpack_to_the_same_codes(sizes):
+    names = tuple(f"c{place}" for place in range(len(sizes)))
+    packing = Packing.of(Domain(names, sizes), names)
+    generator = np.random.default_rng(0)
+    codes = [generator.integers(0, size, 100) for size in sizes]
+    words = []
+    for places in packing.words:
+        word = np.zeros(100, np.int64)
+        for place in places:
+            word = word * sizes[place] + codes[place]
+        assert int(np.prod([sizes[place] for place in places], dtype=object)) <= 1 << 62
+        words.append(word)
+    assert sorted(place for places in packing.words for place in places) == list(range(len(sizes)))
+    for name, column in zip(names, codes, strict=True):
+        assert (packing.unpack(words)[name] == column).all()
+
+
+def test_errors_of_drivers_are_told_by_their_type_alone():
+    class SomethingOdd(Exception):
+        pass
+
+    for error in (SomethingOdd("secret"), ConnectionResetError("secret"), MemoryError("secret")):
+        told = explain(error, "births")
+        assert type(error).__name__ in str(told)
+        assert "secret" not in str(told)
+        assert "'births'" in str(told)
+    assert "connection" in str(explain(ConnectionResetError(), "births"))
+    assert "changed while it was in use" in str(changed("births"))
