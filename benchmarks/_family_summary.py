@@ -137,10 +137,15 @@ def picture(records: Sequence[Record], title: str) -> str:
 
 
 def _averaged(rows: Sequence[Record]) -> list[Record]:
-    """Average the logarithm of the error over tables, so that one order of methods serves all panels."""
+    """Average over tables how many times the error is that of the best method there: one order serves all panels."""
+    best: dict[tuple[str, float], float] = {}
+    for row in rows:
+        place = (row["table"], row["epsilon"])
+        best[place] = min(best.get(place, math.inf), row["error"])
     groups: dict[tuple[str, float], list[float]] = {}
     for row in rows:
-        groups.setdefault((row["method"], row["epsilon"]), []).append(math.log(row["error"]))
+        times = row["error"] / best[row["table"], row["epsilon"]]
+        groups.setdefault((row["method"], row["epsilon"]), []).append(math.log(times))
     return [
         {"method": method, "epsilon": epsilon, "status": "ok", "error": math.exp(fmean(values))}
         for (method, epsilon), values in groups.items()
@@ -154,7 +159,7 @@ def _colour(index: int) -> str:
 def _panel(
     table: str, rows: Sequence[Record], methods: Sequence[str], epsilons: Sequence[float], number: int
 ) -> list[str]:
-    left, right = _NAMES + number * _PANEL + 14, _NAMES + (number + 1) * _PANEL - 14
+    left, right = _NAMES + number * _PANEL + 18, _NAMES + (number + 1) * _PANEL - 18
     logs = [math.log10(row["error"]) for row in rows]
     low, high = min(logs) - 0.05, max(logs) + 0.05
     bottom = _TOP + len(methods) * _ROW
@@ -168,7 +173,8 @@ def _panel(
     ticks = [
         step * 10.0**decade for decade in range(math.floor(low), math.ceil(high) + 1) for step in (1, 2, 5)
     ]
-    for tick in [tick for tick in ticks if low <= math.log10(tick) <= high]:
+    inside = [tick for tick in ticks if low <= math.log10(tick) <= high]
+    for tick in inside[:: 1 + len(inside) // 6]:
         x = across(tick)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 12}" y2="{bottom - 6}" stroke="#e3e6ea"/>')
         parts.append(
