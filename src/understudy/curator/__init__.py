@@ -54,6 +54,7 @@ from understudy.curator.moments import (
 )
 from understudy.curator.predicates import (
     SealedAnswers,
+    draw_queries,
     joint_reach,
     measure_answer,
     measure_answers,
@@ -122,6 +123,7 @@ __all__ = [
     "counts_event",
     "dense_inputs",
     "draw_from_urns",
+    "draw_queries",
     "elect",
     "election_epsilon",
     "entropy_event",

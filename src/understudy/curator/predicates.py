@@ -31,10 +31,28 @@ from understudy.curator.sealed import SealedScalar
 from understudy.errors import BudgetError
 from understudy.marginals import Query
 from understudy.marginals.query import GRID
-from understudy.privacy import Event, Gaussian, GaussianEvent, Laplace, LaplaceEvent, Unit, ZcdpEvent
+from understudy.privacy import (
+    Composed,
+    Event,
+    Gaussian,
+    GaussianEvent,
+    Laplace,
+    LaplaceEvent,
+    SelectionEvent,
+    Unit,
+    ZcdpEvent,
+    exponential_mechanism,
+)
 from understudy.schema import Clique
 
-__all__ = ["SealedAnswers", "joint_reach", "measure_answer", "measure_answers", "seal_answers"]
+__all__ = [
+    "SealedAnswers",
+    "draw_queries",
+    "joint_reach",
+    "measure_answer",
+    "measure_answers",
+    "seal_answers",
+]
 
 
 class SealedAnswers(Sealed):
@@ -63,21 +81,6 @@ class SealedAnswers(Sealed):
         return [
             SealedScalar(abs(value), sensitivity=self.sensitivity)
             for value in self._differences(public, 1.0).tolist()
-        ]
-
-    def differences(self, public: npt.ArrayLike, *, factor: float) -> list[SealedScalar]:
-        """Return ``factor * answer - public number`` for each query; one unit moves it by ``factor`` answers.
-
-        Parameters
-        ----------
-        factor
-            A public number, positive.
-        """
-        if not (math.isfinite(factor) and factor > 0):
-            raise BudgetError(f"The factor ({factor}) of sealed answers must be positive.")
-        return [
-            SealedScalar(value, sensitivity=factor * self.sensitivity)
-            for value in self._differences(public, factor).tolist()
         ]
 
     def _differences(self, public: npt.ArrayLike, factor: float) -> npt.NDArray[np.float64]:
@@ -140,6 +143,59 @@ def measure_answers(
     l1, l2 = joint_reach([sealed._queries[index] for index in which], sealed._unit)
     curator._charge(_event(l1, l2, noise), purpose=purpose)
     return np.array([_noisy(curator, sealed, index, noise) for index in which])
+
+
+def draw_queries(
+    curator: Curator,
+    sealed: SealedAnswers,
+    public: npt.ArrayLike,
+    *,
+    factor: float,
+    epsilon: float,
+    number: int,
+    purpose: str,
+) -> list[int]:
+    """Draw queries, with their opposites, where a public table answers them worst; charge first, for all draws.
+
+    The score of query ``i`` is ``factor * answer_i - public_i``, that of its opposite minus that. Each draw takes one of
+    the ``2 len(sealed)`` with probability proportional to ``exp(epsilon score / (2 factor sensitivity))``, independently.
+
+    Parameters
+    ----------
+    public
+        One public number per query, in rows times ``factor``.
+    factor
+        A public number, positive: how many public records are compared with the table.
+    epsilon
+        Privacy parameter of one draw.
+    number
+        How many draws.
+
+    Returns
+    -------
+    list of int
+        Places; those from ``len(sealed)`` on are opposites.
+
+    Privacy
+    -------
+    In: private. Out: the drawn places. One unit moves an answer by at most ``sealed.sensitivity``, so every score by at
+    most ``factor`` times that, up or down. Each draw is the exponential mechanism, ``epsilon``-DP and
+    ``epsilon``-bounded-range; the draws are independent given the table and compose.
+    """
+    if not (math.isfinite(factor) and factor > 0):
+        raise BudgetError(f"The factor ({factor}) of sealed answers must be positive.")
+    if number < 1:
+        return []
+    event = SelectionEvent(epsilon)
+    scores = sealed._differences(public, factor)
+    curator._charge(event if number == 1 else Composed((event,) * number), purpose=purpose)
+    both = np.concatenate([scores, -scores])
+    return [
+        exponential_mechanism(
+            both, epsilon=epsilon, sensitivity=factor * sealed.sensitivity, randomness=curator._randomness
+        )
+        for _ in range(number)
+    ]
 
 
 def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:

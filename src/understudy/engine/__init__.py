@@ -8,6 +8,7 @@ from understudy.engine.coarse import CoarseModel, Extended, Labels, Resolution, 
 from understudy.engine.copula import GaussianCopula, Latent, orthant_tables
 from understudy.engine.dense import DenseTable, project_to_simplex
 from understudy.engine.distribution import Distribution, distribution_from_arrays
+from understudy.engine.entropy import EntropyProjection
 from understudy.engine.estimation import estimate
 from understudy.engine.mixture import ProductMixture
 from understudy.engine.model import FitInfo, GraphicalModel
@@ -32,6 +33,7 @@ __all__ = [
     "CoarseModel",
     "DenseTable",
     "Distribution",
+    "EntropyProjection",
     "Extended",
     "FitInfo",
     "GaussianCopula",

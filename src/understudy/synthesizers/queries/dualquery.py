@@ -1,0 +1,216 @@
+"""DualQuery: weights over queries, answered by records (Gaboardi, Gallego Arias, Hsu, Roth and Wu 2014)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator import Curator, draw_queries, seal_answers
+from understudy.engine import ProductMixture
+from understudy.errors import BudgetError
+from understudy.marginals import Query, QuerySource, Statistic, random_boxes
+from understudy.privacy import Accounting, Budget, SelectionEvent, Unit
+from understudy.schema import Domain, Schema
+from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
+from understudy.synthesizers.queries._pool import (
+    TOTAL_SHARE,
+    own_queries,
+    plain_queries,
+    reach_of,
+    rows_of,
+)
+from understudy.synthesizers.queries._response import best_record
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_SHARE_SPENT = 1 - 1e-6
+"""Rates are set to spend this share, so that rounding never exceeds the budget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualQuery(Synthesizer):
+    """Play queries against records: sample queries that the records so far answer badly, add a record that answers well.
+
+    The method keeps weights over queries instead of over records. In each round some queries are drawn from the weights,
+    a record is found that answers them well, and the weights of queries that the records still answer too low
+    (or too high) grow. The records are the output; nothing is ever measured. Since only the queries that were drawn
+    depend on the table, the universe of records is searched, not enumerated, and the search costs no privacy.
+
+    Parameters
+    ----------
+    num_query
+        Size of the pool of random counting queries. Each comes with its opposite.
+    rounds
+        How many records are made (``T`` in the paper); by default by the budget and the number of rows.
+    samples
+        How many queries are drawn in each round (``s`` in the paper).
+    marginal
+        How many columns a random query speaks of.
+    queries
+        Linear queries of your own instead of a random pool.
+    starts
+        Random starts of the search for a record, where not all can be tried.
+    public_seed
+        Seed of the pool and of the searches, which are public; privacy noise takes no seed.
+
+    Privacy
+    -------
+    In round ``t`` the weight of a query is ``exp(eta score)`` with ``score = (t-1) q(D) - n sum_i q(x_i)`` (and minus the score
+    for its opposite), where the records ``x_i`` are released and ``n`` is public: known, or measured first. One unit
+    moves ``q(D)`` by at most its sensitivity ``s``, hence every score by at most ``(t-1) s``. So drawing a query is the
+    exponential mechanism with ``epsilon_t = 2 eta (t-1) s``, and each of the draws is charged as such: pure, or as a
+    bounded-range mechanism under zCDP and GDP. The first round does not depend on the table and is free. ``eta`` is
+    chosen in advance such that all draws together cost what is left of the budget. The paper states
+    the pure sum, ``eta T (T-1) samples / n`` for answers as shares; it is what this adds up to.
+
+    Examples
+    --------
+    >>> DualQuery(rounds=100, samples=20).name
+    'dualquery'
+    """
+
+    name: ClassVar[str] = "dualquery"
+    summary: ClassVar[str] = "records that answer queries drawn where earlier records answer badly"
+
+    num_query: int = 1024
+    rounds: int | None = None
+    samples: int = 20
+    marginal: int = 2
+    queries: QuerySource | None = None
+    starts: int = 16
+    public_seed: int = 0
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} ({getattr(self, name)}) must be at least 1."
+            for name in ("num_query", "samples", "marginal", "starts")
+            if getattr(self, name) < 1
+        ]
+        if self.rounds is not None and self.rounds < 2:
+            problems.append(f"rounds ({self.rounds}) must be at least 2: the first one learns nothing.")
+        if problems:
+            raise BudgetError(" ".join(problems))
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as plain values."""
+        return super().options() | {"queries": plain_queries(self.queries)}
+
+    # ------------------------------------------------------------------ public facts
+
+    def _pool(self, schema: Schema) -> list[Query]:
+        if self.queries is not None:
+            return own_queries(schema, self.queries)
+        generator = np.random.default_rng(self.public_seed)
+        return list(random_boxes(schema.domain, self.num_query, order=self.marginal, generator=generator))
+
+    def _rounds(self, accounting: Accounting, total: float, rows: float | None) -> int:
+        """Return how many records are made: as many as leave the weights a rate that teaches them something.
+
+        With answers as shares a useful rate is about 2 per round. The largest number of rounds that the budget pays
+        at this rate is taken, at least 20 and at most 400.
+        """
+        if self.rounds is not None:
+            return self.rounds
+        n = 10_000.0 if rows is None else rows
+        best = 20
+        for number in (20, 30, 50, 75, 100, 150, 200, 300, 400):
+            if self._rate(accounting, total, number) * n >= 2.0:
+                best = number
+        return best
+
+    def _rate(self, accounting: Accounting, total: float, rounds: int, *, exact: bool = False) -> float:
+        """Return ``eta`` times the sensitivity of an answer such that all draws together cost at most ``total``.
+
+        Costs of draws grow with a power of epsilon, nearly: a first guess from that is corrected until it fits.
+        """
+        power = 1.0 if accounting.name == "pure" else 2.0
+        at_one = accounting.cost(SelectionEvent(0.01)) / 0.01**power
+        sums = math.fsum((2.0 * earlier) ** power for earlier in range(1, rounds))
+        rate = float((total / (self.samples * at_one * sums)) ** (1 / power))
+        while exact:
+            cost = self.samples * math.fsum(
+                accounting.cost(SelectionEvent(2 * rate * earlier)) for earlier in range(1, rounds)
+            )
+            if cost <= total and cost >= total * (1 - 1e-4):
+                break
+            rate *= (total * (1 - 1e-5) / cost) ** (1 / power)
+        return rate
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how many records are made and what each draw costs at most."""
+        pool = self._pool(schema)
+        reach_of(pool, unit)
+        accounting = self.accounting(budget)
+        known = total_is_public(schema, unit)
+        total = accounting.total(budget) * (1.0 if known else 1 - TOTAL_SHARE)
+        rows = None if schema.row_count is None else float(schema.row_count)
+        number = self._rounds(accounting, total, rows)
+        last = 2 * self._rate(accounting, total * _SHARE_SPENT, number, exact=True) * (number - 1)
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=(),
+            model_cells=number * sum(schema.domain.sizes),
+            notes=(
+                f"{number} records are made; before each, {self.samples} of {2 * len(pool)} queries (with their "
+                f"opposites) are drawn, at epsilon {last:.3g} each in the last round"
+                + ("." if rows or self.rounds else "; more records if the table is long."),
+            ),
+        )
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        domain, accounting = curator.domain, curator.accounting
+        pool = self._pool(curator.schema)
+        progress("counting", 0.0)
+        sealed = seal_answers(curator, pool)
+        rows, released = rows_of(curator)
+        number = self._rounds(accounting, curator.remaining, rows)
+        rate = self._rate(accounting, curator.remaining * _SHARE_SPENT, number, exact=True)
+        generator = np.random.default_rng(self.public_seed)
+        answers = np.zeros(len(pool))
+        records = np.zeros((number, len(domain)), dtype=np.int64)
+        for turn in range(number):
+            progress("playing", (turn + 1) / (number + 1))
+            if turn == 0:
+                drawn = generator.integers(0, 2 * len(pool), self.samples).tolist()
+            else:
+                drawn = draw_queries(
+                    curator,
+                    sealed,
+                    rows * answers,
+                    factor=float(turn),
+                    epsilon=2 * rate * turn,
+                    number=self.samples,
+                    purpose=f"draw {self.samples} queries",
+                )
+            # a query whose answer is too low so far asks for records that satisfy it, its opposite for others
+            asked = [pool[place % len(pool)] for place in drawn]
+            signs = [1.0 if place < len(pool) else -1.0 for place in drawn]
+            record = best_record(domain, asked, signs, starts=self.starts, generator=generator)
+            records[turn] = record
+            answers += _answers(domain, pool, record)
+        progress("done", 1.0)
+        released.append(Statistic("records", records.astype(np.float64), "mechanism"))
+        margins = {
+            name: np.eye(domain.size(name))[records[:, index]] for index, name in enumerate(domain.names)
+        }
+        model = ProductMixture(domain, np.full(number, rows / number), margins)
+        return Fitted(model, (), statistics=released)
+
+
+def _answers(domain: Domain, pool: Sequence[Query], record: Ints) -> Floats:
+    """Return what one record answers to every query."""
+    return np.array(
+        [query.values[tuple(int(record[domain.index(name)]) for name in query.clique)] for query in pool]
+    )
