@@ -21,6 +21,13 @@ def sample(
     seed: Annotated[int | None, typer.Option(help="Makes the draw repeatable.", min=0)] = None,
     chunk_rows: ChunkRows = None,
     partition_by: PartitionBy = None,
+    lanes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Parts made at the same time: at most so many processes are busy. Changes the rows, as the seed does.",
+        ),
+    ] = 8,
     jobs: Jobs = 1,
     backend: Annotated[
         str | None, typer.Option(help="What runs the processes: loky (default), threading, dask or ray.")
@@ -34,8 +41,8 @@ def sample(
     """Draw synthetic rows from a fitted model. Costs no budget and reads no private data.
 
     A folder of parts takes its name when it is complete. An interrupted one goes on where it stopped when the
-    same command is given again. The rows depend on the model, the seed, the number of rows and --chunk-rows,
-    not on the number of processes.
+    same command is given again. The rows depend on the model, the seed, the number of rows, --chunk-rows and
+    --lanes, not on the number of processes.
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_memory, how_close, write_folder
@@ -55,6 +62,7 @@ def sample(
                 seed=seed,
                 chunk_rows=chunk_rows,
                 partition_by=partition_by,
+                lanes=lanes,
                 jobs=jobs,
                 backend=backend,
                 restart=restart,
