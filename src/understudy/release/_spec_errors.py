@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -127,9 +128,15 @@ def _sentence(item: dict[str, Any], path: tuple[Any, ...], plain: Mapping[str, A
     return _WORDS.get(kind, str(item["msg"]))
 
 
+@cache
+def _whole() -> dict[str, Any]:
+    """Return the JSON Schema of specifications, made once; nobody changes it."""
+    return json_schema()
+
+
 def _known_keys(path: tuple[Any, ...], plain: Any) -> list[str]:
     """Return the keys the JSON Schema knows at a place."""
-    whole = json_schema()
+    whole = _whole()
     node: Any = whole
     value: Any = plain
     for part in (*path, None):
