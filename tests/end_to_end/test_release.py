@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import resource
 import shutil
 from pathlib import Path
 
@@ -218,6 +219,30 @@ def test_a_release_whose_bundle_cannot_be_written_goes_on_later(
         assert book.spent == spent
     state = json.loads((State.folder_for(folder / "staff.ledger", "staff") / "state.json").read_text("utf-8"))
     assert state["published"] == str(folder / "bundle")
+
+
+@pytest.mark.parametrize("most", [0, 20_000, 40_000])
+def test_a_disk_that_is_full_for_real_leaves_no_half_bundle_and_a_right_ledger(
+    folder: Path, most: int
+) -> None:
+    """No file may grow beyond so many bytes: the system itself refuses the write, wherever it happens."""
+    spec = write_spec(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        failed = understudy("release", spec, "--out", "bundle")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert failed.code in (0, 5, 6), failed.err  # 5: the ledger, 6: other files
+    assert (folder / "bundle").exists() == (failed.code == 0)
+    assert "Traceback" not in failed.err
+    again = understudy("release", spec, "--out", "bundle")
+    assert again.code == 0, again.err
+    assert understudy("verify", "bundle").code == 0
+    with Ledger.open(folder / "staff.ledger") as book:
+        book.verify()
+        charged = [entry.purpose for entry in book.entries() if entry.event is not None]
+    assert len(charged) == len(set(charged)) == 2, "no look was paid for twice, none was lost"
 
 
 def test_a_run_stopped_after_its_bundle_was_written_is_recognised(folder: Path) -> None:
