@@ -5,6 +5,9 @@ a file of births with ``--source``. Each candidate is made as `understudy releas
 specification, with all parts of the budget scaled alike; instead of drawing the noise of the acceptance test, its exact
 probability is averaged. The table must be public: exact errors are printed. Without ``--source`` and without the
 sample a simulated registry is used.
+
+``--variants bootstrap older larger preterm term simulated`` measures the shipped specification on other tables instead:
+each candidate gets a table of its own, resampled from the source with other shares of some groups.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ EXAMPLE = ROOT / "examples" / "births"
 SAMPLE = ROOT.parent / "shared" / "data" / "natality" / "birth_2019_nber_us_SINGLETON_SAMPLE160K.csv.gz"
 RESULTS = ROOT / "docs" / "assets"
 TOTALS = (0.3, 0.5, 0.8, 1.0, 1.2, 2.0)
+VARIANTS = ("same", "bootstrap", "half", "older", "larger", "preterm", "term", "simulated")
 
 
 def specification(total: float, *, privbayes: Mapping[str, Any] | None = None) -> Spec:
@@ -76,6 +80,35 @@ def trial(spec: Spec, table: LocalTable, seed: int) -> dict[str, Any]:
         "triples": distance(attempt.real, attempt.candidate.types, 3),
         "seconds": time.process_time() - start,
     }
+
+
+def variant(table: LocalTable, name: str, seed: int) -> LocalTable:
+    """Return another table of births: the source resampled with other shares of some groups, or simulated births.
+
+    Codes are those of the shipped schema: later codes of age, parity and gestation are older mothers, more children and
+    longer pregnancies.
+    """
+    if name == "same":
+        return table
+    if name == "simulated":
+        spec = specification(1.2)
+        return public_table(spec, spec.configurations[0], births(160_000, seed=1 + seed % 3))
+    names = table.schema.names
+    codes = {column: np.concatenate([chunk[column] for chunk in table.chunks(names)]) for column in names}
+    rows = table.exact_row_count()
+    early = codes["gestation_week"] < 4
+    weight = {
+        "bootstrap": np.ones(rows),
+        "half": np.ones(rows),
+        "older": np.exp(0.25 * codes["mother_age"]),
+        "larger": np.exp(0.5 * codes["parity"]),
+        "preterm": np.where(early, 1.7, 1.0) * np.exp(-0.02 * codes["birth_weight"]),
+        "term": np.where(early, 0.6, 1.0) * np.exp(0.02 * codes["birth_weight"]),
+    }[name]
+    generator = np.random.default_rng([seed, 99])
+    size, again = (rows // 2, False) if name == "half" else (rows, True)
+    chosen = generator.choice(rows, size, replace=again, p=weight / weight.sum())
+    return LocalTable(table.schema, {column: values[chosen] for column, values in codes.items()})
 
 
 def summary(trials: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -150,6 +183,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help="write docs/assets/release-frontier.{json,svg}")
+    parser.add_argument("--variants", nargs="*", choices=VARIANTS, help="measure other tables instead")
     options = parser.parse_args()
     source = options.source or (SAMPLE if SAMPLE.exists() else None)
     first = specification(1.2)
@@ -157,6 +191,15 @@ def main() -> None:
         first, first.configurations[0], source if source is not None else births(160_000, seed=1)
     )
     print(f"{source.name if source else 'simulated births'}: {table.exact_row_count():,} rows after cleaning")
+
+    for name in options.variants or ():
+        tried = (
+            delayed(trial)(first, variant(table, name, options.seed + index), options.seed + index)
+            for index in range(options.candidates)
+        )
+        print(f"{name}:", json.dumps(summary(Parallel(n_jobs=options.jobs)(tried))), flush=True)
+    if options.variants:
+        return
 
     def grid(spec: Spec, candidates: int) -> dict[str, Any]:
         work = (delayed(trial)(spec, table, options.seed + index) for index in range(candidates))
