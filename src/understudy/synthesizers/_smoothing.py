@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
-from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers._fields import field_posterior, shrunk_cells
 
 __all__ = ["MAX_CELLS", "margins_of", "smooth_pairs"]
 
@@ -35,13 +34,10 @@ MAX_CELLS = 1_000
 
 _LEAST = 0.5
 """Smallest number of records that a value is thought to have."""
-_SIZES = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0])
-"""Relative sizes of interactions that are tried for single cells."""
-_ROUNDS = 50
 _STEPS = 15
 _START = np.log([0.01, 0.01, 0.003, 0.003, 0.001, 0.01, 0.01])
-_USUAL, _LOOSE = -6.0, 0.01
-"""Logarithm of a usual variance, and the weight of straying from it (it decides only where data do not)."""
+_USUAL = -6.0
+"""Logarithms of the variances to start from, and of a usual one."""
 _REST = 0.2
 """Standard error of a smoothed cell, as a part of its noise's; larger, the estimate would fill empty cells again."""
 _SEED = 1e-3
@@ -183,30 +179,11 @@ def _interaction(
     gap = noisy - expected
     gap = gap - gap.mean(axis=0) - gap.mean(axis=1, keepdims=True) + gap.mean()
     variance *= math.prod(1.0 - 1.0 / size for size in noisy.shape) or 1.0
-    spots = _single_cells(gap, np.maximum(expected, 1e-9), variance)
+    spots = shrunk_cells(gap, np.maximum(expected, 1e-9), variance)
     # records that are likely in a cell set the size of its interaction; the root keeps rare rows movable
     likely = np.maximum(expected, expected + spots)
     root = np.where(mask, np.sqrt(likely * likely.mean()), 1e-6)
     return _field(gap, root, np.where(mask, likely, 1e-6), variance, kernels)
-
-
-def _single_cells(gap: Array, expected: Array, variance: float) -> Array:
-    """Return the posterior mean of interactions that are independent from cell to cell, of many sizes.
-
-    A mixture of normal distributions around zero whose shares are those that make the table likeliest
-    (expectation maximisation): small differences are noise, large ones are real.
-    """
-    spread = np.square(_SIZES[:, None] * expected.ravel()) + variance
-    fit = -0.5 * (np.square(gap.ravel()) / spread + np.log(spread))
-    shares = np.full(len(_SIZES), 1.0 / len(_SIZES))
-    for _ in range(_ROUNDS):
-        log = np.log(shares + 1e-300)[:, None] + fit
-        belief = np.exp(log - log.max(axis=0))
-        belief /= belief.sum(axis=0)
-        shares = belief.sum(axis=1)
-        shares[0] += 1.0
-        shares /= shares.sum()
-    return np.asarray(((belief * (1.0 - variance / spread)).sum(axis=0) * gap.ravel()).reshape(gap.shape))
 
 
 def _kernels(schema: Schema, name: str) -> tuple[Array, Array, Array]:
@@ -239,40 +216,7 @@ def _field(
         even * trends,
         even * areas,
     ]
-    values = gap.ravel()
-
-    def loss(log: Array) -> tuple[float, Array]:
-        shares = np.exp(log)
-        inverse, root = _inverse(sum(s * part for s, part in zip(shares, parts, strict=True)), variance)
-        solved = inverse @ values
-        slope = [
-            0.5 * s * (float(np.vdot(inverse, part)) - float(solved @ part @ solved))
-            for s, part in zip(shares, parts, strict=True)
-        ]
-        stray = log - _USUAL
-        likelihood = 0.5 * float(values @ solved) + float(np.log(root).sum())
-        return likelihood + 0.5 * _LOOSE * float(stray @ stray), np.array(slope) + _LOOSE * stray
-
-    found = minimize(
-        loss,
-        _START,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(-16.0, 8.0)] * len(parts),
-        options={"maxiter": _STEPS},
+    mean, _ = field_posterior(
+        gap.ravel(), parts, variance, start=_START, usual=_USUAL, bounds=(-16.0, 8.0), steps=_STEPS
     )
-    field = sum(s * part for s, part in zip(np.exp(found.x), parts, strict=True))
-    inverse, _ = _inverse(field, variance)
-    return np.asarray((field @ (inverse @ values)).reshape(gap.shape))
-
-
-def _inverse(field: Array, variance: float) -> tuple[Array, Array]:
-    """Return the inverse of a covariance with noise added, and the diagonal of its Cholesky factor."""
-    noisy = field.copy()
-    noisy[np.diag_indices_from(noisy)] += variance
-    lower, failed = lapack.dpotrf(noisy, lower=1)
-    if failed:  # numerically singular: more noise
-        return _inverse(field, variance + 1e-9 * float(np.trace(field)) / len(field) + variance)
-    half, _ = lapack.dpotri(lower, lower=1)
-    inverse = np.tril(half) + np.tril(half, -1).T
-    return inverse, np.diag(lower).copy()
+    return mean.reshape(gap.shape)

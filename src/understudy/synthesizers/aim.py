@@ -17,6 +17,7 @@ from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises
+from understudy.synthesizers._columns import SMOOTHED_PART, ColumnSmoother, smoothable
 from understudy.synthesizers._rounds import (
     RoundCost,
     certify,
@@ -56,6 +57,9 @@ class AIM(Synthesizer):
         Tolerated noise of the one-way marginals, as a share of the records. Where the paper's first look at them
         leaves more, they are measured again, more exactly, for at most four fifths of the budget in all. Only
         small tables are concerned. Zero never measures them again (the paper's rule).
+    smooth
+        Whether noise is taken out of ordered columns of many values before the model is fitted to them: what
+        their neighbouring values say together (post-processing). False fits them as measured (the paper's rule).
     known
         Measurements of the same table that were released, and paid for, before. The model starts from them, and
         columns they contain are not measured a first time.
@@ -95,6 +99,7 @@ class AIM(Synthesizer):
     measure_share: float = 0.9
     max_candidates: int = 5_000
     column_noise: float = 0.1
+    smooth: bool = True
     known: tuple[Measurement, ...] = ()
     prior: GraphicalModel | None = None
     certify: float = 0.0
@@ -214,12 +219,21 @@ class AIM(Synthesizer):
         price = self._first_price(domain, curator.accounting, total_cost)
         support = support_of(curator.schema)
         fixed = [*(clique for clique, _ in support), *self._fixed()]
+        smoother = ColumnSmoother(curator.schema) if self.smooth else None
 
         def refit(
-            measurements: list[Measurement], start: GraphicalModel | None, *, thorough: bool = False
+            measurements: list[Measurement],
+            start: GraphicalModel | None,
+            *,
+            rows: float | None = None,
+            thorough: bool = False,
         ) -> GraphicalModel:
+            """Estimate again; columns are smoothed once the number of rows is known."""
+            targets = measurements
+            if smoother is not None and rows is not None:
+                targets = smoother.targets(measurements, rows=rows)
             return estimate(
-                domain, measurements, total=fixed_total(curator), zeros=support, warm_start=start,
+                domain, targets, total=fixed_total(curator), zeros=support, warm_start=start,
                 keep_start=self.prior is not None, thorough=thorough,
             )  # fmt: skip
 
@@ -241,14 +255,14 @@ class AIM(Synthesizer):
             log.add(step, answers, [weights[clique] for clique in step.candidates])
             measurements.append(step.measurement)
             before = step.answer.astype(np.float64)
-            model = refit(measurements, model)
+            model = refit(measurements, model, rows=model.total)
             if last:
                 break
             after = model.marginals([step.clique])[0]
             if np.abs(after - before).sum() <= expected_absolute_noise(noise) * after.size:
                 price = price.annealed(curator.accounting)
         progress("final estimate", 1.0)
-        model = refit(measurements, model, thorough=True)
+        model = refit(measurements, model, rows=model.total, thorough=True)
         known = answer_each(model.marginals, candidates)
         certificate = None
         if reserve > 0:
@@ -266,7 +280,7 @@ class AIM(Synthesizer):
         sealed: dict[Clique, SealedCounts],
         price: RoundCost,
         cost: float,
-        refit: Callable[[list[Measurement], GraphicalModel | None], GraphicalModel],
+        refit: Callable[..., GraphicalModel],
     ) -> tuple[list[Measurement], list[int], GraphicalModel]:
         """Measure the columns, and again where their noise is more than tolerated.
 
@@ -283,22 +297,41 @@ class AIM(Synthesizer):
         )
         batches.append(len(columns))
         model = refit(measurements, self.prior)
+        again = self._second_look(curator, sealed, columns, price, cost, rows=model.total)
+        measurements += again
+        batches += [len(again)] if again else []
+        return measurements, batches, refit(measurements, model, rows=model.total)
+
+    def _second_look(
+        self,
+        curator: Curator,
+        sealed: dict[Clique, SealedCounts],
+        columns: list[Clique],
+        price: RoundCost,
+        cost: float,
+        *,
+        rows: float,
+    ) -> list[Measurement]:
+        """Measure the columns again if the first look left them noisier than tolerated."""
         if self.column_noise == 0 or not columns:
-            return measurements, batches, model
+            return []
         accounting, unit = curator.accounting, curator.unit
-        cells = [curator.domain.cells(clique) for clique in columns]
-        share = column_share(accounting, unit, cells, cost, rows=model.total, tolerated=self.column_noise)
+        cells = [self._noisy_cells(curator.schema, name) for (name,) in columns]
+        share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=self.column_noise)
         spent = len(columns) * price.measure
         if share * cost <= 2 * spent:
-            return measurements, batches, model
+            return []
         weights = direct_weights(accounting, [1.0] * len(columns), cells)
-        measurements += curator.measure_many(
+        return curator.measure_many(
             [sealed[clique] for clique in columns],
             noise=noises(accounting, unit, share * cost - spent, weights),
             purpose=f"measure {len(columns)} one-way marginals again, more exactly",
         )
-        batches.append(len(columns))
-        return measurements, batches, refit(measurements, model)
+
+    def _noisy_cells(self, schema: Schema, name: str) -> int:
+        """Return how many values of a column carry noise to the model: smoothing takes out a good part."""
+        size = schema.column(name).size
+        return size // SMOOTHED_PART if self.smooth and smoothable(schema, name) else size
 
     def _round(
         self,
