@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: audit demo test test-unit test-statistical check docs bench clean faults wheel sbom
+.PHONY: audit demo test test-unit test-statistical check docs bench clean faults wheel sbom services
 
 demo: $(STAMP)  ## simulate a registry, make its private stand-in, show the ledger
 	$(BIN)/understudy demo --out demo-out
 
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python -m pytest -q -n 2
+
+services: $(STAMP)  ## what the optional tests need: Spark, PyTorch, and on Debian (as root) Chromium, PostgreSQL, Java
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,deep]' 'torch==2.13.0'
+	bash scripts/system-packages.sh
 
 test-unit: $(STAMP)  ## the quick part
 	$(BIN)/python -m pytest -q tests/unit
