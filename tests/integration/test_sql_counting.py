@@ -77,8 +77,11 @@ def test_every_plan_counts_what_the_local_kernel_counts(request, monkeypatch, en
         return  # the rest is the same code, and jobs of Spark are slow
     for one, two in zip(there.distinct(("b", "a")), (codes, counts), strict=True):
         assert (one == two).all()
-    again = np.concatenate([chunk["f"] for chunk in there.chunks(("f",), rows=700)])
-    assert sorted(again.tolist()) == sorted(records["f"].to_pylist())
+    for table in (held, there):  # the order is the same for all columns and in every call
+        one = np.concatenate([chunk["f"] for chunk in table.chunks(("f",), rows=700)])
+        two = np.concatenate([chunk["d"] for chunk in table.chunks(("d",), rows=900)])
+        pairs = zip(records["f"].to_pylist(), records["d"].to_pylist(), strict=True)
+        assert sorted(zip(one.tolist(), two.tolist(), strict=True)) == sorted(pairs)
 
 
 def test_a_marginal_that_is_too_large_is_refused_before_anything_is_asked(monkeypatch, parquet):

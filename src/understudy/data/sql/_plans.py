@@ -33,11 +33,18 @@ Batch = tuple[dict[str, "Codes"], Counts]
 
 
 def distinct_batches(
-    session: Session, relation: Any, domain: Domain, names: Sequence[str], *, part: tuple[int, int] = (0, 1)
+    session: Session,
+    relation: Any,
+    domain: Domain,
+    names: Sequence[str],
+    *,
+    part: tuple[int, int] = (0, 1),
+    ordered: bool = False,
 ) -> Iterator[Batch]:
-    """Iterate over the distinct records of some columns with their counts, in no particular order.
+    """Iterate over the distinct records of some columns with their counts.
 
-    ``part`` takes the records whose first word leaves ``part[0]`` when divided by ``part[1]``.
+    ``part`` takes the records whose first word leaves ``part[0]`` when divided by ``part[1]``. Unless ``ordered``,
+    they come in the order that suits the engine.
 
     Privacy
     -------
@@ -50,6 +57,8 @@ def distinct_batches(
     if part[1] > 1:
         keyed = keyed.filter(keyed["w0"] % part[1] == part[0])
     query = keyed.group_by(list(words)).aggregate(n=keyed.count())
+    if ordered:
+        query = query.order_by(list(words))
     for batch in session.batches(query):
         arrays = [_whole_numbers(batch.column(word)) for word in words]
         if any(len(array) and int(array.min()) < 0 for array in arrays):

@@ -68,7 +68,7 @@ class SqlTable:
     -------
     The table is private. Its repr shows neither values nor the number of rows. Counts come from queries that
     ended; if one fails there is an error and no count, so nothing noisy is ever drawn from part of a table. A
-    curator counts before it charges: a question that fails costs nothing.
+    curator counts marginals before it charges for them: one that fails costs nothing.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class SqlTable:
     ) -> Iterator[dict[str, Codes]]:
         """Iterate over the records, at most ``rows`` at a time, equal ones one after another. Private.
 
-        Databases have no order of rows; this one differs from call to call for tables that do not fit in memory.
+        Databases have no order of rows; here it is the same in every call, whatever the columns.
         """
         names = self._names(self._schema.domain.names if columns is None else columns)
         if rows < 1:
@@ -188,7 +188,7 @@ class SqlTable:
             yield from self._held.chunks(names, rows=rows)
             return
         seen = 0
-        for codes, weights in self._batches(names):
+        for codes, weights in self._batches(self._schema.domain.names, ordered=True):
             seen += int(weights.sum())
             yield from Counted(self._schema, codes, weights).chunks(names, rows=rows)
         if seen != self._rows:
@@ -319,7 +319,9 @@ class SqlTable:
             )
         return self._distinct
 
-    def _batches(self, names: Sequence[str]) -> Iterator[tuple[dict[str, Codes], Counts]]:
+    def _batches(
+        self, names: Sequence[str], *, ordered: bool = False
+    ) -> Iterator[tuple[dict[str, Codes], Counts]]:
         """Iterate over distinct records, in parts where the engine sends results in one piece."""
         parts = 1
         if not self._session.streams:
@@ -327,7 +329,7 @@ class SqlTable:
             parts = max(1, -(-self._estimate() * bytes_each // max(self._limit, 1 << 24)))
         for part in range(parts):
             yield from distinct_batches(
-                self._session, self._relation, self._schema.domain, names, part=(part, parts)
+                self._session, self._relation, self._schema.domain, names, part=(part, parts), ordered=ordered
             )
 
     def _summed(self, asked: Sequence[str], counts: Counts, larger: Sequence[str]) -> Counts:
