@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import looks
 import typer.main
 
 from understudy.cli import commands
@@ -118,6 +119,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "cli.md": command_line(),
         REFERENCE / "methods.md": method_list(),
         REFERENCE / "python.md": api(),
+        REFERENCE.parent / "explanation" / "every-look.md": looks.page(NOTE),
         REFERENCE / "schema.schema.json": json.dumps(Schema.json_schema(), indent=2) + "\n",
         REFERENCE / "spec.schema.json": json.dumps(Spec.json_schema(), indent=2) + "\n",
     }

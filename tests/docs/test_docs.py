@@ -162,3 +162,17 @@ def test_generated_pages_are_up_to_date() -> None:
         [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_look_is_short_and_argued() -> None:
+    """Each place where a seal is opened fits on a screen and says why its charge covers what leaves."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import looks
+    finally:
+        sys.path.pop(0)
+    found = looks.looks()
+    assert len(found) > 15
+    for look in found:
+        assert look.lines <= 45, look.place
+        assert len(look.argument) > 60, f"{look.place} says nothing about privacy"

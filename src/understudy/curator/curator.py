@@ -465,22 +465,22 @@ class Curator:
         return measurements
 
     def measure_scalar(self, sealed: SealedScalar, *, noise: Noise, purpose: str) -> float:
-        """Add noise to one sealed number and charge its cost first.
-
-        Privacy
-        -------
-        In: private. Out: releasable. The number is rounded to a public grid of step ``g``, a power
-        of two near ``2**-20`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round
-        to integers at distance at most ``s/g + 1``. One step more is charged to cover the floating-point
-        error of the two numbers themselves, which is far below half a step for every statistic offered
-        here. Integer noise of the wanted scale divided by ``g`` is added on the grid.
-        """
+        """Add noise to one sealed number and charge its cost first; see :meth:`measure_scalars`."""
         return self.measure_scalars([sealed], noise=[noise], purpose=purpose)[0]
 
     def measure_scalars(
         self, sealed: Sequence[SealedScalar], *, noise: Sequence[Noise], purpose: str
     ) -> list[float]:
-        """Add noise to several sealed numbers and charge for all of them at once; see :meth:`measure_scalar`."""
+        """Add noise to several sealed numbers and charge for all of them at once.
+
+        Privacy
+        -------
+        In: private. Out: releasable. Each number is rounded to a public grid of step ``g``, a power
+        of two near ``2**-20`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round
+        to integers at distance at most ``s/g + 1``. One step more is charged to cover the floating-point
+        error of the two numbers themselves, which is far below half a step for every statistic offered
+        here. Integer noise of the wanted scale divided by ``g`` is added on the grid. The charge is the sum.
+        """
         if len(sealed) != len(noise):
             raise BudgetError(f"Need one noise per number; got {len(noise)} for {len(sealed)}.")
         if not sealed:

@@ -1,0 +1,117 @@
+"""Find every place where a charge is committed and a sealed value opened, with the argument written beside it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src"
+CHARGES = ("_charge", "charge")
+ROOMS = ("curator", "release", "synthesizers", "evaluation", "cli")
+
+
+@dataclass(frozen=True)
+class Look:
+    """A function that commits a charge and then opens what was sealed.
+
+    Attributes
+    ----------
+    place
+        Module and function.
+    lines
+        How long the body is, without its documentation.
+    summary, argument
+        First sentence of the documentation, and its *Privacy* section: the function's own, its class's or its module's.
+    """
+
+    place: str
+    lines: int
+    summary: str
+    argument: str
+
+
+def looks() -> list[Look]:
+    """Return every look in the order of files and lines."""
+    return [
+        look
+        for room in ROOMS
+        for path in sorted((SOURCE / "understudy" / room).rglob("*.py"))
+        for look in _in_file(path)
+    ]
+
+
+def _in_file(path: Path) -> Iterator[Look]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    whole = ast.get_docstring(tree) or ""
+    for node in tree.body:
+        holders = node.body if isinstance(node, ast.ClassDef) else [node]
+        outer = (ast.get_docstring(node) or "") if isinstance(node, ast.ClassDef) else ""
+        for function in holders:
+            if not isinstance(function, ast.FunctionDef) or not _charges(function):
+                continue
+            words = ast.get_docstring(function) or ""
+            argument = _privacy(words) or _privacy(outer) or _privacy(whole)
+            if "module" in argument and whole:  # the proof is at its head: show it too
+                argument = f"{argument}\n\n{_privacy(whole) or whole}"
+            owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+            yield Look(
+                f"{module}.{owner}{function.name}",
+                (function.end_lineno or 0) - function.body[bool(words)].lineno + 1,
+                " ".join(words.split("\n\n")[0].split()),
+                _plain(argument),
+            )
+
+
+def _charges(function: ast.FunctionDef) -> bool:
+    """Say whether a function commits a charge; the ones that only hand it on to the ledger do not count."""
+    return function.name not in CHARGES and any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHARGES
+        for node in ast.walk(function)
+    )
+
+
+def _privacy(words: str) -> str:
+    """Return the *Privacy* section of a docstring, as one paragraph per paragraph."""
+    lines = inspect.cleandoc(words).splitlines()
+    for index, line in enumerate(lines[:-1]):
+        if line.strip() == "Privacy" and set(lines[index + 1].strip()) == {"-"}:
+            rest = lines[index + 2 :]
+            end = next(
+                (
+                    place
+                    for place in range(1, len(rest))
+                    if rest[place].strip() and set(rest[place].strip()) == {"-"}
+                ),
+                len(rest) + 1,
+            )
+            return "\n".join(rest[: end - 1]).strip()
+    return ""
+
+
+def _plain(words: str) -> str:
+    """Turn the marks of docstrings into those of Markdown; indented formulas stay as they are."""
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", words).replace("``", "`")
+
+
+def page(note: str) -> str:
+    """Return the list as a page."""
+    found = looks()
+    parts = [
+        note,
+        "# Every look at the records\n",
+        f"The {len(found)} functions in which a charge is committed and what was under seal is then opened with noise. "
+        "Nothing else in the package reads a record for a release: mechanisms call these, and a test compares this page "
+        "with the code. The numbers in brackets are lines of code.\n",
+    ]
+    for look in found:
+        parts += [
+            f"## {look.place.removeprefix('understudy.')} ({look.lines})\n",
+            look.summary + "\n",
+            look.argument + "\n",
+        ]
+    return "\n".join(parts)
