@@ -8,8 +8,6 @@ import warnings
 import pytest
 from services import missing_postgres, missing_spark, postgres_server
 
-pytest.importorskip("ibis", reason="Ibis is not installed (pip install 'understudy[sql]')")
-
 
 def pytest_collection_modifyitems(items):
     """PySpark leaves sockets of its results to the garbage collector; that warning is not ours to fix."""

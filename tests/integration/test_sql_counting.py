@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +14,9 @@ from understudy.data import Database, SqlTable, connect, read_table
 from understudy.data.sql import _plans
 from understudy.data.sql import table as table_module
 from understudy.schema import Integer, Schema
+
+duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
 
 SIZES = {"a": 3, "b": 7, "c": 2, "d": 40, "e": 5, "f": 300}
 SCHEMA = Schema(columns=tuple(Integer(name, minimum=0, maximum=size - 1) for name, size in SIZES.items()))

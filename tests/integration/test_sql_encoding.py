@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 from sql_support import (
@@ -20,6 +19,9 @@ from sql_support import (
 from understudy.data import Database, Preparation, connect, read_table
 from understudy.errors import DataError
 from understudy.schema import Constraint, Integer, Schema
+
+duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
 
 RECORDS = awkward_table()
 SCHEMAS = list(awkward_schemas())

@@ -9,7 +9,6 @@ import threading
 import time
 import traceback
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +19,9 @@ from understudy.data.sql import table as table_module
 from understudy.errors import DataError
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
 from understudy.schema import Integer, Schema
+
+duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
 
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=9), Integer("b", minimum=0, maximum=9)))
 RECORDS = pa.table({"a": [i % 10 for i in range(500)], "b": [i % 7 for i in range(500)]})

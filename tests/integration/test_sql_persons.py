@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,9 @@ from sql_support import small_cliques
 from understudy.data import Database, read_table
 from understudy.errors import BudgetError, DataError
 from understudy.schema import Integer, Schema
+
+duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
 
 ALPHA = 1e-9
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=2), Integer("b", minimum=0, maximum=4)))

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -21,6 +20,9 @@ from understudy.release import transform
 from understudy.release.bundle import write_bundle
 from understudy.release.run import run_release
 from understudy.release.spec import Spec
+
+duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
 
 SPEC = """
 name: staff
