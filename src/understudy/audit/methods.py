@@ -22,12 +22,19 @@ __all__ = ["SHARP", "audit_method", "audit_synthesizer", "subjects_of"]
 EPSILON, MU, DELTA = 2.0, 2.0, 0.05
 """Claims to hold mechanisms to: large enough that a thousand runs come close to them."""
 
-_SMALL = {"epochs": 2, "embedding_dim": 4, "generator_dim": (8,), "discriminator_dim": (8,)}
+_SMALL = {
+    "epochs": 1,
+    "embedding_dim": 2,
+    "generator_dim": (4,),
+    "discriminator_dim": (2,),
+    "calibrate": False,
+    "marginal_share": 0.02,
+}
 SHARP: Mapping[str, dict[str, Any]] = {
     "smoothed-histogram": {"records": 1},
     "gem": {"hidden": 8, "steps": 5, "batch": 16, "inputs": 4},
     "dpctgan": _SMALL,
-    "patectgan": _SMALL | {"teachers": 4, "teacher_dim": 4, "sample_per_teacher": 4, "questions": 4},
+    "patectgan": _SMALL | {"teachers": 2, "teacher_dim": 2, "questions": 1},
 }
 """Options with which a mechanism spends its whole budget on what one run shows, and networks so small that a fit takes
 milliseconds: what is charged and released is the same, what is learnt from it is not the question."""

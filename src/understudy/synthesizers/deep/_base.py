@@ -123,7 +123,7 @@ class Adversarial(Synthesizer):
             return curator.known_rows, []
         noise = noise_for(curator.accounting, curator.unit, curator.remaining * ROWS_SHARE)
         told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
-        return max(1, round(float(told.values))), [told]
+        return _rounded(max(1.0, float(told.values))), [told]
 
     @staticmethod
     def _shares(layout: Layout, measured: Sequence[Measurement]) -> list[Floats]:
@@ -160,6 +160,12 @@ class Adversarial(Synthesizer):
             device=device_named(self.device),
             seed=self.public_seed,
         )
+
+
+def _rounded(rows: float) -> int:
+    """Round a noisy number of rows to two digits: plans do not need more, and are reckoned once instead of again and again."""
+    digits = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    return int(round(rows / digits) * digits)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from understudy.privacy import (
     Budget,
     Gaussian,
     GaussianEvent,
+    SubsampledGaussianEvent,
     Unit,
     approx_to_gdp,
     approximated_delta,
@@ -34,6 +35,9 @@ from understudy.synthesizers.deep._base import (
     generator_cells,
     on_device,
 )
+
+_SHOWN = 64
+"""Gradients of the first step that a model keeps to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +160,10 @@ class DPCTGAN(Adversarial):
                     f"epsilon={epsilon:.3g} at delta={delta:.3g}. Use more noise, a larger budget, or leave it out."
                 )
         plan = TrainingPlan(critic, rate, noise, steps, (Gaussian(sigma),) * columns)
-        events = (*plan.measured(unit), plan.sampled(unit))
+        events: tuple[GaussianEvent | SubsampledGaussianEvent, ...] = (
+            *plan.measured(unit),
+            plan.sampled(unit),
+        )
         if self.noise_multiplier is None and approximated_delta(events, epsilon) <= delta:
             return plan, Approximated(
                 epsilon, delta, events
@@ -249,7 +256,7 @@ class DPCTGAN(Adversarial):
             return generator.learn(batch, critic.score)
 
         codes, column = on_device(made_up, (generator,), tell)
-        trace = np.zeros(plan.steps)
+        trace, first = np.zeros(plan.steps), np.zeros(0)
         while training.steps_left:
             done = plan.steps - training.steps_left
             if done % 20 == 0:
@@ -258,6 +265,7 @@ class DPCTGAN(Adversarial):
             real = training.step(critic.weights)
             fake = plan.critic.gradients(critic.weights, codes, column, real=False)
             trace[done] = real[-1][-1, 0] / batch
+            first = real[0][:_SHOWN, 0] / batch if done == 0 else first
             critic.apply(
                 [a / batch + b * (plan.critic.unit / len(codes)) for a, b in zip(real, fake, strict=True)]
             )
@@ -266,5 +274,8 @@ class DPCTGAN(Adversarial):
         total = self._total(rows, known, [*told, *measured])
         model = generator.distribution(schema.domain, total, calibrate=self.calibrate)
         progress("done", 1.0)
-        shown = Statistic("noisy gradients of the last constant of the discriminator", trace, "mechanism")
-        return Fitted(model, [*told, *measured], statistics=[shown])
+        shown = [
+            Statistic("first noisy gradients of the first layer of the discriminator", first, "mechanism"),
+            Statistic("noisy gradients of the last constant of the discriminator", trace, "mechanism"),
+        ]
+        return Fitted(model, [*told, *measured], statistics=shown)
