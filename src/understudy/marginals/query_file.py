@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from understudy.errors import DomainTooLarge, WorkloadError
+from understudy.errors import DomainTooLarge, UnderstudyError, WorkloadError
 from understudy.marginals.query import Query, box, cells_of_marginal, halfspace, interval, linear
 from understudy.schema import Schema
 
@@ -84,7 +84,7 @@ def _listed(source: QuerySource) -> Sequence[Any]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, WorkloadError):
+    if isinstance(error, UnderstudyError):
         return str(error)
     return f"its description cannot be understood ({type(error).__name__}). Known forms: {_FORMS}."
 

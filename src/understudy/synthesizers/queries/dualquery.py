@@ -30,6 +30,13 @@ from understudy.synthesizers.queries._response import best_record
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_USEFUL_RATE = 1.0
+_LARGEST_RATE = 2.0
+"""Rates for answers as shares: fewer rounds are made below the first; above the second more queries are drawn instead,
+since the draws of a round would be too much alike."""
+_FEWEST, _MOST = 20, 500
+"""Draws per round, where nobody says."""
+
 _SHARE_SPENT = 1 - 1e-6
 """Rates are set to spend this share, so that rounding never exceeds the budget."""
 
@@ -50,7 +57,7 @@ class DualQuery(Synthesizer):
     rounds
         How many records are made (``T`` in the paper); by default by the budget and the number of rows.
     samples
-        How many queries are drawn in each round (``s`` in the paper).
+        How many queries are drawn in each round (``s`` in the paper); by default 20, or more if the budget allows.
     marginal
         How many columns a random query speaks of.
     queries
@@ -67,7 +74,8 @@ class DualQuery(Synthesizer):
     moves ``q(D)`` by at most its sensitivity ``s``, hence every score by at most ``(t-1) s``. So drawing a query is the
     exponential mechanism with ``epsilon_t = 2 eta (t-1) s``, and each of the draws is charged as such: pure, or as a
     bounded-range mechanism under zCDP and GDP. The first round does not depend on the table and is free. ``eta`` is
-    chosen in advance such that all draws together cost what is left of the budget. The paper states
+    chosen in advance such that all draws together cost what is left of the budget, or less where that rate would be so
+    large that all draws of a round were alike. The paper states
     the pure sum, ``eta T (T-1) samples / n`` for answers as shares; it is what this adds up to.
 
     Examples
@@ -81,7 +89,7 @@ class DualQuery(Synthesizer):
 
     num_query: int = 1024
     rounds: int | None = None
-    samples: int = 20
+    samples: int | None = None
     marginal: int = 2
     queries: QuerySource | None = None
     starts: int = 16
@@ -91,7 +99,7 @@ class DualQuery(Synthesizer):
         problems = [
             f"{name} ({getattr(self, name)}) must be at least 1."
             for name in ("num_query", "samples", "marginal", "starts")
-            if getattr(self, name) < 1
+            if getattr(self, name) is not None and getattr(self, name) < 1
         ]
         if self.rounds is not None and self.rounds < 2:
             problems.append(f"rounds ({self.rounds}) must be at least 2: the first one learns nothing.")
@@ -110,22 +118,27 @@ class DualQuery(Synthesizer):
         generator = np.random.default_rng(self.public_seed)
         return list(random_boxes(schema.domain, self.num_query, order=self.marginal, generator=generator))
 
-    def _rounds(self, accounting: Accounting, total: float, rows: float | None) -> int:
-        """Return how many records are made: as many as leave the weights a rate that teaches them something.
+    def _design(self, accounting: Accounting, total: float, rows: float | None) -> tuple[int, int]:
+        """Return how many records are made and how many queries are drawn before each.
 
-        With answers as shares a useful rate is about 2 per round. The largest number of rounds that the budget pays
-        at this rate is taken, at least 20 and at most 400.
+        With answers as shares a useful rate is between 1 and 2. The largest number of rounds that the budget pays at
+        such a rate is taken, at least 20 and at most 400; what it pays beyond that goes into more draws per round.
         """
-        if self.rounds is not None:
-            return self.rounds
         n = 10_000.0 if rows is None else rows
-        best = 20
-        for number in (20, 30, 50, 75, 100, 150, 200, 300, 400):
-            if self._rate(accounting, total, number) * n >= 2.0:
-                best = number
-        return best
+        samples = self.samples or _FEWEST
+        rounds = self.rounds or 20
+        if self.rounds is None:
+            for number in (20, 30, 50, 75, 100, 150, 200, 300, 400):
+                if self._rate(accounting, total, number, samples) * n >= _USEFUL_RATE:
+                    rounds = number
+        if self.samples is None:
+            while samples < _MOST and self._rate(accounting, total, rounds, samples) * n > _LARGEST_RATE:
+                samples += max(1, samples // 10)
+        return rounds, samples
 
-    def _rate(self, accounting: Accounting, total: float, rounds: int, *, exact: bool = False) -> float:
+    def _rate(
+        self, accounting: Accounting, total: float, rounds: int, samples: int, *, exact: bool = False
+    ) -> float:
         """Return ``eta`` times the sensitivity of an answer such that all draws together cost at most ``total``.
 
         Costs of draws grow with a power of epsilon, nearly: a first guess from that is corrected until it fits.
@@ -133,9 +146,9 @@ class DualQuery(Synthesizer):
         power = 1.0 if accounting.name == "pure" else 2.0
         at_one = accounting.cost(SelectionEvent(0.01)) / 0.01**power
         sums = math.fsum((2.0 * earlier) ** power for earlier in range(1, rounds))
-        rate = float((total / (self.samples * at_one * sums)) ** (1 / power))
+        rate = float((total / (samples * at_one * sums)) ** (1 / power))
         while exact:
-            cost = self.samples * math.fsum(
+            cost = samples * math.fsum(
                 accounting.cost(SelectionEvent(2 * rate * earlier)) for earlier in range(1, rounds)
             )
             if cost <= total and cost >= total * (1 - 1e-4):
@@ -151,8 +164,8 @@ class DualQuery(Synthesizer):
         known = total_is_public(schema, unit)
         total = accounting.total(budget) * (1.0 if known else 1 - TOTAL_SHARE)
         rows = None if schema.row_count is None else float(schema.row_count)
-        number = self._rounds(accounting, total, rows)
-        last = 2 * self._rate(accounting, total * _SHARE_SPENT, number, exact=True) * (number - 1)
+        number, samples = self._design(accounting, total, rows)
+        last = 2 * self._rate(accounting, total * _SHARE_SPENT, number, samples, exact=True) * (number - 1)
         return Plan(
             method=self.name,
             budget=budget,
@@ -161,7 +174,7 @@ class DualQuery(Synthesizer):
             measurements=(),
             model_cells=number * sum(schema.domain.sizes),
             notes=(
-                f"{number} records are made; before each, {self.samples} of {2 * len(pool)} queries (with their "
+                f"{number} records are made; before each, {samples} of {2 * len(pool)} queries (with their "
                 f"opposites) are drawn, at epsilon {last:.3g} each in the last round"
                 + ("." if rows or self.rounds else "; more records if the table is long."),
             ),
@@ -175,15 +188,16 @@ class DualQuery(Synthesizer):
         progress("counting", 0.0)
         sealed = seal_answers(curator, pool)
         rows, released = rows_of(curator)
-        number = self._rounds(accounting, curator.remaining, rows)
-        rate = self._rate(accounting, curator.remaining * _SHARE_SPENT, number, exact=True)
+        number, samples = self._design(accounting, curator.remaining, rows)
+        rate = self._rate(accounting, curator.remaining * _SHARE_SPENT, number, samples, exact=True)
+        rate = min(rate, _LARGEST_RATE * sealed.sensitivity / rows)
         generator = np.random.default_rng(self.public_seed)
         answers = np.zeros(len(pool))
         records = np.zeros((number, len(domain)), dtype=np.int64)
         for turn in range(number):
             progress("playing", (turn + 1) / (number + 1))
             if turn == 0:
-                drawn = generator.integers(0, 2 * len(pool), self.samples).tolist()
+                drawn = generator.integers(0, 2 * len(pool), samples).tolist()
             else:
                 drawn = draw_queries(
                     curator,
@@ -191,8 +205,8 @@ class DualQuery(Synthesizer):
                     rows * answers,
                     factor=float(turn),
                     epsilon=2 * rate * turn,
-                    number=self.samples,
-                    purpose=f"draw {self.samples} queries",
+                    number=samples,
+                    purpose=f"draw {samples} queries",
                 )
             # a query whose answer is too low so far asks for records that satisfy it, its opposite for others
             asked = [pool[place % len(pool)] for place in drawn]
