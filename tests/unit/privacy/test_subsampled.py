@@ -60,7 +60,9 @@ def test_persons_with_several_rows_are_mixtures_of_gaussians() -> None:
     q, rows = 0.1, 3
     weights = [math.comb(rows, j) * q**j * (1 - q) ** (rows - j) for j in range(rows + 1)]
     referee = (
-        pld.from_mixture_gaussian_mechanism(4.0, list(range(rows + 1)), weights)
+        pld.from_mixture_gaussian_mechanism(
+            4.0, list(range(rows + 1)), weights, value_discretization_interval=1e-3
+        )
         .self_compose(50)
         .get_epsilon_for_delta(1e-5)
     )

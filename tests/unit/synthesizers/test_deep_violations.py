@@ -413,6 +413,15 @@ def test_a_gpu_without_memory_is_left_for_the_cpu(monkeypatch: pytest.MonkeyPatc
     assert door.ledger.spent == pytest.approx(BUDGET.epsilon, rel=1e-3) or len(events(door)) == 2
 
 
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name in NAMES:
+        door = curator(name)
+        with pytest.raises(BudgetError, match="no GPU"):
+            create(name, device="cuda").fit(door, BUDGET)
+        assert door.ledger.spent == 0
+
+
 def test_budgets_without_a_proof_are_refused() -> None:
     for budget in (PureDP(1.0), ZCDP(0.1), GDP(0.5)):
         with pytest.raises(NoSuchGuarantee):
@@ -439,6 +448,7 @@ def test_budgets_without_a_proof_are_refused() -> None:
         {"marginal_share": 1.0},
         {"loss": "hinge"},
         {"max_modes": 1},
+        {"device": "tpu"},
     ],
     ids=lambda options: next(iter(options)),
 )

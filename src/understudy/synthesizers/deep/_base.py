@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,6 +85,8 @@ class Adversarial(Synthesizer):
             math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0
         ):
             found.append(f"noise_multiplier ({self.noise_multiplier}) must be positive.")
+        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", self.device):
+            found.append(f"device ({self.device!r}) must be auto, cpu or cuda.")
         if not 0 < self.marginal_share < 1:
             found.append(f"marginal_share ({self.marginal_share}) must lie between 0 and 1.")
         return found
@@ -96,6 +99,13 @@ class Adversarial(Synthesizer):
             raise MissingExtra(
                 f"{self.name} needs the optional extra: pip install 'understudy[deep]' (torch is not installed)."
             )
+        if self.device.startswith("cuda"):
+            import torch
+
+            if not torch.cuda.is_available():
+                raise BudgetError(
+                    f"device ({self.device!r}) is not there: torch sees no GPU. Use auto or cpu."
+                )
 
     def _layout(self, schema: Schema) -> Layout:
         return Layout.of(schema, max_modes=self.max_modes)
