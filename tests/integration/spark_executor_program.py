@@ -47,12 +47,14 @@ def main(path: str) -> None:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.log.level", "OFF")
         .config("spark.sql.files.maxPartitionBytes", "2000")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")
         .getOrCreate()
     )
     spark.read.parquet(path).createOrReplaceTempView("stable")
     spark.sql(
         "CREATE OR REPLACE TEMP VIEW slow AS SELECT a, b FROM stable "
-        "WHERE reflect('java.lang.Thread', 'sleep', 15L) IS NULL OR a >= 0"
+        "WHERE reflect('java.lang.Thread', 'sleep', 5L) IS NULL OR a >= 0"
     )
     spark.range(100).count()  # the executors are up
     struck: list[int] = []
