@@ -44,7 +44,7 @@ def draw(fits: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> str:
         ),
         LinePanel("rows from the model to Parquet", {"everything": line(outputs, lambda item: item["cpu"])}),
         LinePanel(
-            "distance of all rows from the model, in records",
+            "distance from the model, records",
             {
                 "distance": [
                     (float(item["rows"]), *(item["error"] * item["rows"],) * 3)

@@ -73,7 +73,7 @@ def method_list() -> str:
 
 ROOMS = (
     "schema", "privacy", "marginals", "data", "curator", "engine", "synthesizers", "inference", "evaluation", "release",
-    "report", "audit", "adapters", "datasets",
+    "report", "bulk", "audit", "adapters", "datasets",
 )  # fmt: skip
 
 
