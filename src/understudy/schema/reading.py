@@ -45,6 +45,9 @@ MISSING_TEXT = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>"}
 
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_PLAIN_INTEGER = r"^-?[0-9]{1,15}\z"
+_PLAIN_NUMBER = r"^-?[0-9]{1,15}(\.[0-9]{0,15})?\z"
+"""Text that Arrow's reader and ours read as the same number (RE2; fifteen digits are exact in double precision)."""
 _INFINITE = re.compile(r"([-+]?)inf(?:inity)?", re.IGNORECASE)
 _TRUE = frozenset({"true", "t", "yes", "y", "1", "1.0"})
 _FALSE = frozenset({"false", "f", "no", "n", "0", "0.0"})
@@ -172,8 +175,16 @@ def read_numbers(series: pd.Series[Any]) -> Entries | None:
 
 
 def numbers_of_text(series: pd.Series[Any]) -> Entries | None:
-    """Read a text column as numbers in one pass; ``None`` unless every entry is plainly a number."""
+    """Read a text column as numbers in one pass; ``None`` unless every entry is plainly a number.
+
+    Privacy
+    -------
+    Which way a column is read depends on all its entries, so both ways must read each entry alike: otherwise one
+    record could change the codes of others. Only entries of up to fifteen digits, with or without a point, are plain:
+    they are the same number here and in `number_of`, as whole numbers or not.
+    """
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pandas.api import types
 
     if not types.is_string_dtype(series.dtype):
@@ -186,15 +197,12 @@ def numbers_of_text(series: pd.Series[Any]) -> Entries | None:
         text = text.combine_chunks()
     if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
         return None
-    for kind, filler in ((pa.int64(), 0), (pa.float64(), 0.0)):
-        try:
-            numbers = text.cast(kind)
-        except pa.ArrowException:
+    for pattern, kind, filler in ((_PLAIN_INTEGER, pa.int64(), 0), (_PLAIN_NUMBER, pa.float64(), 0.0)):
+        if pc.all(pc.match_substring_regex(text, pattern)).as_py() is False:
             continue
+        numbers = text.cast(kind)
         missing = np.asarray(numbers.is_null(), dtype=bool)
         plain = numbers.fill_null(filler).to_numpy(zero_copy_only=False)
-        if kind == pa.float64():
-            missing |= np.isnan(plain)
         return Entries(plain, missing if missing.any() else None)
     return None
 
