@@ -32,7 +32,7 @@ docs: $(STAMP)  ## regenerate the generated reference pages and build the site i
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
-audit: $(STAMP)  ## attacks on every mechanism, claimed against demonstrated (about six minutes on two cores)
+audit: $(STAMP)  ## attacks on every mechanism, claimed against demonstrated (about nine minutes on two cores)
 	$(BIN)/understudy audit --all --quick --out audit.json --chart audit.svg
 
 bench: $(STAMP)  ## the benchmarks behind the tables in docs/benchmarks.md

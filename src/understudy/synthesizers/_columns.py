@@ -19,15 +19,13 @@ from understudy.marginals import Measurement
 from understudy.schema import Clique, Schema
 from understudy.synthesizers._fields import field_posterior, shrunk_cells
 
-__all__ = ["SMOOTHED_PART", "ColumnSmoother", "smoothable"]
+__all__ = ["ColumnSmoother", "smoothable"]
 
 Array = npt.NDArray[np.float64]
 
 FEWEST_VALUES, MOST_VALUES = 16, 1_000
 """Sizes of columns that are smoothed: fewer values teach nothing about smoothness, the work grows with the third power."""
 
-SMOOTHED_PART = 3
-"""One part in so many of a column's noise is taken to be left after smoothing, when budget is divided."""
 _LEAST_NOISE = 0.02
 """Columns whose noise adds up to less than this share of the records are left alone."""
 _SHORT, _PARTS = 1.5, (12.0, 4.0)

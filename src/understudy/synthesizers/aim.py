@@ -17,7 +17,7 @@ from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises
-from understudy.synthesizers._columns import SMOOTHED_PART, ColumnSmoother, smoothable
+from understudy.synthesizers._columns import ColumnSmoother
 from understudy.synthesizers._rounds import (
     RoundCost,
     certify,
@@ -316,7 +316,7 @@ class AIM(Synthesizer):
         if self.column_noise == 0 or not columns:
             return []
         accounting, unit = curator.accounting, curator.unit
-        cells = [self._noisy_cells(curator.schema, name) for (name,) in columns]
+        cells = [curator.domain.cells(clique) for clique in columns]
         share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=self.column_noise)
         spent = len(columns) * price.measure
         if share * cost <= 2 * spent:
@@ -327,11 +327,6 @@ class AIM(Synthesizer):
             noise=noises(accounting, unit, share * cost - spent, weights),
             purpose=f"measure {len(columns)} one-way marginals again, more exactly",
         )
-
-    def _noisy_cells(self, schema: Schema, name: str) -> int:
-        """Return how many values of a column carry noise to the model: smoothing takes out a good part."""
-        size = schema.column(name).size
-        return size // SMOOTHED_PART if self.smooth and smoothable(schema, name) else size
 
     def _round(
         self,
