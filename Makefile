@@ -54,6 +54,6 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	  || { echo "Understudy needs Python 3.11, 3.12 or 3.13; set PYTHON=/path/to/one."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --editable '.[dev]' \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --no-binary=jsonpath-rw --editable '.[dev]' \
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(STAMP)
