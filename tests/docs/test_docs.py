@@ -152,9 +152,10 @@ def test_importing_is_light_and_silent() -> None:
 def test_the_suite_is_still_there(request: pytest.FixtureRequest) -> None:
     """A collection that silently loses its tests is a finding."""
     names = {item.nodeid.split("::")[0] for item in request.session.items}
-    if len(names) < len(list((ROOT / "tests").rglob("test_*.py"))):
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    if len(names) < 0.8 * len(files):  # files of absent services are left out
         pytest.skip("only part of the suite was asked for")
-    assert len(request.session.items) > 2_000
+    assert len(request.session.items) > 5_000
 
 
 def test_generated_pages_are_up_to_date() -> None:
