@@ -18,12 +18,20 @@ def correlation_differences(both: Comparison, *, ranks: bool = False) -> Result:
     Records that lack one of the two numbers are left out of that pair. A column that does not vary has
     correlation zero.
     """
+    sides = {name: both.numbers(name) for name in both.numeric_columns}
+    ready = {  # columns without gaps are ranked once, not once per pair
+        name: [None if np.isnan(side).any() else _ranks(side) if ranks else side for side in told or ()]
+        for name, told in sides.items()
+    }
     values = {}
     for x, y in combinations(both.numeric_columns, 2):
-        one, two = both.numbers(x), both.numbers(y)
+        one, two = sides[x], sides[y]
         assert one is not None
         assert two is not None
-        real, made = (correlation(a, b, ranks=ranks) for a, b in zip(one, two, strict=True))
+        real, made = (
+            correlation(a, b, ranks=ranks) if left is None or right is None else correlation(left, right)
+            for a, b, left, right in zip(one, two, ready[x], ready[y], strict=True)
+        )
         values[f"{x} {y}"] = abs(real - made)
     kind = "rank correlations" if ranks else "correlations"
     return Result(f"absolute difference of {kind}", values, better="lower")

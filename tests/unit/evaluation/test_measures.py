@@ -23,6 +23,7 @@ from understudy.evaluation import (
     conditional_median_differences,
     constraint_violations,
     correlation,
+    correlation_differences,
     cramers_v,
     evaluate,
     exact_matches,
@@ -43,7 +44,7 @@ from understudy.evaluation import (
     workload_errors,
 )
 from understudy.marginals import all_kway, workload_error
-from understudy.schema import Schema
+from understudy.schema import Integer, Schema
 
 SCHEMA = Schema.parse(
     """
@@ -164,6 +165,35 @@ def test_correlations_are_scipy_s() -> None:
     there = ~np.isnan(x)
     assert correlation(x, y, ranks=True) == pytest.approx(stats.spearmanr(x[there], y[there])[0])
     assert correlation(np.ones(5), y[:5]) == 0.0
+
+
+@pytest.mark.parametrize("ranks", [False, True])
+def test_differences_of_correlations_leave_out_gaps_pair_by_pair(ranks: bool) -> None:
+    """Ranking a column once for all pairs would be wrong where records with a gap in the other are left out."""
+    schema = Schema(
+        [
+            Integer("a", minimum=0, maximum=9, missing=True),
+            Integer("b", minimum=0, maximum=9),
+            Integer("c", minimum=0, maximum=9),
+        ]
+    )
+
+    def drawn(number: int) -> pd.DataFrame:
+        generator = np.random.default_rng(number)
+        frame = pd.DataFrame(generator.integers(0, 10, (300, 3)), columns=["a", "b", "c"]).astype("Int64")
+        frame["b"] = (frame["b"] + frame["c"]) // 2
+        frame.loc[frame["b"] > 5, "a"] = pd.NA
+        return frame
+
+    tables = drawn(1), drawn(2)
+    codes = [np.stack([*schema.encode_frame(frame).values()], axis=1).astype(np.int64) for frame in tables]
+    found = correlation_differences(Comparison(schema, *codes), ranks=ranks).values
+    measure = stats.spearmanr if ranks else stats.pearsonr
+    for x, y in combinations("abc", 2):
+        one, two = (
+            measure(*pair.dropna()[[x, y]].to_numpy(float).T)[0] for pair in (t[[x, y]] for t in tables)
+        )
+        assert found[f"{x} {y}"] == pytest.approx(abs(one - two)), (x, y)
 
 
 def test_association_is_scipy_s() -> None:
