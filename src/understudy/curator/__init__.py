@@ -26,7 +26,7 @@ from understudy.curator.coefficients import (
 )
 from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
 from understudy.curator.cumulative import PathDesign, choose_path
-from understudy.curator.curator import GRID_WIDENING, Curator, Noise, noise_for
+from understudy.curator.curator import GRID_WIDENING, Curator
 from understudy.curator.deniability import (
     Part,
     counts_event,
@@ -74,6 +74,7 @@ from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
 from understudy.curator.votes import Panel, PanelPlan, dense_inputs, open_panel, votes_l2
+from understudy.privacy import Noise, noise_for, noise_within
 
 __all__ = [
     "CONCORDANCE_STEPS",
@@ -150,6 +151,7 @@ __all__ = [
     "moment_noise",
     "moments_event",
     "noise_for",
+    "noise_within",
     "objective_for",
     "omega_range",
     "open_panel",

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator._deniability_network import Ints
-from understudy.curator.curator import Noise
 from understudy.data import Table
 from understudy.errors import BudgetError
+from understudy.privacy import Noise
 
 Groups = Mapping[str, npt.ArrayLike]
 Floats = npt.NDArray[np.float64]

@@ -160,8 +160,10 @@ class Critic:
         Privacy
         -------
         In: records, private if they are real. Out: exact, so private too; the curator adds noise. The contribution of
-        one record has norm at most :attr:`reach`: see the head of this module.
+        one record has norm at most :attr:`reach`: see the head of this module. Weights of another shape, or that are not numbers,
+        are refused: the bound is proved for these shapes, and what is not a number has no norm.
         """
+        self._check(weights)
         rounded = [
             (
                 np.rint(np.clip(matrix, -8, 8) * 2.0**_WEIGHT),
@@ -178,14 +180,14 @@ class Critic:
                 total[layer] += sums
         return total
 
-    def contributions(
-        self, weights: Weights, codes: npt.NDArray[Any], conditions: Ints, *, real: bool
-    ) -> list[list[Ints]]:
-        """Return what each record contributes, for tests: exact, and private if the records are."""
-        return [
-            self.gradients(weights, codes[i : i + 1], conditions[i : i + 1], real=real)
-            for i in range(len(codes))
-        ]
+    def _check(self, weights: Weights) -> None:
+        given = [(np.shape(matrix), np.shape(constants)) for matrix, constants in weights]
+        if given != [(shape, shape[1:]) for shape in self.shapes]:
+            raise BudgetError("The weights do not have the shapes of this network.")
+        if not all(
+            np.isfinite(matrix).all() and np.isfinite(constants).all() for matrix, constants in weights
+        ):
+            raise BudgetError("The weights of a network must be finite numbers.")
 
     def _block(
         self, weights: Sequence[tuple[Floats, Floats]], codes: npt.NDArray[Any], conditions: Ints, real: bool

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.curator import Curator, Noise
+from understudy.curator.curator import Curator
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Event, Gaussian, GaussianEvent, Laplace, LaplaceEvent, Unit
+from understudy.privacy import Accounting, Noise, Unit, noise_within
 from understudy.schema import Clique, Domain
 
 Array = npt.NDArray[np.float64]
@@ -57,9 +57,7 @@ class Reach:
 
     def noise(self, accounting: Accounting, cost: float) -> Noise:
         """Return the noise of each coefficient at a cost: Laplace under pure accounting, else Gaussian."""
-        if accounting.name == "pure":
-            return Laplace(accounting.laplace_scale(cost, self.l1))
-        return Gaussian(accounting.gaussian_sigma(cost, self.l2))
+        return noise_within(accounting, cost, l1=self.l1, l2=self.l2)
 
 
 class SealedCoefficients(Sealed):
@@ -90,22 +88,13 @@ def measure_coefficients(
     -------
     In: private. Out: releasable. In steps the coefficients are whole numbers that neighbours change by at most
     ``l1 / step`` and ``l2 / step``; discrete Laplace noise of scale ``b / step`` is ``l1/b``-DP and the rounded Gaussian of
-    scale ``sigma / step`` is ``l2/sigma``-GDP. A step is a power of two, so scales and sensitivities are the same
+    scale ``sigma / step`` is ``l2/sigma``-GDP (the discrete one has its zCDP bound). A step is a power of two, so scales and sensitivities are the same
     numbers in rows, and the ledger records them in rows.
     """
-    event: Event
-    if isinstance(noise, Laplace):
-        event = LaplaceEvent(sealed.reach.l1, noise.scale)
-    elif isinstance(noise, Gaussian):
-        event = GaussianEvent(sealed.reach.l2, noise.scale)
-    else:
-        raise BudgetError("Coefficients take Laplace or Gaussian noise.")
-    curator._charge(event, purpose=purpose)
+    curator._charge(noise.event(l1=sealed.reach.l1, l2=sealed.reach.l2), purpose=purpose)
     drawn = type(noise)(noise.scale / sealed.step).draw(sealed._steps.shape, curator._randomness)
     values = (sealed._steps + drawn).astype(np.float64) * sealed.step
-    return Statistic(
-        sealed.name, values, "laplace" if isinstance(noise, Laplace) else "gaussian", noise.scale
-    )
+    return Statistic(sealed.name, values, noise.kind, noise.scale)
 
 
 def grid_step(scale: float) -> float:

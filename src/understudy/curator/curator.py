@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.curator._grouped import count_grouped
+from understudy.curator.allowance import Allowance
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
-from understudy.errors import BudgetError, BudgetExceeded, DataError, NoSuchGuarantee
-from understudy.marginals import Measurement, NoiseKind
+from understudy.errors import BudgetError, DataError
+from understudy.marginals import Measurement, in_batches
 from understudy.privacy import (
-    PURE,
     Accounting,
-    ApproxDP,
     Budget,
     Composed,
-    DiscreteGaussian,
     Event,
-    Gaussian,
-    GaussianEvent,
     Laplace,
-    LaplaceEvent,
     Ledger,
+    Noise,
     PureEvent,
     Randomness,
     SelectionEvent,
     SystemRandomness,
     Unit,
-    ZcdpEvent,
-    accounting_for,
-    delta_of,
     exponential_mechanism,
     permute_and_flip,
 )
 from understudy.schema import Clique, Domain, Schema
-
-Noise = Gaussian | DiscreteGaussian | Laplace
 
 _GRID_BITS = 20
 """Sealed numbers are rounded to 2**-20 of their sensitivity before integer noise is added."""
@@ -112,20 +103,12 @@ class Curator:
                 f"The schema declares row_count {declared} public, but that is not how many rows the table has (after "
                 "cleaning and truncation). Correct the declaration, or leave it out to keep the number private."
             )
-        self._parent: Curator | None = None
         self._table = table
         self._rows = rows
         self._rows_are_exact = exact_rows
         self._rows_scale = rows_scale
-        self._ledger = ledger
         self._unit = unit
-        self._scope = scope
-        self._accounting: Accounting = ledger.accounting
-        self._allowed: Fraction | None = None
-        self._used = Fraction(0)
-        self._reserve = Fraction(ledger.rule.approximate_delta)
-        self._delta_used = Fraction(0)
-        self._budget: Budget = ledger.budget
+        self._allowance = Allowance(ledger, scope=scope)
 
     # ------------------------------------------------------------------ public facts
 
@@ -147,7 +130,7 @@ class Curator:
     @property
     def ledger(self) -> Ledger:
         """The ledger that pays."""
-        return self._ledger
+        return self._allowance.ledger
 
     @property
     def known_rows(self) -> int | None:
@@ -188,33 +171,27 @@ class Curator:
     @property
     def accounting(self) -> Accounting:
         """How costs add up here."""
-        return self._accounting
+        return self._allowance.accounting
 
     @property
     def budget(self) -> Budget:
         """The budget this curator works within."""
-        return self._budget
+        return self._allowance.budget
 
     @property
     def remaining(self) -> float:
         """What may still be spent, in the additive unit of :attr:`accounting`, rounded down."""
-        if self._allowed is None:
-            return self._ledger.remaining
-        return _round_down(self._allowed - self._used)
+        return self._allowance.remaining
 
     @property
     def spent(self) -> float:
         """What has been spent within this allowance, in the additive unit of :attr:`accounting`."""
-        return float(self._used)
+        return self._allowance.spent
 
     @property
     def reserve(self) -> float:
         """What is left of the delta set aside for events with a delta of their own, rounded down."""
-        if self._allowed is None:
-            left = self._reserve - self._ledger.spending.delta
-        else:
-            left = self._reserve - self._delta_used
-        return _round_down(max(left, Fraction(0)))
+        return self._allowance.reserve
 
     def within(
         self, budget: Budget, *, scope: str, accounting: Accounting | None = None, reserve: float = 0.0
@@ -238,129 +215,19 @@ class Curator:
 
         Privacy
         -------
-        Charges of an allowance add up to at most its total for ``delta - reserve`` and their own deltas to at
-        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`.
+        See :meth:`understudy.curator.allowance.Allowance.within`.
         """
-        chosen = accounting_for(budget) if accounting is None else accounting
-        allowed = Fraction(chosen.total(budget, approximate_delta=reserve))
-        self._require_room(chosen, allowed, budget)
-        self._require_reserve(reserve, budget)
-        same = self._allowed is not None and chosen.name == self._accounting.name
-        if same and allowed > Fraction(self.remaining):
-            raise BudgetExceeded(
-                f"An allowance of {budget.describe()} does not fit into the {self._budget.describe()} it is "
-                f"taken from, of which {self.remaining:.6g} ({self._accounting.symbol}) remains.",
-                requested=float(allowed),
-                remaining=self.remaining,
-                accounting=self._accounting.name,
-            )
-        child = object.__new__(Curator)
-        child._parent = self
-        child._table = self._table
-        child._rows, child._rows_are_exact = self._rows, self._rows_are_exact
-        child._rows_scale = self._rows_scale
-        child._ledger = self._ledger
-        child._unit = self._unit
-        child._randomness = self._randomness
-        child._scope = scope if not self._scope else f"{self._scope}/{scope}"
-        child._accounting = chosen
-        child._allowed = allowed
-        child._used = Fraction(0)
-        child._reserve = Fraction(reserve)
-        child._delta_used = Fraction(0)
-        child._budget = budget
-        child._ledger.note(f"allowance of {budget.describe()} opened", scope=child._scope)
+        child = copy.copy(self)
+        child._allowance = self._allowance.within(budget, scope=scope, accounting=accounting, reserve=reserve)
         return child
-
-    def _require_room(self, accounting: Accounting, allowed: Fraction, budget: Budget) -> None:
-        """Refuse an allowance that the ledger is sure not to be able to pay.
-
-        Where the ledger adds up in another accounting than the allowance the two cannot be compared in
-        advance; the ledger then judges each charge as it comes.
-        """
-        book = self._ledger
-        comparable = accounting.name == book.accounting.name or (
-            accounting.name == PURE.name and isinstance(book.budget, ApproxDP)
-        )
-        if comparable:
-            left = book.rule.remaining(book.spending, accounting=accounting.name)
-            if allowed > Fraction(left):
-                raise BudgetExceeded(
-                    f"An allowance of {budget.describe()} needs {accounting.describe(float(allowed))}; the ledger of "
-                    f"{book.table!r} has {accounting.describe(left)} left of {book.budget.describe()}. "
-                    "Ask for less, or agree on a larger total with the owner of the table.",
-                    requested=float(allowed),
-                    remaining=left,
-                    accounting=accounting.name,
-                )
-        elif book.accounting.name == PURE.name:
-            raise NoSuchGuarantee(
-                f"The ledger of {book.table!r} promises {book.budget.describe()}, which Gaussian noise cannot keep. "
-                "Ask for a pure budget (epsilon without delta)."
-            )
-
-    def _require_reserve(self, reserve: float, budget: Budget) -> None:
-        """Refuse an allowance whose own deltas the ledger has set nothing aside for."""
-        if Fraction(reserve) > Fraction(self.reserve):
-            raise BudgetExceeded(
-                f"This needs a delta of {reserve:.3g} of its own, out of {budget.describe()}; {self.reserve:.3g} is set "
-                "aside for that. Use a ledger of its own, made with approximate_delta=... (from the command line: a "
-                "new --ledger, which this method opens that way).",
-                requested=reserve,
-                remaining=self.reserve,
-                accounting="delta",
-            )
 
     def split(self, weights: Sequence[float]) -> list[float]:
         """Divide what remains in proportion to the weights; the parts never add up to more."""
-        return list(self._accounting.split(self.remaining, weights))
+        return list(self.accounting.split(self.remaining, weights))
 
-    def _charge(self, event: Event, *, purpose: str) -> None:
-        """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot pay.
-
-        The charge must fit this allowance and every one it was taken from, each in its own accounting.
-        """
-        purses: list[Curator] = []
-        purse: Curator | None = self
-        while purse is not None:
-            purses.append(purse)
-            purse = purse._parent
-        costs = [item._affordable(event, purpose) for item in purses]
-        delta = delta_of(event, parts=self._unit.parts_touched)
-        self._ledger.charge(event, purpose=purpose, scope=self._scope)
-        for item, cost in zip(purses, costs, strict=True):
-            item._used += cost
-            item._delta_used += delta
-
-    def _affordable(self, event: Event, purpose: str) -> Fraction:
-        """Return the cost of an event in this accounting, or refuse it.
-
-        The event's own delta, if any, must fit the reserve; its epsilon is then a cost like any other.
-        """
-        parts = self._unit.parts_touched
-        priced = self._accounting.exact_cost(event, parts=parts, reserve=True)
-        exact = None if priced is None else Fraction(_round_up(priced))
-        if self._allowed is None:  # the ledger itself decides
-            return Fraction(0) if exact is None else exact
-        delta = delta_of(event, parts=parts)
-        if delta > self._reserve - self._delta_used:
-            raise BudgetExceeded(
-                f"{purpose} needs a delta of {float(delta):.3g} of its own; the allowance of "
-                f"{self._budget.describe()} has {self.reserve:.3g} set aside for that.",
-                requested=float(delta),
-                remaining=self.reserve,
-                accounting="delta",
-            )
-        if exact is None or exact > self._allowed - self._used:
-            cost = math.inf if exact is None else float(exact)
-            raise BudgetExceeded(
-                f"{purpose} costs {cost:.6g} ({self._accounting.symbol}); {self.remaining:.6g} of the "
-                f"allowance of {self._budget.describe()} remains. Use more noise, or a larger budget.",
-                requested=cost,
-                remaining=self.remaining,
-                accounting=self._accounting.name,
-            )
-        return exact
+    def _charge(self, *events: Event, purpose: str) -> None:
+        """Commit the cost of one or more events in one entry; raise before anything is drawn if they cannot be paid."""
+        self._allowance.charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
 
     # ------------------------------------------------------------------ sealing
 
@@ -372,7 +239,9 @@ class Curator:
         """Seal the exact marginals of many cliques, counted in one pass."""
         canonical: list[Clique] = [self.domain.canonical(clique) for clique in cliques]
         exact = [
-            counts for batch in _batches(self.domain, canonical) for counts in self._table.count_many(batch)
+            counts
+            for batch in in_batches(canonical, self.domain.cells, most=_CELLS_PER_PASS)
+            for counts in self._table.count_many(batch)
         ]
         known = self._exact_known_rows
         return [
@@ -453,16 +322,17 @@ class Curator:
             raise BudgetError(f"Need one noise per marginal; got {len(noise)} for {len(sealed)}.")
         if not sealed:
             return []
-        events = [_noise_event(item, kind) for item, kind in zip(sealed, noise, strict=True)]
-        event = events[0] if len(events) == 1 else Composed(tuple(events))
-        self._charge(event, purpose=purpose or _measuring(sealed))
-        measurements = []
-        for item, kind in zip(sealed, noise, strict=True):
-            drawn = kind.draw(item.shape, self._randomness)
-            measurements.append(
-                Measurement(item.clique, (item._exact + drawn).astype(np.float64), _kind(kind), kind.scale)
+        events = [kind.event(l1=item.l1, l2=item.l2) for item, kind in zip(sealed, noise, strict=True)]
+        self._charge(*events, purpose=purpose or _measuring(sealed))
+        return [
+            Measurement(
+                item.clique,
+                (item._exact + kind.draw(item.shape, self._randomness)).astype(np.float64),
+                kind.kind,
+                kind.scale,
             )
-        return measurements
+            for item, kind in zip(sealed, noise, strict=True)
+        ]
 
     def measure_scalar(self, sealed: SealedScalar, *, noise: Noise, purpose: str) -> float:
         """Add noise to one sealed number and charge its cost first; see :meth:`measure_scalars`."""
@@ -489,11 +359,9 @@ class Curator:
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
         grid = [2.0 ** (math.ceil(math.log2(item.sensitivity)) - _GRID_BITS) for item in sealed]
         on_grid = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
-        events = tuple(
-            _scalar_event(math.ceil(item.sensitivity / step) + 2, kind)
-            for item, kind, step in zip(sealed, on_grid, grid, strict=True)
-        )
-        self._charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
+        steps = [math.ceil(item.sensitivity / step) + 2 for item, step in zip(sealed, grid, strict=True)]
+        events = [kind.event(l1=many, l2=many) for kind, many in zip(on_grid, steps, strict=True)]
+        self._charge(*events, purpose=purpose)
         return [
             (round(item._exact / step) + int(kind.draw((), self._randomness))) * step
             for item, kind, step in zip(sealed, on_grid, grid, strict=True)
@@ -559,55 +427,7 @@ class Curator:
         return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
 
     def __repr__(self) -> str:
-        return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self._budget.describe()})"
-
-
-def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
-    """Group cliques so that no single pass over the records holds too many cells at once."""
-    batch: list[Clique] = []
-    cells = 0
-    for clique in cliques:
-        more = domain.cells(clique)
-        if batch and cells + more > _CELLS_PER_PASS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(clique)
-        cells += more
-    if batch:
-        yield batch
-
-
-def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
-    """Return the noise for one marginal that costs at most ``cost``, from public facts alone.
-
-    Laplace noise under pure accounting, Gaussian noise otherwise.
-    """
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(cost, unit.histogram_l1))
-    return Gaussian(accounting.gaussian_sigma(cost, unit.histogram_l2))
-
-
-def _kind(noise: Noise) -> NoiseKind:
-    """Name of the noise family, as measurements record it."""
-    return "laplace" if isinstance(noise, Laplace) else "gaussian"
-
-
-def _noise_event(sealed: SealedCounts, noise: Noise) -> Event:
-    """Say what adding this noise to these counts means for privacy."""
-    if isinstance(noise, Laplace):
-        return LaplaceEvent(sealed.l1, noise.scale)
-    if isinstance(noise, Gaussian):
-        return GaussianEvent(sealed.l2, noise.sigma)
-    return ZcdpEvent(_round_up(Fraction(sealed.l2) ** 2 / (2 * Fraction(noise.sigma) ** 2)))
-
-
-def _scalar_event(steps: int, noise: Noise) -> Event:
-    """Say what adding this noise to one integer of sensitivity ``steps`` means for privacy."""
-    if isinstance(noise, Laplace):
-        return LaplaceEvent(float(steps), noise.scale)
-    if isinstance(noise, Gaussian):
-        return GaussianEvent(float(steps), noise.sigma)
-    return ZcdpEvent(_round_up(Fraction(steps) ** 2 / (2 * Fraction(noise.sigma) ** 2)))
+        return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self.budget.describe()})"
 
 
 def _measuring(sealed: Sequence[SealedCounts]) -> str:
@@ -616,15 +436,3 @@ def _measuring(sealed: Sequence[SealedCounts]) -> str:
         clique = sealed[0].clique
         return f"measure {', '.join(clique)}" if clique else "measure the number of rows"
     return f"measure {len(sealed)} marginals"
-
-
-def _round_down(value: Fraction) -> float:
-    """Return the largest float that is not above a non-negative fraction."""
-    number = float(value)
-    return number if Fraction(number) <= value else math.nextafter(number, 0.0)
-
-
-def _round_up(value: Fraction) -> float:
-    """Return the smallest float that is not below a non-negative fraction."""
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)

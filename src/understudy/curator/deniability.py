@@ -35,7 +35,7 @@ from understudy.curator._deniability_lazy import Floats, Groups, LazyCounts
 from understudy.curator._deniability_network import Ints, SeedModel
 from understudy.curator._deniability_seeds import Seeds
 from understudy.curator._grouped import count_grouped
-from understudy.curator.curator import Curator, Noise, _scalar_event
+from understudy.curator.curator import Curator
 from understudy.curator.information import entropy_sensitivity
 from understudy.curator.sealed import _entropy
 from understudy.data import LocalTable, Table
@@ -44,8 +44,7 @@ from understudy.privacy import (
     ApproxEvent,
     Composed,
     Event,
-    GaussianEvent,
-    Laplace,
+    Noise,
     Parallel,
     Randomness,
     Unit,
@@ -59,7 +58,7 @@ _BATCH = 1 << 15
 
 def entropy_event(noise: Noise) -> Event:
     """Say what one entropy costs; ``noise`` has the scale in units of the entropy's sensitivity."""
-    return _scalar_event(_STEPS + 2, _on_grid(noise))
+    return _on_grid(noise).event(l1=_STEPS + 2, l2=_STEPS + 2)
 
 
 def _on_grid(noise: Noise) -> Noise:
@@ -68,21 +67,18 @@ def _on_grid(noise: Noise) -> Noise:
 
 def rows_event(unit: Unit, noise: Noise) -> Event:
     """Say what the number of rows costs with this noise."""
-    return _scalar_event(unit.max_rows, noise)
+    return noise.event(l1=unit.max_rows, l2=unit.max_rows)
 
 
 def counts_event(unit: Unit, noise: Noise) -> Event:
     """Say what the marginal of several columns costs with this noise."""
-    if isinstance(noise, Laplace):
-        return _scalar_event(unit.histogram_l1, noise)
-    return GaussianEvent(unit.histogram_l2, noise.scale)
+    return noise.event(l1=unit.histogram_l1, l2=unit.histogram_l2)
 
 
 def moments_event(unit: Unit, noise: Noise) -> Event:
     """Say what the moments of a column cost; ``noise`` has the scale in rows."""
-    if isinstance(noise, Laplace):
-        return _scalar_event(3 * unit.histogram_l1 * _STEPS, _on_grid(noise))
-    return GaussianEvent(math.sqrt(3) * (1 + 2.0**-50) * unit.histogram_l2 * _STEPS, noise.scale * _STEPS)
+    root = math.sqrt(3) * (1 + 2.0**-50)
+    return _on_grid(noise).event(l1=3 * unit.histogram_l1 * _STEPS, l2=root * unit.histogram_l2 * _STEPS)
 
 
 def records_event(test: SeedTest, *, unit: Unit, records: int, delta: float) -> ApproxEvent:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import DomainTooLarge
+from understudy.errors import BudgetError, DomainTooLarge
 from understudy.schema import Schema
 
 __all__ = ["Layout"]
@@ -36,7 +36,8 @@ class Layout:
     sizes
         Number of codes of each column.
     starts
-        First code of each mode, by column.
+        First code of each mode, by column: zero first, then rising. So the modes are a partition of the codes, and a record
+        has exactly one place per column; what a record can contribute is bounded on the strength of that.
 
     Examples
     --------
@@ -49,6 +50,15 @@ class Layout:
 
     sizes: tuple[int, ...]
     starts: tuple[Ints, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.starts) or not all(
+            len(first) and first[0] == 0 and (np.diff(first) > 0).all() and first[-1] < size
+            for size, first in zip(self.sizes, self.starts, strict=False)
+        ):
+            raise BudgetError(
+                "The modes of each column start at code 0 and go up, within the codes of the column."
+            )
 
     @classmethod
     def of(cls, schema: Schema, *, max_modes: int) -> Layout:

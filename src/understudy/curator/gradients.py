@@ -32,11 +32,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator._exact_network import Critic, Weights
+from understudy.curator._paid import Paid, check_fit, check_noises, read_codes
 from understudy.curator.curator import Curator
-from understudy.curator.seal import Sealed
-from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals import Measurement
 from understudy.privacy import (
     Approximated,
     Gaussian,
@@ -46,6 +44,7 @@ from understudy.privacy import (
     SubsampledGaussianEvent,
     Unit,
     approximated,
+    approximated_delta,
 )
 
 __all__ = ["Training", "TrainingPlan", "open_training"]
@@ -98,21 +97,28 @@ class TrainingPlan:
             )
         if self.steps < 1:
             raise BudgetError(f"Training needs at least one step, not {self.steps}.")
-        if self.marginals and len(self.marginals) != len(self.critic.layout.sizes):
-            raise BudgetError("Training measures one marginal per column, or none.")
+        check_noises(self.critic.layout, self.marginals)
+        if not all(isinstance(noise, Gaussian) for noise in self.marginals):
+            raise BudgetError(
+                "Marginals beside a training have Gaussian noise: the accountant composes nothing else with it."
+            )
 
     def measured(self, unit: Unit) -> tuple[GaussianEvent, ...]:
         """Return what the marginals are, as events."""
-        return tuple(GaussianEvent(unit.histogram_l2, noise.sigma) for noise in self.marginals)
+        return tuple(noise.event(l1=unit.histogram_l1, l2=unit.histogram_l2) for noise in self.marginals)
 
     def sampled(self, unit: Unit) -> SubsampledGaussianEvent:
         """Return what the steps are, as an event."""
         sides = 1 if unit.relation == "add-remove" else 2
         return SubsampledGaussianEvent(self.rate, self.noise_multiplier, self.steps, unit.max_rows, sides)
 
+    def drawn(self, unit: Unit) -> tuple[GaussianEvent | SubsampledGaussianEvent, ...]:
+        """Return all that will be drawn, as events."""
+        return (*self.measured(unit), self.sampled(unit))
+
     def event(self, unit: Unit, *, delta: float) -> Approximated:
         """Return everything as one event, with the epsilon that the accountant finds at ``delta``."""
-        return approximated((*self.measured(unit), self.sampled(unit)), delta=delta)
+        return approximated(self.drawn(unit), delta=delta)
 
 
 def open_training(curator: Curator, plan: TrainingPlan, *, event: Approximated, purpose: str) -> Training:
@@ -121,22 +127,26 @@ def open_training(curator: Curator, plan: TrainingPlan, *, event: Approximated, 
     Parameters
     ----------
     event
-        What ``plan.event`` returned for the curator's unit.
+        What ``plan.event`` returned for the curator's unit, or the same acts with a larger epsilon or delta.
 
     Privacy
     -------
-    In: private. Out: under seal; see the head of this module.
+    In: private. Out: under seal; see the head of this module. The two numbers that are charged are not taken on trust: the
+    accountant must find that the acts keep them.
     """
-    unit = curator.unit
-    if event.events != (*plan.measured(unit), plan.sampled(unit)):
+    drawn = plan.drawn(curator.unit)
+    if event.events != drawn:
         raise BudgetError("The event to be charged is not the one of this plan and unit.")
-    if plan.critic.layout.sizes != curator.domain.sizes:
-        raise BudgetError("The network does not fit the columns of the table.")
+    check_fit(curator, plan.critic.layout)
+    if approximated_delta(drawn, event.epsilon) > event.delta:
+        raise BudgetError(
+            f"This training does not keep epsilon={event.epsilon:.6g} at delta={event.delta:.3g}, which was to be charged for it."
+        )
     curator._charge(event, purpose=purpose)
     return Training(curator, plan)
 
 
-class Training(Sealed):
+class Training(Paid):
     """A training that has been paid for: so many steps and no more. Holds records, so it can be neither copied nor shown.
 
     Privacy
@@ -144,38 +154,18 @@ class Training(Sealed):
     In: private. Out: noisy marginals and noisy sums of gradients, as charged by :func:`open_training`.
     """
 
-    __slots__ = ("_codes", "_domain", "_left", "_measured", "_plan", "_randomness", "_table")
+    __slots__ = ("_codes", "_left", "_plan")
 
     def __init__(self, curator: Curator, plan: TrainingPlan) -> None:
+        super().__init__(curator, plan.marginals)
         self._plan = plan
-        self._randomness = curator._randomness
-        self._table = curator._table
-        self._domain = curator.domain
         self._codes: npt.NDArray[Any] | None = None
         self._left = plan.steps
-        self._measured = False
 
     @property
     def steps_left(self) -> int:
         """How many steps have been paid for and not taken."""
         return self._left
-
-    def marginals(self) -> list[Measurement]:
-        """Measure the one-way marginals, once."""
-        if self._measured:
-            raise BudgetError("The marginals of this training have been measured already.")
-        self._measured = True
-        names = self._domain.names if self._plan.marginals else ()
-        exact = self._table.count_many([(name,) for name in names])
-        return [
-            Measurement(
-                (name,),
-                (counts + noise.draw(counts.shape, self._randomness)).astype(np.float64),
-                "gaussian",
-                noise.sigma,
-            )
-            for name, counts, noise in zip(names, exact, self._plan.marginals, strict=False)
-        ]
 
     def step(self, weights: Weights) -> list[Floats]:
         """Return the noisy sum of the gradients of one random batch, by layer, the constants last."""
@@ -198,14 +188,6 @@ class Training(Sealed):
             found.append((layer + part).astype(np.float64) * critic.unit)
             start += layer.size
         return found
-
-
-def read_codes(table: Table) -> npt.NDArray[Any]:
-    """Return all records as one array of codes. Private."""
-    names = table.schema.names
-    parts = [np.stack([chunk[name] for name in names], axis=1) for chunk in table.chunks()]
-    kind = np.min_scalar_type(max(1, max(table.schema.domain.sizes) - 1))
-    return np.concatenate([np.zeros((0, len(names)), dtype=kind), *(part.astype(kind) for part in parts)])
 
 
 def poisson_batch(rows: int, rate: float, randomness: Randomness) -> Ints:

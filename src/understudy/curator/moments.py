@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator._moment_bounds import Bounds, bounds_of, group_products
-from understudy.curator.curator import Curator, Noise
+from understudy.curator.curator import Curator
 from understudy.curator.features import Feature, product_key
 from understudy.curator.seal import Sealed
 from understudy.data import Table
@@ -27,12 +27,9 @@ from understudy.errors import BudgetError
 from understudy.marginals import Statistic
 from understudy.privacy import (
     Accounting,
-    Composed,
-    Event,
     Gaussian,
-    GaussianEvent,
     Laplace,
-    LaplaceEvent,
+    Noise,
     Unit,
 )
 from understudy.schema import Clique, Domain
@@ -270,33 +267,24 @@ def measure_moments(
     -------
     In: private. Out: releasable. Each block is a vector of whole numbers that neighbours change by at most
     ``l1`` in L1 and ``l2`` in L2. Discrete Laplace noise of scale ``b`` on each is ``l1/b``-DP; the rounded
-    Gaussian is the Gaussian mechanism followed by rounding, so ``l2/sigma``-GDP. Blocks compose; the charge of
+    Gaussian is the Gaussian mechanism followed by rounding, so ``l2/sigma``-GDP; the discrete one has its zCDP bound. Blocks compose; the charge of
     their sum is committed before the first draw.
     """
     if len(sealed) != len(noise):
         raise BudgetError(f"Need one noise per block of moments; got {len(noise)} for {len(sealed)}.")
     if not sealed:
         return []
-    events = tuple(_event(item, kind) for item, kind in zip(sealed, noise, strict=True))
-    curator._charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
+    events = [kind.event(l1=item.l1, l2=item.l2) for item, kind in zip(sealed, noise, strict=True)]
+    curator._charge(*events, purpose=purpose)
     return [
         Statistic(
             item.block.name,
             (item._exact + kind.draw(item._exact.shape, curator._randomness)).astype(np.float64),
-            "laplace" if isinstance(kind, Laplace) else "gaussian",
+            kind.kind,
             kind.scale,
         )
         for item, kind in zip(sealed, noise, strict=True)
     ]
-
-
-def _event(sealed: SealedMoments, noise: Noise) -> Event:
-    """Say what adding this noise to these sums means for privacy."""
-    if isinstance(noise, Laplace):
-        return LaplaceEvent(sealed.l1, noise.scale)
-    if isinstance(noise, Gaussian):
-        return GaussianEvent(sealed.l2, noise.sigma)
-    raise BudgetError("Moments take Laplace or Gaussian noise.")
 
 
 def _exact_sums(table: Table, blocks: Sequence[MomentBlock]) -> list[Ints]:

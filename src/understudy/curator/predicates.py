@@ -21,28 +21,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.curator import Curator, Noise
+from understudy.curator.curator import Curator
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedScalar
 from understudy.errors import BudgetError
 from understudy.marginals import Query
 from understudy.marginals.query import GRID
-from understudy.privacy import (
-    Composed,
-    Event,
-    Gaussian,
-    GaussianEvent,
-    Laplace,
-    LaplaceEvent,
-    SelectionEvent,
-    Unit,
-    ZcdpEvent,
-    exponential_mechanism,
-)
+from understudy.privacy import Composed, Noise, SelectionEvent, Unit, exponential_mechanism, float_up, sqrt_up
 from understudy.schema import Clique
 
 __all__ = [
@@ -124,7 +114,7 @@ def measure_answer(
     In: private. Out: releasable. The answer is a whole number of parts that neighbours move by at most
     ``sealed.sensitivity`` rows; noise of scale ``b`` rows, drawn in whole parts, costs what the event says.
     """
-    curator._charge(_event(sealed.sensitivity, sealed.sensitivity, noise), purpose=purpose)
+    curator._charge(noise.event(l1=sealed.sensitivity, l2=sealed.sensitivity), purpose=purpose)
     return _noisy(curator, sealed, which, noise)
 
 
@@ -141,7 +131,7 @@ def measure_answers(
     if not len(which):
         return np.zeros(0)
     l1, l2 = joint_reach([sealed._queries[index] for index in which], sealed._unit)
-    curator._charge(_event(l1, l2, noise), purpose=purpose)
+    curator._charge(noise.event(l1=l1, l2=l2), purpose=purpose)
     return np.array([_noisy(curator, sealed, index, noise) for index in which])
 
 
@@ -211,33 +201,22 @@ def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:
     >>> joint_reach(cells, Unit.replace_one())
     (2.0, 1.4142135623730951)
     """
-    groups: dict[Clique, list[npt.NDArray[np.float64]]] = {}
+    groups: dict[Clique, list[npt.NDArray[np.int64]]] = {}
     for query in queries:
-        groups.setdefault(query.clique, []).append(query.values.ravel())
-    l1, square = 0.0, 0.0
+        groups.setdefault(query.clique, []).append(query.steps.ravel())
+    l1, square = 0, 0  # in whole parts, so exact
     for members in groups.values():
         table = np.stack(members)
-        sums, squares = table.sum(axis=0), np.square(table).sum(axis=0)
-        one, two = float(sums.max()), float(squares.max())
+        one, two = int(table.sum(axis=0).max()), int(np.square(table).sum(axis=0).max())
         if unit.relation == "replace-one":
             highest = table.max(axis=1)
-            one = min(2 * one, float(highest.sum()))
+            one = min(2 * one, int(highest.sum()))
             # two non-negative vectors: the cross term only shortens the difference
-            two = min(2 * two, float(np.square(highest).sum()))
+            two = min(2 * two, int(np.square(highest).sum()))
         l1 += one
         square += two
-    # the sums above are exact or off by a few units in the last place, for which this makes up
-    safe = 1.0 if all(query.counting for query in queries) else 1.0 + 2.0**-40
-    return unit.max_rows * l1 * safe, unit.max_rows * math.sqrt(square) * safe
-
-
-def _event(l1: float, l2: float, noise: Noise) -> Event:
-    """Say what noise on a vector of this reach means for privacy; both in rows."""
-    if isinstance(noise, Laplace):
-        return LaplaceEvent(l1, noise.scale)
-    if isinstance(noise, Gaussian):
-        return GaussianEvent(l2, noise.sigma)
-    return ZcdpEvent(math.nextafter((l2 / noise.sigma) ** 2 / 2, math.inf))
+    k = unit.max_rows
+    return float_up(Fraction(k * l1, GRID)), float_up(sqrt_up(Fraction(k * k * square, GRID * GRID), bits=53))
 
 
 def _noisy(curator: Curator, sealed: SealedAnswers, which: int, noise: Noise) -> float:

@@ -27,13 +27,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.curator import Curator, Noise
+from understudy.curator.curator import Curator
 from understudy.curator.moments import rows_are_fixed
 from understudy.curator.seal import Sealed
 from understudy.data import Table
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Event, Gaussian, GaussianEvent, Laplace, LaplaceEvent, Unit
+from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.schema import Domain
 
 Ints = npt.NDArray[np.int64]
@@ -207,23 +207,12 @@ def measure_concordance(
     Privacy
     -------
     In: private. Out: releasable. Discrete Laplace noise of scale ``b`` is ``l1/b``-DP; the rounded Gaussian is
-    the Gaussian mechanism on whole numbers followed by rounding, so ``l2/sigma``-GDP.
+    the Gaussian mechanism on whole numbers followed by rounding, so ``l2/sigma``-GDP; the discrete Gaussian has its
+    zCDP bound.
     """
-    event: Event
-    if isinstance(noise, Laplace):
-        event = LaplaceEvent(sealed.l1, noise.scale)
-    elif isinstance(noise, Gaussian):
-        event = GaussianEvent(sealed.l2, noise.sigma)
-    else:
-        raise BudgetError("Correlations take Laplace or Gaussian noise.")
-    curator._charge(event, purpose=purpose)
+    curator._charge(noise.event(l1=sealed.l1, l2=sealed.l2), purpose=purpose)
     drawn = noise.draw(sealed._exact.shape, curator._randomness)
-    return Statistic(
-        sealed.name,
-        (sealed._exact + drawn).astype(np.float64),
-        "laplace" if isinstance(noise, Laplace) else "gaussian",
-        noise.scale,
-    )
+    return Statistic(sealed.name, (sealed._exact + drawn).astype(np.float64), noise.kind, noise.scale)
 
 
 def concordance(table: Ints) -> int:

@@ -25,18 +25,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.curator import Curator, Noise
+from understudy.curator._paid import Paid, check_fit, check_noises, read_codes
+from understudy.curator.curator import Curator
 from understudy.curator.encoding import Layout
-from understudy.curator.gradients import read_codes
-from understudy.curator.seal import Sealed
 from understudy.errors import BudgetError
-from understudy.marginals import Measurement
-from understudy.privacy import Composed, Event, GaussianEvent, Laplace, LaplaceEvent, Unit
+from understudy.privacy import Composed, Event, Noise, Unit, float_up, sqrt_up
 
 __all__ = ["Panel", "PanelPlan", "open_panel"]
 
@@ -67,6 +66,7 @@ class PanelPlan:
 
     Examples
     --------
+    >>> from understudy.privacy import Laplace
     >>> layout = Layout((2, 3), (np.arange(2), np.arange(3)))
     >>> PanelPlan(layout, 10, 8, 4, 1e-3, 100, Laplace(50.0)).event(Unit.add_remove())
     LaplaceEvent(l1_sensitivity=100.0, scale=50.0)
@@ -89,16 +89,15 @@ class PanelPlan:
             raise BudgetError(
                 f"At most {MAX_TEACHERS:,} teachers are trained; {self.teachers:,} were asked for."
             )
-        if self.marginals and len(self.marginals) != len(self.layout.sizes):
-            raise BudgetError("A panel measures one marginal per column, or none.")
+        check_noises(self.layout, self.marginals)
 
     def event(self, unit: Unit) -> Event:
         """Return everything that will be drawn as one event."""
-        events = [_histogram(noise, unit) for noise in self.marginals]
-        if isinstance(self.noise, Laplace):
-            events.append(LaplaceEvent(float(unit.max_rows * self.questions), self.noise.scale))
-        else:
-            events.append(GaussianEvent(votes_l2(unit, self.questions), self.noise.sigma))
+        events: list[Event] = [
+            noise.event(l1=unit.histogram_l1, l2=unit.histogram_l2) for noise in self.marginals
+        ]
+        most = unit.max_rows * self.questions
+        events.append(self.noise.event(l1=most, l2=votes_l2(unit, self.questions)))
         return events[0] if len(events) == 1 else Composed(tuple(events))
 
 
@@ -110,15 +109,7 @@ def votes_l2(unit: Unit, questions: int) -> float:
     >>> votes_l2(Unit.replace_one(), 4)
     2.0
     """
-    root = math.isqrt(unit.max_rows**2 * questions)
-    exact = root * root == unit.max_rows**2 * questions
-    return float(root) if exact else math.sqrt(unit.max_rows**2 * questions) * (1 + 2.0**-50)
-
-
-def _histogram(noise: Noise, unit: Unit) -> Event:
-    if isinstance(noise, Laplace):
-        return LaplaceEvent(float(unit.histogram_l1), noise.scale)
-    return GaussianEvent(unit.histogram_l2, noise.sigma)
+    return float_up(sqrt_up(Fraction(unit.max_rows**2 * questions), bits=53))
 
 
 def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Generator, purpose: str) -> Panel:
@@ -133,13 +124,12 @@ def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Genera
     -------
     In: private. Out: under seal; see the head of this module.
     """
-    if plan.layout.sizes != curator.domain.sizes:
-        raise BudgetError("The teachers do not fit the columns of the table.")
+    check_fit(curator, plan.layout)
     curator._charge(plan.event(curator.unit), purpose=purpose)
     return Panel(curator, plan, generator)
 
 
-class Panel(Sealed):
+class Panel(Paid):
     """Teachers that have been paid for so many answers and no more. Holds records, so it can be neither copied nor shown.
 
     Privacy
@@ -149,28 +139,21 @@ class Panel(Sealed):
 
     __slots__ = (
         "_codes",
-        "_domain",
         "_first",
         "_left",
-        "_measured",
         "_order",
         "_parameters",
         "_plan",
-        "_randomness",
         "_second",
         "_sizes",
         "_starts",
-        "_table",
         "_taught",
     )
 
     def __init__(self, curator: Curator, plan: PanelPlan, generator: np.random.Generator) -> None:
+        super().__init__(curator, plan.marginals)
         self._plan = plan
-        self._randomness = curator._randomness
-        self._table = curator._table
-        self._domain = curator.domain
         self._left = plan.questions
-        self._measured = False
         self._codes = read_codes(curator._table)
         dealt = deal(len(self._codes), plan.teachers, self._randomness.words(len(self._codes)))
         self._order = np.argsort(dealt, kind="stable")
@@ -193,23 +176,6 @@ class Panel(Sealed):
     def questions_left(self) -> int:
         """How many questions have been paid for and not asked."""
         return self._left
-
-    def marginals(self) -> list[Measurement]:
-        """Measure the one-way marginals, once."""
-        if self._measured:
-            raise BudgetError("The marginals of this panel have been measured already.")
-        self._measured = True
-        names = self._domain.names if self._plan.marginals else ()
-        exact = self._table.count_many([(name,) for name in names])
-        return [
-            Measurement(
-                (name,),
-                (counts + noise.draw(counts.shape, self._randomness)).astype(np.float64),
-                "laplace" if isinstance(noise, Laplace) else "gaussian",
-                noise.scale,
-            )
-            for name, counts, noise in zip(names, exact, self._plan.marginals, strict=False)
-        ]
 
     def teach(self, made_up: npt.NDArray[Any], conditions: Ints) -> None:
         """Give every teacher one lesson: some of its own records, and as many made-up ones.

@@ -1,5 +1,6 @@
 """Cliques, workloads, measurements, and the arithmetic of marginals. Nothing here sees records."""
 
+from understudy.marginals.batches import in_batches
 from understudy.marginals.error import marginal_errors, workload_error
 from understudy.marginals.measurement import Measurement, NoiseKind
 from understudy.marginals.query import (
@@ -39,6 +40,7 @@ __all__ = [
     "cells_of_marginal",
     "downward_closure",
     "halfspace",
+    "in_batches",
     "interval",
     "linear",
     "marginal_errors",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from understudy.privacy._numbers import float_down, float_up, sqrt_up
 from understudy.privacy.accounting import (
     ACCOUNTINGS,
     GDP_ACCOUNTING,
@@ -61,7 +62,15 @@ if TYPE_CHECKING:
         solve_law,
         true_delta,
     )
-    from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise
+    from understudy.privacy.noise import (
+        DiscreteGaussian,
+        Gaussian,
+        Geometric,
+        Laplace,
+        Noise,
+        noise_for,
+        noise_within,
+    )
     from understudy.privacy.noise_opendp import OpenDPRandomness
     from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
     from understudy.privacy.selection import exponential_law, exponential_mechanism, permute_and_flip
@@ -128,10 +137,14 @@ __all__ = [
     "event_from_dict",
     "exponential_law",
     "exponential_mechanism",
+    "float_down",
+    "float_up",
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
     "largest_count",
+    "noise_for",
+    "noise_within",
     "permute_and_flip",
     "probabilistic_delta",
     "pure_to_gdp",
@@ -139,6 +152,7 @@ __all__ = [
     "released_delta",
     "solve_alpha",
     "solve_law",
+    "sqrt_up",
     "subsampled_noise",
     "subsampled_steps",
     "tightest",
@@ -167,6 +181,8 @@ _LAZY = {
     "exponential_law": "selection",
     "exponential_mechanism": "selection",
     "largest_count": "count_models",
+    "noise_for": "noise",
+    "noise_within": "noise",
     "permute_and_flip": "selection",
     "probabilistic_delta": "count_models",
     "released_delta": "count_models",

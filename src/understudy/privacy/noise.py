@@ -13,18 +13,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from statistics import NormalDist
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import BudgetError
 from understudy.privacy import _noise_draw
+from understudy.privacy._numbers import float_up
+from understudy.privacy.accounting import Accounting
+from understudy.privacy.events import GaussianEvent, LaplaceEvent, ZcdpEvent
 from understudy.privacy.noise_opendp import OpenDPRandomness
 from understudy.privacy.randomness import Randomness
+from understudy.privacy.unit import Unit
 
-__all__ = ["MAX_SCALE", "MIN_SCALE", "DiscreteGaussian", "Gaussian", "Geometric", "Laplace", "Noise"]
+__all__ = [
+    "MAX_SCALE",
+    "MIN_SCALE",
+    "DiscreteGaussian",
+    "Gaussian",
+    "Geometric",
+    "Laplace",
+    "Noise",
+    "noise_for",
+    "noise_within",
+]
 
 MIN_SCALE = 2.0**-20
 """Smallest admissible scale. Noise this small is zero in every practical sense."""
@@ -33,31 +48,6 @@ MAX_SCALE = 2.0**40
 """Largest admissible scale, so that no draw a program will ever see leaves 64 bits."""
 
 Shape = int | tuple[int, ...]
-
-
-@runtime_checkable
-class Noise(Protocol):
-    """A distribution on the integers, known to everybody."""
-
-    kind: ClassVar[str]
-
-    @property
-    def scale(self) -> float:
-        """Scale parameter, in the units of the statistic."""
-        ...
-
-    @property
-    def variance(self) -> float:
-        """Variance of one draw."""
-        ...
-
-    def quantile(self, p: float) -> int:
-        """Return the smallest integer ``k`` with ``P(X <= k) >= p``."""
-        ...
-
-    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Draw independent integers."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +79,7 @@ class Gaussian:
     """
 
     sigma: float
-    kind: ClassVar[str] = "gaussian"
+    kind: ClassVar[Literal["gaussian"]] = "gaussian"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", _checked("sigma", self.sigma))
@@ -112,16 +102,12 @@ class Gaussian:
         """Return the smallest integer ``k`` with ``P(X <= k) >= p``."""
         return math.ceil(self.sigma * NormalDist().inv_cdf(_checked_probability(p)) - 0.5)
 
-    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Draw independent integers.
+    def event(self, *, l1: float, l2: float) -> GaussianEvent:
+        """Say what adding independent draws to whole numbers means, where neighbours change them by ``l1`` and ``l2``."""
+        return GaussianEvent(l2, self.sigma)
 
-        Parameters
-        ----------
-        shape
-            Shape of the result.
-        randomness
-            Source of random bits; tests pass a seeded one.
-        """
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers of this shape; tests pass a seeded source of bits."""
         if isinstance(randomness, OpenDPRandomness):
             raise BudgetError(
                 "OpenDP has no rounded Gaussian on integers. "
@@ -156,7 +142,7 @@ class DiscreteGaussian:
     """
 
     sigma: float
-    kind: ClassVar[str] = "gaussian"
+    kind: ClassVar[Literal["gaussian"]] = "gaussian"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", _checked("sigma", self.sigma))
@@ -190,16 +176,12 @@ class DiscreteGaussian:
         k = np.arange(1.0, int(40 * self.sigma) + 3)
         return k, np.exp(-((k / self.sigma) ** 2) / 2.0)
 
-    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Draw independent integers.
+    def event(self, *, l1: float, l2: float) -> ZcdpEvent:
+        """Say what adding independent draws to whole numbers means, where neighbours change them by ``l1`` and ``l2``."""
+        return ZcdpEvent(float_up(Fraction(l2) ** 2 / (2 * Fraction(self.sigma) ** 2)))
 
-        Parameters
-        ----------
-        shape
-            Shape of the result.
-        randomness
-            Source of random bits; tests pass a seeded one.
-        """
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers of this shape; tests pass a seeded source of bits."""
         if isinstance(randomness, OpenDPRandomness):
             return randomness.discrete_gaussian(self.sigma, _size(shape)).reshape(shape)
         return _noise_draw.discrete_gaussian(self.sigma, shape, randomness)
@@ -230,7 +212,7 @@ class Laplace:
     """
 
     scale: float
-    kind: ClassVar[str] = "laplace"
+    kind: ClassVar[Literal["laplace"]] = "laplace"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _checked("scale", self.scale))
@@ -250,16 +232,12 @@ class Laplace:
             return max(0, math.ceil(-self.scale * (math.log(1.0 - p) + log_norm)) - 1)
         return -max(0, math.floor(-self.scale * (math.log(p) + log_norm)))
 
-    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Draw independent integers.
+    def event(self, *, l1: float, l2: float) -> LaplaceEvent:
+        """Say what adding independent draws to whole numbers means, where neighbours change them by ``l1`` and ``l2``."""
+        return LaplaceEvent(l1, self.scale)
 
-        Parameters
-        ----------
-        shape
-            Shape of the result.
-        randomness
-            Source of random bits; tests pass a seeded one.
-        """
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Draw independent integers of this shape; tests pass a seeded source of bits."""
         if isinstance(randomness, OpenDPRandomness):
             return randomness.discrete_laplace(self.scale, _size(shape)).reshape(shape)
         return _noise_draw.geometric(self.scale, shape, randomness, two_sided=True)
@@ -306,18 +284,38 @@ class Geometric:
         return max(0, math.ceil(-self.scale * math.log(1.0 - _checked_probability(p))) - 1)
 
     def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Draw independent non-negative integers.
-
-        Parameters
-        ----------
-        shape
-            Shape of the result.
-        randomness
-            Source of random bits; tests pass a seeded one.
-        """
+        """Draw independent non-negative integers of this shape; tests pass a seeded source of bits."""
         if isinstance(randomness, OpenDPRandomness):
             raise BudgetError("OpenDP has no one-sided geometric sampler. Use SystemRandomness().")
         return _noise_draw.geometric(self.scale, shape, randomness, two_sided=False)
+
+
+Noise = Gaussian | DiscreteGaussian | Laplace
+"""Noise that protects both sides: what may be added to whole numbers."""
+
+
+def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
+    """Return the noise for one marginal that costs at most ``cost``, from public facts alone.
+
+    See :func:`noise_within`; one unit changes a marginal as it changes any histogram.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PURE
+    >>> noise_for(PURE, Unit.add_remove(), 0.5)
+    Laplace(scale=2.0)
+    """
+    return noise_within(accounting, cost, l1=unit.histogram_l1, l2=unit.histogram_l2)
+
+
+def noise_within(accounting: Accounting, cost: float, *, l1: float, l2: float) -> Noise:
+    """Return the noise on whole numbers that neighbours change by at most ``l1`` and ``l2``, for at most ``cost``.
+
+    Laplace noise under pure accounting, Gaussian noise otherwise.
+    """
+    if accounting.name == "pure":
+        return Laplace(accounting.laplace_scale(cost, l1))
+    return Gaussian(accounting.gaussian_sigma(cost, l2))
 
 
 def _size(shape: Shape) -> int:

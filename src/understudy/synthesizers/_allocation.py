@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from understudy.curator import Noise, noise_for
+from understudy.curator import Noise, noise_for, noise_within
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Workload, all_kway
 from understudy.privacy import Accounting, Unit
@@ -78,6 +78,11 @@ def direct_weights(accounting: Accounting, importance: Sequence[float], cells: S
 def noises(accounting: Accounting, unit: Unit, total: float, weights: Sequence[float]) -> list[Noise]:
     """Divide a cost in proportion to weights and return the noise each part can pay for."""
     return [noise_for(accounting, unit, cost) for cost in accounting.split(total, weights)]
+
+
+def rows_noise(accounting: Accounting, unit: Unit, cost: float) -> Noise:
+    """Return the noise of the number of rows, which one unit changes by at most its own rows."""
+    return noise_within(accounting, cost, l1=unit.max_rows, l2=unit.max_rows)
 
 
 def require_cells(domain: Domain, cliques: Sequence[Clique], allowed: int, *, method: str) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from understudy.curator import Curator, SealedCounts, SealedScalar
 from understudy.engine import Resolution, View
+from understudy.marginals import in_batches
 from understudy.synthesizers._parents import (
     ParentSet,
     TooMany,
@@ -205,25 +206,13 @@ def _scored(
     known: dict[Family, SealedScalar],
 ) -> list[SealedScalar]:
     """Score candidates, counting only those that are new; exact tables are dropped batch by batch."""
-    for batch in _batches(resolution, [family for family in offered if family not in known]):
+    new = [family for family in offered if family not in known]
+    for batch in in_batches(
+        new, lambda family: resolution.cells(family.views(resolution)), most=_CELLS_PER_BATCH
+    ):
         for family, sealed in zip(batch, seal_families(curator, resolution, batch), strict=True):
             known[family] = family_score(sealed, family, score, noise=noise)
     return [known[family] for family in offered]
-
-
-def _batches(resolution: Resolution, families: Sequence[Family]) -> Iterator[list[Family]]:
-    """Group families so that their tables do not fill the memory together."""
-    batch: list[Family] = []
-    held = 0
-    for family in families:
-        cells = resolution.cells(family.views(resolution))
-        if batch and held + cells > _CELLS_PER_BATCH:
-            yield batch
-            batch, held = [], 0
-        batch.append(family)
-        held += cells
-    if batch:
-        yield batch
 
 
 def measured_families(resolution: Resolution, families: Sequence[Family]) -> list[Family]:

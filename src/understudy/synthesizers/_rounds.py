@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, SealedCounts
+from understudy.curator import Curator, Noise, SealedCounts, noise_within
 from understudy.engine import model_size
 from understudy.errors import DomainTooLarge
 from understudy.inference import Certificate
-from understudy.privacy import Accounting, Gaussian, Laplace, Unit
+from understudy.privacy import Accounting, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises
 
@@ -168,16 +168,11 @@ def certify(
     # a scalar is rounded to a grid of 2**-20 of its sensitivity, which adds that much to what is charged
     share = curator.accounting.split(cost * (1 - 2.0**-16), [1.0] * len(cliques))[0]
     l1 = float(curator.unit.histogram_l1)
-    pure = curator.accounting.name == "pure"
-    noise: Noise
-    if pure:
-        noise = Laplace(curator.accounting.laplace_scale(share, l1))
-    else:
-        noise = Gaussian(curator.accounting.gaussian_sigma(share, l1))
+    noise = noise_within(curator.accounting, share, l1=l1, l2=l1)
     values = [
         curator.measure_scalar(
             sealed[clique].l1_distance(answer), noise=noise, purpose="certify the error of a marginal"
         )
         for clique, answer in zip(cliques, answers, strict=True)
     ]
-    return Certificate(tuple(cliques), np.array(values), "laplace" if pure else "gaussian", noise.scale)
+    return Certificate(tuple(cliques), np.array(values), noise.kind, noise.scale)

@@ -12,9 +12,15 @@ from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import Resolution
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Measurement, Workload
-from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
+from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises, total_is_public, workload_for
+from understudy.synthesizers._allocation import (
+    direct_weights,
+    noises,
+    rows_noise,
+    total_is_public,
+    workload_for,
+)
 from understudy.synthesizers._conditionals import Learnt, network_of
 from understudy.synthesizers._network import (
     SCORES,
@@ -155,7 +161,7 @@ class PrivBayes(Synthesizer):
         noise = noise_for(accounting, unit, accounting.split(tables, [1.0] * len(domain))[0])
         measurements = []
         if row_cost:
-            measurements.append(PlannedMeasurement((), 1, _rows_noise(accounting, unit, row_cost)))
+            measurements.append(PlannedMeasurement((), 1, rows_noise(accounting, unit, row_cost)))
         notes = [f"The network starts at {root}; scores are {score}."]
         if structure:
             notes.append(
@@ -236,7 +242,7 @@ class PrivBayes(Synthesizer):
         )
         rows: Measurement | None = None
         if row_cost:
-            rows = curator.measure(curator.counts(()), noise=_rows_noise(accounting, unit, row_cost))
+            rows = curator.measure(curator.counts(()), noise=rows_noise(accounting, unit, row_cost))
         noise = noise_for(accounting, unit, accounting.split(tables, [1.0] * len(domain))[0])
         cells, degree = self.max_cells, None
         if self.flavour == "degree":
@@ -269,10 +275,3 @@ class PrivBayes(Synthesizer):
             purpose=f"measure the tables of {len(measured)} families",
         )
         return Learnt(resolution, families, measured, released, rows)
-
-
-def _rows_noise(accounting: Accounting, unit: Unit, cost: float) -> Noise:
-    """Return the noise for the number of rows: a unit changes it by at most its own rows."""
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(cost, unit.max_rows))
-    return Gaussian(accounting.gaussian_sigma(cost, unit.max_rows))

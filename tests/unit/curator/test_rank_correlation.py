@@ -196,7 +196,7 @@ def test_refusals() -> None:
         seal_concordance(curator, RANKS, [])
     with pytest.raises(BudgetError, match="ranks of 'a'"):
         seal_concordance(curator, [Ranks("a", np.arange(3)), RANKS[1]], [(0, 1)])
-    with pytest.raises(BudgetError, match="Laplace or Gaussian"):
+    with pytest.raises(BudgetError, match="no cost in the pure accounting"):
         measure_concordance(
             curator, seal_concordance(curator, RANKS, PAIRS), noise=DiscreteGaussian(5.0), purpose="p"
         )

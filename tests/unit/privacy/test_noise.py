@@ -6,13 +6,18 @@ import pickle
 import random
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import special
 
 from understudy.errors import BudgetError
-from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise
+from understudy.privacy import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING, Accounting
+from understudy.privacy.events import GaussianEvent, LaplaceEvent, ZcdpEvent
+from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise, noise_within
 from understudy.privacy.noise_opendp import OpenDPRandomness
 from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 
@@ -80,9 +85,30 @@ def test_descriptions_are_values(kind: type[AnyNoise]) -> None:
     assert hash(noise) == hash(kind(2.5))
     assert pickle.loads(pickle.dumps(noise)) == noise
     assert type(noise.scale) is float
-    assert isinstance(noise, Noise)
+    assert isinstance(noise, Noise) == (kind is not Geometric)  # one-sided noise protects one side only
     with pytest.raises(AttributeError):
         noise.scale = 3.0  # type: ignore[misc]
+
+
+def test_events_use_the_sensitivity_of_their_own_norm() -> None:
+    assert Laplace(4.0).event(l1=2, l2=1.5) == LaplaceEvent(2.0, 4.0)
+    assert Gaussian(4.0).event(l1=2, l2=1.5) == GaussianEvent(1.5, 4.0)
+    assert DiscreteGaussian(4.0).event(l1=2, l2=2) == ZcdpEvent(0.125)
+
+
+@given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6))
+def test_the_cost_of_the_discrete_gaussian_is_never_rounded_down(l2: float, sigma: float) -> None:
+    rho = Fraction(DiscreteGaussian(sigma).event(l1=l2, l2=l2).rho)
+    exact = (Fraction(l2) / Fraction(sigma)) ** 2 / 2
+    assert exact <= rho <= exact * (1 + Fraction(1, 2**51))
+
+
+@pytest.mark.parametrize("accounting", [PURE, ZCDP_ACCOUNTING, GDP_ACCOUNTING])
+def test_noise_within_a_cost_costs_no_more_and_hardly_less(accounting: Accounting) -> None:
+    for cost in (1e-3, 0.3, 7.0):
+        noise = noise_within(accounting, cost, l1=3.0, l2=1.25)
+        assert isinstance(noise, Laplace if accounting is PURE else Gaussian)
+        assert cost * (1 - 1e-9) < accounting.cost(noise.event(l1=3.0, l2=1.25)) <= cost
 
 
 def test_kinds_are_what_measurements_call_them() -> None:

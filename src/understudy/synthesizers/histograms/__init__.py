@@ -64,7 +64,6 @@ METHODS: tuple[Method, ...] = (
         "understudy.synthesizers.histograms.fourier",
         "Fourier",
         "k-way tables with few cells; binary columns best",
-        takes_workload=True,
     ),
 )
 

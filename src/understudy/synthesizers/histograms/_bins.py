@@ -19,7 +19,6 @@ from understudy.engine import DenseTable, Distribution, project_to_simplex
 from understudy.engine.grouped import GroupedTable
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
 from understudy.marginals import Measurement, Statistic
-from understudy.privacy import Accounting, Gaussian, Laplace, Unit
 from understudy.schema import Column, Domain, Schema
 from understudy.synthesizers._rounds import expected_absolute_noise
 
@@ -192,18 +191,6 @@ def _relabelled(fine: Labels, coarse: Labels) -> Labels:
     Grids of a ladder are nested: ``floor(2 i / v)`` is ``floor(floor(4 i / v) / 2)``, and so on up the powers of two.
     """
     return coarse[np.flatnonzero(np.diff(fine, prepend=-1))]
-
-
-def rows_are_known(schema: Schema, unit: Unit) -> bool:
-    """Say, from public facts alone, whether the number of rows will be no secret."""
-    return schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
-
-
-def rows_noise(accounting: Accounting, unit: Unit, cost: float) -> Noise:
-    """Return the noise of the number of rows, which one unit changes by at most its own rows."""
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(cost, unit.max_rows))
-    return Gaussian(accounting.gaussian_sigma(cost, unit.max_rows))
 
 
 def legitimate(noisy: Array, total: float | None, *, how: str) -> Array:

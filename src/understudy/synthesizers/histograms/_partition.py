@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, SealedCounts, merged_cells
+from understudy.curator import Curator, Noise, SealedCounts, merged_cells, noise_within
 from understudy.engine import Distribution
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Gaussian, Laplace
+from understudy.privacy import Accounting
 from understudy.schema import Schema
 from understudy.synthesizers.histograms._bins import Grid, legitimate, planned_grids, require_ordered
 
@@ -125,9 +125,7 @@ def best_buckets(values: Array, penalty: float) -> list[int]:
 
 def noise_of(accounting: Accounting, sealed: SealedCounts, cost: float) -> Noise:
     """Return the noise that measuring some sealed counts at this cost allows."""
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(cost, sealed.l1))
-    return Gaussian(accounting.gaussian_sigma(cost, sealed.l2))
+    return noise_within(accounting, cost, l1=sealed.l1, l2=sealed.l2)
 
 
 def measure_buckets(

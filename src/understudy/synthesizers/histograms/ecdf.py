@@ -14,13 +14,12 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Unit, accounting_for
 from understudy.schema import Schema
+from understudy.synthesizers._allocation import rows_noise, total_is_public
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     Grid,
     even_grid,
     require_ordered,
-    rows_are_known,
-    rows_noise,
 )
 
 
@@ -103,7 +102,7 @@ class EmpiricalDistribution(Synthesizer):
         """Say how far the distribution function will be off, or refuse."""
         accounting = self.accounting(budget)
         grid = self._grid(schema)
-        known = rows_are_known(schema, unit)
+        known = total_is_public(schema, unit)
         noise, epsilon = self._design(unit, accounting, accounting.total(budget), known=known)
         typical = 2 * grid.cells * unit.max_rows / epsilon
         return Plan(

@@ -12,7 +12,7 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
-from understudy.synthesizers._allocation import workload_for
+from understudy.synthesizers._allocation import total_is_public, workload_for
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -21,7 +21,7 @@ from understudy.synthesizers.base import (
     Synthesizer,
     support_of,
 )
-from understudy.synthesizers.histograms._bins import large, rows_are_known, schema_grid
+from understudy.synthesizers.histograms._bins import large, schema_grid
 from understudy.synthesizers.histograms._coefficients import (
     Coefficients,
     closest_table,
@@ -102,7 +102,9 @@ class Fourier(Synthesizer):
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many coefficients there are and how noisy, or why there are too many."""
         accounting = self.accounting(budget)
-        design = self._design(self._wanted(schema.domain), accounting, total=not rows_are_known(schema, unit))
+        design = self._design(
+            self._wanted(schema.domain), accounting, total=not total_is_public(schema, unit)
+        )
         number = sum(design.numbers)
         noise = design.reach(unit).noise(accounting, accounting.total(budget))
         whole = self._fits(design)

@@ -13,6 +13,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._allocation import rows_noise, total_is_public
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     POST_PROCESSING,
@@ -20,8 +21,6 @@ from understudy.synthesizers.histograms._bins import (
     check_bins,
     legitimate,
     planned_grids,
-    rows_are_known,
-    rows_noise,
 )
 from understudy.synthesizers.histograms._tree import (
     consistent,
@@ -117,7 +116,7 @@ class UniversalHistogram(Synthesizer):
         """Say how noisy each level will be, or that there are too many leaves."""
         accounting = self.accounting(budget)
         tree = self.tree(schema)
-        root = not rows_are_known(schema, unit)
+        root = not total_is_public(schema, unit)
         design = self._design(tree, unit, accounting, accounting.total(budget), root=root)
         measured = tree[len(tree) - len(design) :]
         return Plan(

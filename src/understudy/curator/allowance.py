@@ -1,0 +1,210 @@
+"""What a curator may spend: an allowance, taken from another allowance, taken from the ledger.
+
+Nothing here sees records or noise. A look at the records hands its event to :meth:`Allowance.charge`, which returns once the
+cost fits every allowance on the way to the ledger and the ledger has written it down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from understudy.errors import BudgetExceeded, NoSuchGuarantee
+from understudy.privacy import (
+    PURE,
+    Accounting,
+    ApproxDP,
+    Budget,
+    Event,
+    Ledger,
+    accounting_for,
+    delta_of,
+    float_down,
+    float_up,
+)
+
+__all__ = ["Allowance"]
+
+
+class Allowance:
+    """A share of a ledger's budget, with what has been spent of it.
+
+    Parameters
+    ----------
+    ledger
+        Pays. An allowance made here is the whole ledger; :meth:`within` takes smaller ones from it.
+    scope
+        Public name of the work, written into the ledger with each charge.
+
+    Attributes
+    ----------
+    budget
+        What may be spent.
+    accounting
+        How costs add up.
+
+    Privacy
+    -------
+    A charge must fit this allowance and every one it was taken from, each in its own accounting, and is then committed to
+    the ledger; only then does :meth:`charge` return. If one of them cannot pay nothing is spent anywhere.
+
+    Examples
+    --------
+    >>> from understudy.privacy import LaplaceEvent, PureDP, Unit
+    >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
+    >>> half = Allowance(ledger, scope="births").within(PureDP(0.5), scope="model")
+    >>> half.charge(LaplaceEvent(1.0, 4.0), purpose="count by sex")
+    >>> half.spent, half.remaining, ledger.remaining
+    (0.25, 0.25, 0.75)
+    """
+
+    def __init__(self, ledger: Ledger, *, scope: str) -> None:
+        self.ledger = ledger
+        self.scope = scope
+        self.budget: Budget = ledger.budget
+        self.accounting: Accounting = ledger.accounting
+        self._parent: Allowance | None = None
+        self._total: Fraction | None = None  # the ledger itself decides
+        self._used = Fraction(0)
+        self._delta = Fraction(ledger.rule.approximate_delta)
+        self._delta_used = Fraction(0)
+
+    @property
+    def remaining(self) -> float:
+        """What may still be spent, in the additive unit of the accounting, rounded down."""
+        return self.ledger.remaining if self._total is None else float_down(self._total - self._used)
+
+    @property
+    def spent(self) -> float:
+        """What has been spent within this allowance, in the additive unit of the accounting."""
+        return float(self._used)
+
+    @property
+    def reserve(self) -> float:
+        """What is left of the delta set aside for events with a delta of their own, rounded down."""
+        used = self.ledger.spending.delta if self._total is None else self._delta_used
+        return float_down(max(self._delta - used, Fraction(0)))
+
+    def within(
+        self, budget: Budget, *, scope: str, accounting: Accounting | None = None, reserve: float = 0.0
+    ) -> Allowance:
+        """Take a smaller allowance from this one, or refuse at once what could never be paid.
+
+        Parameters
+        ----------
+        budget
+            What the smaller one may spend.
+        scope
+            Public name of the work.
+        accounting
+            How its costs add up; by default the tightest valid accounting for the kind of budget.
+        reserve
+            The part of an ``ApproxDP`` budget's delta set aside for events with a delta of their own.
+
+        Privacy
+        -------
+        Charges of an allowance add up to at most its total for ``delta - reserve`` and their own deltas to at
+        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`.
+        """
+        chosen = accounting_for(budget) if accounting is None else accounting
+        total = Fraction(chosen.total(budget, approximate_delta=reserve))
+        self._require_room(chosen, total, budget)
+        self._require_reserve(reserve, budget)
+        child = Allowance(self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope)
+        child.budget, child.accounting = budget, chosen
+        child._parent, child._total, child._delta = self, total, Fraction(reserve)
+        self.ledger.note(f"allowance of {budget.describe()} opened", scope=child.scope)
+        return child
+
+    def charge(self, event: Event, *, purpose: str) -> None:
+        """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
+        costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
+        delta = delta_of(event, parts=self.ledger.unit.parts_touched)
+        self.ledger.charge(event, purpose=purpose, scope=self.scope)
+        for purse, cost in costs:
+            purse._used += cost
+            purse._delta_used += delta
+
+    def _purses(self) -> Iterator[Allowance]:
+        """Go through this allowance and every one it was taken from."""
+        purse: Allowance | None = self
+        while purse is not None:
+            yield purse
+            purse = purse._parent
+
+    def _affordable(self, event: Event, purpose: str) -> Fraction:
+        """Return the cost of an event in this accounting, or refuse it.
+
+        The event's own delta, if any, must fit the reserve; its epsilon is then a cost like any other.
+        """
+        parts = self.ledger.unit.parts_touched
+        priced = self.accounting.exact_cost(event, parts=parts, reserve=True)
+        exact = None if priced is None else Fraction(float_up(priced))
+        if self._total is None:
+            return Fraction(0) if exact is None else exact
+        delta = delta_of(event, parts=parts)
+        if delta > self._delta - self._delta_used:
+            raise BudgetExceeded(
+                f"{purpose} needs a delta of {float(delta):.3g} of its own; the allowance of "
+                f"{self.budget.describe()} has {self.reserve:.3g} set aside for that.",
+                requested=float(delta),
+                remaining=self.reserve,
+                accounting="delta",
+            )
+        if exact is None or exact > self._total - self._used:
+            cost = math.inf if exact is None else float(exact)
+            raise BudgetExceeded(
+                f"{purpose} costs {cost:.6g} ({self.accounting.symbol}); {self.remaining:.6g} of the "
+                f"allowance of {self.budget.describe()} remains. Use more noise, or a larger budget.",
+                requested=cost,
+                remaining=self.remaining,
+                accounting=self.accounting.name,
+            )
+        return exact
+
+    def _require_room(self, accounting: Accounting, wanted: Fraction, budget: Budget) -> None:
+        """Refuse a smaller allowance that the ledger or this allowance is sure not to be able to pay.
+
+        Where two accountings differ they cannot be compared in advance; each charge is then judged as it comes.
+        """
+        book = self.ledger
+        if accounting.name == book.accounting.name or (
+            accounting.name == PURE.name and isinstance(book.budget, ApproxDP)
+        ):
+            left = book.rule.remaining(book.spending, accounting=accounting.name)
+            if wanted > Fraction(left):
+                raise BudgetExceeded(
+                    f"An allowance of {budget.describe()} needs {accounting.describe(float(wanted))}; the ledger of "
+                    f"{book.table!r} has {accounting.describe(left)} left of {book.budget.describe()}. "
+                    "Ask for less, or agree on a larger total with the owner of the table.",
+                    requested=float(wanted),
+                    remaining=left,
+                    accounting=accounting.name,
+                )
+        elif book.accounting.name == PURE.name:
+            raise NoSuchGuarantee(
+                f"The ledger of {book.table!r} promises {book.budget.describe()}, which Gaussian noise cannot keep. "
+                "Ask for a pure budget (epsilon without delta)."
+            )
+        comparable = self._total is not None and accounting.name == self.accounting.name
+        if comparable and wanted > Fraction(self.remaining):
+            raise BudgetExceeded(
+                f"An allowance of {budget.describe()} does not fit into the {self.budget.describe()} it is "
+                f"taken from, of which {self.remaining:.6g} ({self.accounting.symbol}) remains.",
+                requested=float(wanted),
+                remaining=self.remaining,
+                accounting=self.accounting.name,
+            )
+
+    def _require_reserve(self, reserve: float, budget: Budget) -> None:
+        """Refuse a smaller allowance whose own deltas nothing has been set aside for."""
+        if Fraction(reserve) > Fraction(self.reserve):
+            raise BudgetExceeded(
+                f"This needs a delta of {reserve:.3g} of its own, out of {budget.describe()}; {self.reserve:.3g} is set "
+                "aside for that. Use a ledger of its own, made with approximate_delta=... (from the command line: a "
+                "new --ledger, which this method opens that way).",
+                requested=reserve,
+                remaining=self.reserve,
+                accounting="delta",
+            )
