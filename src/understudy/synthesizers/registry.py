@@ -1,9 +1,15 @@
-"""Every mechanism by name. Adding one is a line here, a file beside it, and a page in the documentation."""
+"""Every mechanism by name. Adding one is a line here, a file beside it, and a page in the documentation.
+
+Another installed package adds its mechanisms by entry points of the group ``understudy.methods``; see CONTRIBUTING.
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import fields
+from functools import cache
+from importlib.metadata import entry_points, version
 from typing import Any
 
 from understudy.errors import UnknownMethod, WorkloadError
@@ -18,40 +24,16 @@ from understudy.synthesizers.queries import METHODS as QUERIES
 
 _METHODS: tuple[Method, ...] = (
     Method("independent", "understudy.synthesizers.independent", "Independent", "any encoded table"),
-    Method("aim", "understudy.synthesizers.aim", "AIM", "any encoded table", takes_workload=True),
-    Method("mst", "understudy.synthesizers.mst", "MST", "any encoded table", takes_workload=True),
+    Method("aim", "understudy.synthesizers.aim", "AIM", "any encoded table"),
+    Method("mst", "understudy.synthesizers.mst", "MST", "any encoded table"),
+    Method("mwem-pgm", "understudy.synthesizers.mwem_pgm", "MWEMPGM", "any encoded table"),
     Method(
-        "mwem-pgm", "understudy.synthesizers.mwem_pgm", "MWEMPGM", "any encoded table", takes_workload=True
+        "gaussian", "understudy.synthesizers.gaussian", "GaussianWorkload", "workloads with few cells in all"
     ),
-    Method(
-        "gaussian",
-        "understudy.synthesizers.gaussian",
-        "GaussianWorkload",
-        "workloads with few cells in all",
-        takes_workload=True,
-    ),
-    Method(
-        "hdmm-pgm",
-        "understudy.synthesizers.hdmm_pgm",
-        "HDMMPGM",
-        "workloads with few cells in all",
-        takes_workload=True,
-    ),
-    Method(
-        "privbayes",
-        "understudy.synthesizers.privbayes",
-        "PrivBayes",
-        "any encoded table",
-        takes_workload=True,
-    ),
+    Method("hdmm-pgm", "understudy.synthesizers.hdmm_pgm", "HDMMPGM", "workloads with few cells in all"),
+    Method("privbayes", "understudy.synthesizers.privbayes", "PrivBayes", "any encoded table"),
     Method("deniability", "understudy.synthesizers.deniability", "Deniability", "any encoded table"),
-    Method(
-        "privbayes-pgm",
-        "understudy.synthesizers.privbayes_pgm",
-        "PrivBayesPGM",
-        "any encoded table",
-        takes_workload=True,
-    ),
+    Method("privbayes-pgm", "understudy.synthesizers.privbayes_pgm", "PrivBayesPGM", "any encoded table"),
     Method("laplace", "understudy.synthesizers.laplace", "LaplaceTable", "tables with few cells in all"),
     *GRAPHS,
     *COUNTS,
@@ -65,18 +47,46 @@ _BY_NAME = {method.name: method for method in _METHODS}
 
 
 def methods() -> tuple[Method, ...]:
-    """Return every registered mechanism."""
-    return _METHODS
+    """Return every mechanism: Understudy's own, then those of other installed packages."""
+    return (*_METHODS, *_outside().values())
+
+
+@cache
+def _outside() -> dict[str, Method]:
+    """Return what other installed packages offer, from their metadata: nothing of theirs is imported until it is used.
+
+    A name that Understudy uses itself stays Understudy's.
+    """
+    found: dict[str, Method] = {}
+    for point in sorted(entry_points(group="understudy.methods"), key=lambda point: point.value):
+        package = "unknown" if point.dist is None else point.dist.name
+        if point.name not in _BY_NAME:
+            data = f"see the package {package}"
+            found.setdefault(point.name, Method(point.name, point.module, point.attr, data, package=package))
+    return found
 
 
 def method(name: str) -> Method:
     """Return one mechanism by name, with a suggestion when there is none."""
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        close = difflib.get_close_matches(name, _BY_NAME, n=1)
+    found = _BY_NAME.get(name) or _outside().get(name)
+    if found is None:
+        known = [*_BY_NAME, *_outside()]
+        close = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise UnknownMethod(f"No synthesizer named {name!r}.{hint} Known: {', '.join(_BY_NAME)}.") from None
+        raise UnknownMethod(f"No synthesizer named {name!r}.{hint} Known: {', '.join(known)}.")
+    return found
+
+
+def software(names: Iterable[str]) -> str:
+    """Name the programs behind some mechanisms, with their versions: Understudy, and packages that add to it.
+
+    Examples
+    --------
+    >>> software(["aim", "mst"]).startswith("understudy ")
+    True
+    """
+    packages = dict.fromkeys(method(name).package for name in names)
+    return " with ".join(f"{name} {version(name)}" for name in ("understudy", *filter(None, packages)))
 
 
 def create(name: str, **options: Any) -> Synthesizer:

@@ -5,8 +5,8 @@ from understudy.synthesizers.method import Method
 _ROOM = "understudy.synthesizers.graphs"
 
 METHODS: tuple[Method, ...] = (
-    Method("privsyn", f"{_ROOM}.privsyn", "PrivSyn", "any encoded table", takes_workload=True),
-    Method("privmrf", f"{_ROOM}.privmrf", "PrivMRF", "any encoded table", takes_workload=True),
+    Method("privsyn", f"{_ROOM}.privsyn", "PrivSyn", "any encoded table"),
+    Method("privmrf", f"{_ROOM}.privmrf", "PrivMRF", "any encoded table"),
 )
 
 __all__ = ["METHODS"]

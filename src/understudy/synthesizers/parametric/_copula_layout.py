@@ -76,9 +76,16 @@ class Layout:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of dimensions of different columns; whether an entry is missing says nothing about its value."""
-        listed = enumerate(self.latents)
-        return tuple((i, j) for (i, a), (j, b) in combinations(listed, 2) if a[0] != b[0])
+        """Pairs of dimensions of different columns; whether an entry is missing says nothing about its value.
+
+        A column with a single value has no dimension to correlate: it cannot vary.
+        """
+        varying = [
+            (i, name)
+            for i, (name, role) in enumerate(self.latents)
+            if role == "state" or self.schema.column(name).value_count > 1
+        ]
+        return tuple((i, j) for (i, a), (j, b) in combinations(varying, 2) if a != b)
 
     @property
     def groupings(self) -> list[dict[str, npt.NDArray[np.int64]]]:
