@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from understudy.curator import Critic, Curator, Layout, TrainingPlan, open_train
 from understudy.curator.gradients import poisson_batch
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded, DomainTooLarge
-from understudy.privacy import ApproxDP, Gaussian, Ledger, SeededRandomness, Unit
+from understudy.privacy import (
+    ApproxDP,
+    Approximated,
+    DiscreteGaussian,
+    Gaussian,
+    Ledger,
+    SeededRandomness,
+    Unit,
+)
 from understudy.schema import Categorical, Integer, Schema
 
 SCHEMA = Schema(
@@ -34,6 +43,18 @@ def some(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(seed)
     codes = np.stack([generator.integers(0, size, n) for size in LAYOUT.sizes], axis=1)
     return codes, generator.integers(0, 3, n)
+
+
+def contributions(
+    network: Critic, weights: Any, codes: np.ndarray, shown: np.ndarray
+) -> list[list[np.ndarray]]:
+    return [
+        network.gradients(weights, codes[i : i + 1], shown[i : i + 1], real=True) for i in range(len(codes))
+    ]
+
+
+def squared_norm(contribution: list[np.ndarray]) -> int:
+    return sum(int(x) ** 2 for layer in contribution for x in layer[layer != 0].tolist())
 
 
 def curator(rows: int, *, epsilon: float = 1.0, seed: int = 1, unit: Unit | None = None) -> Curator:
@@ -69,19 +90,61 @@ def test_a_sum_is_the_sum_of_contributions_and_each_is_short(loss: str, clip: fl
     weights = [(size * a, size * generator.normal(size=len(b))) for a, b in network.start(generator)]
     codes, shown = some(60)
     whole = network.gradients(weights, codes, shown, real=True)
-    single = network.contributions(weights, codes, shown, real=True)
+    single = contributions(network, weights, codes, shown)
     order = generator.permutation(60)
     again = network.gradients(weights, codes[order], shown[order], real=True)
     for layer, total in enumerate(whole):
         np.testing.assert_array_equal(total, sum(part[layer] for part in single))
         np.testing.assert_array_equal(total, again[layer])
-    longest = 0.0
-    for part in single:
-        squared = sum(int(x) ** 2 for layer in part for x in layer.ravel().tolist())
-        assert squared <= int(network.reach) ** 2
-        longest = max(longest, squared**0.5 / network.reach)
+    longest = max(squared_norm(part) ** 0.5 / network.reach for part in single)
+    assert all(squared_norm(part) <= int(network.reach) ** 2 for part in single)
     if clip == 0.1:
         assert longest > 0.99  # the bound is reached
+
+
+def test_the_widest_networks_are_exact_too() -> None:
+    """512 units, as many columns as are allowed and weights at their limits: the bits are counted for these."""
+    columns = 510
+    layout = Layout((4,) * columns, (np.arange(0, 4, 2),) * columns)
+    network = Critic(layout, (512, 512), "wasserstein", 4000.0)
+    generator = np.random.default_rng(2)
+    weights = [
+        (8.0 * generator.choice([-1.0, 1.0], a.shape), 8.0 * generator.choice([-1.0, 1.0], b.shape))
+        for a, b in network.start(generator)
+    ]
+    codes = generator.integers(0, 4, (5, columns))
+    shown = generator.integers(0, columns, 5)
+    whole = network.gradients(weights, codes, shown, real=True)
+    single = contributions(network, weights, codes, shown)
+    for layer, total in enumerate(whole):
+        np.testing.assert_array_equal(total, sum(part[layer] for part in single))
+    assert all(squared_norm(part) <= int(network.reach) ** 2 for part in single)
+
+
+@pytest.mark.parametrize("hidden", [(1,), (12, 7)])
+def test_weights_that_the_proof_does_not_cover_are_refused(hidden: tuple[int, ...]) -> None:
+    """Not-a-numbers turned a record into the least whole number there is; other shapes were repeated to fit."""
+    network = critic(hidden=hidden)
+    right = network.start(np.random.default_rng(0))
+    codes, shown = some(3)
+    for spoilt in (np.nan, np.inf):
+        wrong = [(a.copy(), b.copy()) for a, b in right]
+        wrong[0][0][0, 0] = spoilt
+        with pytest.raises(BudgetError, match="finite"):
+            network.gradients(wrong, codes, shown, real=True)
+    narrow = Critic(LAYOUT, (1,) * len(hidden), "cross_entropy", 1.0).start(np.random.default_rng(0))
+    for wrong in (right[:-1], [*right, right[-1]], [(a.T, b) for a, b in right], narrow * (len(hidden) > 1)):
+        with pytest.raises(BudgetError, match="shapes"):
+            network.gradients(wrong, codes, shown, real=True)
+
+
+@pytest.mark.parametrize("starts", [[1, 2], [0, 0], [0, 2, 1], [0, 4], []])
+def test_modes_that_are_no_partition_are_refused(starts: list[int]) -> None:
+    """A code before the first mode was put into the place of another column, which then counted twice."""
+    with pytest.raises(BudgetError, match="modes"):
+        Layout((2, 4), (np.arange(2), np.array(starts, dtype=np.int64)))
+    with pytest.raises(BudgetError, match="modes"):
+        Layout((2, 4), (np.arange(2),))
 
 
 def test_gradients_are_those_of_automatic_differentiation() -> None:
@@ -117,6 +180,8 @@ def test_bad_networks_are_refused() -> None:
             TrainingPlan(critic(), rate, noise, steps)
     with pytest.raises(BudgetError):
         TrainingPlan(critic(), 0.1, 1.0, 1, (Gaussian(3.0),))
+    with pytest.raises(BudgetError, match="Gaussian noise"):  # has a sigma too, and another privacy curve
+        TrainingPlan(critic(), 0.1, 1.0, 1, (DiscreteGaussian(3.0),) * 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50])
@@ -154,6 +219,20 @@ def test_another_event_or_too_small_a_budget_is_refused_before_anything_is_drawn
     with pytest.raises(BudgetExceeded):
         open_training(door, loud, event=loud.event(door.unit, delta=9e-6), purpose="train")
     assert door.ledger.spent == 0
+
+
+def test_too_small_an_epsilon_for_the_right_acts_is_refused() -> None:
+    """Whoever opens a training names what is charged; the accountant has the last word."""
+    door = curator(20)
+    plan = TrainingPlan(critic(), 0.1, 30.0, 3, (Gaussian(40.0),) * 3)
+    right = plan.event(door.unit, delta=9e-6)
+    for epsilon, delta in ((right.epsilon / 2, right.delta), (right.epsilon, right.delta / 100)):
+        with pytest.raises(BudgetError, match="does not keep"):
+            open_training(door, plan, event=Approximated(epsilon, delta, right.events), purpose="train")
+    assert door.ledger.spent == 0
+    more = Approximated(2 * right.epsilon, right.delta, right.events)
+    open_training(door, plan, event=more, purpose="train")
+    assert [entry.event for entry in door.ledger.entries() if entry.event is not None] == [more]
 
 
 def test_batches_are_sorted_places_of_rows() -> None:
