@@ -112,5 +112,6 @@ def to_series(values: pa.Array) -> Any:
     import pyarrow as pa
 
     if pa.types.is_integer(values.type) and values.null_count:
-        return values.to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+        unsigned = pa.types.is_unsigned_integer(values.type)
+        return values.to_pandas(types_mapper=lambda _: pd.UInt64Dtype() if unsigned else pd.Int64Dtype())
     return values.to_pandas(date_as_object=False)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from understudy.data._encode import to_series
 from understudy.data._stream import Stream, attempt
 from understudy.errors import DataError
+from understudy.schema.reading import distinct_entries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,9 +197,9 @@ def derive(source: pd.Series[Any], recipe: Derived) -> pd.Series[Any]:
     """Compute a derived column, each distinct entry once."""
     import pandas as pd
 
-    codes, distinct = pd.factorize(source, use_na_sentinel=True)
+    places, distinct = distinct_entries(source)
     made = [recipe.of(entry) for entry in distinct]
-    column = np.array([*made, None], dtype=object)[codes]  # entries without a value have the code -1
+    column = np.array([*made, None], dtype=object)[places]  # -1: nothing was entered
     return pd.Series(column, dtype="Int64" if recipe.part is not None else object)
 
 

@@ -222,8 +222,11 @@ def _show(span: Span) -> str:
 
 
 def _labels_of_spans(spans: Sequence[Span]) -> tuple[str, ...]:
-    labels = [_show(_rounded(span)) for span in spans]
-    return tuple(labels if len(set(labels)) == len(labels) else [_show(span) for span in spans])
+    """Label spans by rounded ends, unless two labels would be equal or an interval would look like one number."""
+    rounded = [_rounded(span) for span in spans]
+    labels = [_show(span) for span in rounded]
+    clear = len(set(labels)) == len(labels) and [s.single for s in rounded] == [s.single for s in spans]
+    return tuple(labels if clear else [_show(span) for span in spans])
 
 
 def _labels_of_cells(cells: Cells) -> tuple[str, ...]:

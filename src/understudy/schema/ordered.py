@@ -113,37 +113,38 @@ class Ordered(Column):
         return found
 
     def _locate_distinct(self, distinct: list[Any], *, nearest: bool) -> Located:
-        """Locate different entries of any type: labels of bins, numbers or dates, spellings of missing."""
+        """Locate different entries of any type: numbers or dates, labels of bins, spellings of missing.
+
+        Privacy
+        -------
+        Each entry is located on its own. Text that is a number counts as the number even if a bin is labelled with it,
+        as in a column of nothing but numbers; and whole numbers stay exact whatever the other entries are.
+        """
         codes = np.full(len(distinct), UNREADABLE, dtype=np.int32)
-        numbers: list[int | float] = []
-        places: list[int] = []
+        exact: dict[int, int] = {}
+        rounded: dict[int, float] = {}
         for place, entry in enumerate(distinct):
-            if isinstance(entry, str):
-                text = entry.strip()
-                if entry in self.missing_values or text.lower() in MISSING_TEXT:
-                    codes[place] = MISSING
-                    continue
-                if text in self._by_label:
-                    codes[place] = self._by_label[text]
-                    continue
+            text = entry.strip() if isinstance(entry, str) else None
+            if text is not None and (entry in self.missing_values or text.lower() in MISSING_TEXT):
+                codes[place] = MISSING
+                continue
             number = self._number_in(entry)
-            if number is not None:
-                numbers.append(number)
-                places.append(place)
+            label = None if text is None else self._by_label.get(text)
+            if label is not None and (number is None or self.kind == "date"):
+                codes[place] = label
+            elif isinstance(number, int) and INT_MIN <= number <= INT_MAX:
+                exact[place] = number
+            elif number is not None:
+                rounded[place] = real_of(number)
             elif entry in self.missing_values:
                 codes[place] = MISSING
-        if numbers:
-            codes[places] = self._locate_numbers(Entries(_as_array(numbers)), nearest=nearest)
+        for numbers, dtype in ((exact, np.int64), (rounded, np.float64)):
+            if numbers:
+                entries = Entries(np.array(list(numbers.values()), dtype=dtype))
+                codes[list(numbers)] = self._locate_numbers(entries, nearest=nearest)
         return codes
 
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
         if self.decode_by == "label":
             return np.array(self.value_labels, dtype=object)[codes]
         return self.cells.values(codes, self.decode_by, generator)
-
-
-def _as_array(numbers: list[int | float]) -> npt.NDArray[Any]:
-    """Return numbers as 64-bit whole numbers if they all are, and as real numbers otherwise."""
-    if all(isinstance(number, int) and INT_MIN <= number <= INT_MAX for number in numbers):
-        return np.array(numbers, dtype=np.int64)
-    return np.array([real_of(number) for number in numbers], dtype=np.float64)

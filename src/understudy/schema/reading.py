@@ -212,6 +212,12 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
 
     Entries of different types stay apart (``1`` and ``True`` are two entries), and an entry that cannot be
     hashed is replaced by a mark that no column can read.
+
+    Privacy
+    -------
+    One of several equal entries stands for all of them, and which one depends on the other records. So entries count
+    as equal only where every column reads them alike: ``1``, ``1.0`` and ``True`` are three, and so are
+    one moment written in three time zones, because a date is the local one.
     """
     import pandas as pd
 
@@ -227,10 +233,8 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     return codes, list(uniques)
 
 
-# Object columns of one type, which pandas can hash without confusing 1 with True.
-_UNIFORM = frozenset(
-    {"string", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "date", "datetime"}
-)
+# Object columns in which entries that pandas takes for equal read alike: not 1 and True, nor equal moments of two zones.
+_UNIFORM = frozenset({"string", "integer", "floating", "boolean", "decimal", "date"})
 
 
 class _NotHashable:
@@ -245,8 +249,9 @@ def _distinct_objects(entries: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
         if is_nothing(entry):
             found[row] = -1
             continue
+        zone = entry.utcoffset() if isinstance(entry, dt.datetime) else None
         try:
-            place = places.setdefault((type(entry), entry), len(distinct))
+            place = places.setdefault((type(entry), entry, zone), len(distinct))
         except TypeError:
             entry = _NotHashable()
             place = places.setdefault(_NotHashable, len(distinct))

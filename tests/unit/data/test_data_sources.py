@@ -294,3 +294,13 @@ def test_importing_the_room_loads_no_heavy_library():
     script = f"import sys, understudy.data; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_entry_does_not_change_how_large_whole_numbers_are_read():
+    """Before, one missing entry beside a number beyond 63 bits made the whole table unreadable."""
+    schema = Schema(
+        columns=(Integer(name="a", minimum=0, maximum=3, missing=True, out_of_domain="to-missing"),)
+    )
+    for entries, expected in (([2**63 + 5, 2], [0, 0, 1, 0, 1]), ([2**63 + 5, 2, None], [0, 0, 1, 0, 2])):
+        table = read_table(pa.table({"a": pa.array(entries, pa.uint64())}), schema)
+        assert table.count(("a",)).tolist() == expected

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.data import read_table
-from understudy.schema import Boolean, Categorical, Column, Date, Integer, Real, Schema
+from understudy.data import Derived, Preparation, read_table
+from understudy.schema import Bins, Boolean, Categorical, Column, Constraint, Date, Integer, Real, Schema
 
 AWKWARD = (
     "7", "07", "7.", "7.0", "7.5", "-0", "+7", " 7 ", "7e0", "1e1", "0x10", "0b1", "1_0", "٣", "inf", "-Infinity", "nan",
@@ -25,6 +29,24 @@ COLUMNS = (
     Categorical("c", values=["x", "7", "true"], out_of_domain="to-other", missing=True),
     Boolean("c", out_of_domain="to-other", missing=True),
 )
+LARGE = 2**53
+UNCOMMON = (
+    # whole numbers that a double cannot tell apart, and a bin whose ends are alike to six digits
+    Integer("c", bins=Bins(edges=[0, LARGE, LARGE + 1, LARGE + 2, LARGE + 9]), out_of_domain="to-other", missing=True),
+    Real("c", bins=Bins(edges=[0, 10.00000001, 10.00000002, 30]), out_of_domain="to-other", missing=True),
+    Categorical("c", values=["1", "1000000000000000", "True"], out_of_domain="to-other", missing=True),
+    Date("c", minimum="2014-06-01", maximum="2016-12-31", resolution="year", format="%Y", out_of_domain="to-other",
+         missing=True),
+    Date("c", minimum="2019-12-30", maximum="2020-01-03", out_of_domain="to-other", missing=True),
+)  # fmt: skip
+WEST, EAST = dt.timezone(dt.timedelta(hours=-1)), dt.timezone(dt.timedelta(hours=1))
+MOMENT = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+OBJECTS = (
+    1, 1.0, True, Decimal(1), "1", "1.0", 0, -0.0, False, 10**15, 1e15, 10, 10.0, 10.000000015, "10", " 10", LARGE,
+    LARGE + 1, LARGE + 2, float(LARGE), str(LARGE + 1), 2**70, 1.5, "1.5", "2014", 2014, None, float("nan"), "x", MOMENT,
+    MOMENT.astimezone(WEST), MOMENT.astimezone(EAST), pd.Timestamp(MOMENT), pd.Timestamp(MOMENT.astimezone(WEST)),
+    dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), ["list"],
+)  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None)
@@ -53,3 +75,41 @@ def test_a_file_is_read_entry_by_entry(column: Column, tmp_path: Path) -> None:
     everything = dict(zip(usable, codes(usable), strict=True))
     for entry in usable:
         assert codes([entry, "7"])[0] == everything[entry], entry
+
+
+def alike(read: Callable[[list[object]], list[int]]) -> None:
+    """Each entry beside each other one, in both orders, reads as it does alone."""
+    alone = [read([entry])[0] for entry in OBJECTS]
+    for one, two in itertools.permutations(range(len(OBJECTS)), 2):
+        assert read([OBJECTS[one], OBJECTS[two]]) == [alone[one], alone[two]], (OBJECTS[one], OBJECTS[two])
+
+
+@pytest.mark.parametrize("column", [*COLUMNS, *UNCOMMON], ids=lambda item: f"{item.kind}-{item.size}")
+def test_an_object_is_read_alike_alone_and_beside_others(column: Column) -> None:
+    """Before, one of several equal entries stood for all (a moment in two time zones, ``10**15`` and ``1e15``), one
+    fraction made whole numbers inexact, and one word made ``10`` the label of a bin that it does not lie in."""
+    alike(lambda entries: column.encode(pd.Series(entries, dtype=object)).tolist())
+
+
+@pytest.mark.parametrize("rule", [f"c <= {LARGE}", f"c == {LARGE + 1}", "c + c < 3"])
+def test_a_record_is_cleaned_alike_alone_and_beside_others(rule: str) -> None:
+    """Before, one fraction among the entries made the whole numbers of the others inexact."""
+    obeyed = Constraint.parse(rule, Schema([UNCOMMON[0]])).holds_raw
+    alike(lambda entries: obeyed({"c": pd.Series(entries, dtype=object)}).tolist())
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [Derived(name="c", source="raw", part="year"),
+     Derived(name="c", source="raw", values=(("True", "2019"), ("1", "2020"), ("0", "2021")))],
+    ids=["part", "values"],
+)  # fmt: skip
+def test_a_column_is_derived_alike_alone_and_beside_others(recipe: Derived) -> None:
+    """Before, ``True`` and ``1`` were one entry, and the first of them decided what both became."""
+    column = Categorical("c", values=["2019", "2020", "2021"], out_of_domain="to-other", missing=True)
+    prepare = Preparation(derived=(recipe,))
+    alike(
+        lambda entries: column.encode(
+            prepare.frame(pd.DataFrame({"raw": pd.Series(entries, dtype=object)}), ["c"])["c"]
+        ).tolist()
+    )

@@ -143,8 +143,6 @@ def _with_number(reading: Reading, column: Column, number: Any) -> Reading:
 
 def _resolved(base: Reading, entries: Sequence[Entry]) -> Reading:
     """Write the looked-up entries into the expressions; what was not seen then stays unresolved."""
-    import ibis
-
     assert base.odd is not None
     if not entries:
         return base
@@ -153,13 +151,8 @@ def _resolved(base: Reading, entries: Sequence[Entry]) -> Reading:
         return base.source.cases(*((entry.value, of(entry)) for entry in entries), else_=otherwise)
 
     number = base.number
-    if number is not None:
-        whole = all(entry.number is None or isinstance(entry.number, int) for entry in entries)
-        if not whole or number.type().is_floating():
-            number = number.cast("float64")
-            number = pick(lambda entry: real(entry.number or 0), number)
-        else:
-            number = pick(lambda entry: ibis.literal(entry.number or 0, "int64"), number)
+    if number is not None:  # doubles whatever was looked up: no entry may decide how exactly others compare
+        number = pick(lambda entry: real(entry.number or 0), number.cast("float64"))
     missing = pick(lambda entry: entry.missing, base.missing)
     other = pick(lambda entry: entry.other, base.other)
     return Reading(

@@ -146,10 +146,9 @@ def _raw_numbers(column: Ordered, series: Any) -> tuple[Any, Any, Any]:
     numbers = [column._number_in(entry) for entry in distinct]
     absent = np.array([_is_missing(column, entry) for entry in distinct] + [True], dtype=bool)
     unread = np.array([number is None for number in numbers] + [True], dtype=bool)
-    whole = all(number is None or isinstance(number, int) for number in numbers)
+    # the type of the array must not depend on the entries: one of them would decide how exactly the others compare
     kept = [0 if number is None else number for number in numbers] + [0]
-    fits = whole and all(INT_MIN <= number <= INT_MAX for number in kept)
-    array = np.array(kept, dtype=np.int64) if fits else np.array([real_of(number) for number in kept])
+    array = np.array(kept, np.int64) if isinstance(column, Date) else np.array([real_of(n) for n in kept])
     return array[places], absent[places], unread[places]
 
 
