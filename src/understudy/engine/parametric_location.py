@@ -73,32 +73,31 @@ class LocationEvidence:
 class LocationModel:
     """Probabilities of the cells, and normal numbers within each.
 
-        Parameters
-        ----------
-        mixed
-            Which columns are cells and which numbers.
-        shares
-            Probability of each cell, flat.
-        parameters
-            Means and covariance of the numbers, if there are any.
-        total
-            Expected number of records.
-        evidence
-            What the parameters were learnt from, so that they can be drawn again.
-        bounds
-            What happens to a number beyond the ends of its column: ``"clip"`` to the end, or ``"redraw"`` the numbers of
-            the record.
+    Parameters
+    ----------
+    mixed
+        Which columns are cells and which numbers.
+    shares
+        Probability of each cell, flat.
+    parameters
+        Means and covariance of the numbers, if there are any.
+    total
+        Expected number of records.
+    evidence
+        What the parameters were learnt from, so that they can be drawn again.
+    bounds
+        What happens to a number beyond the ends of its column: ``"clip"`` to the end, or ``"redraw"`` the numbers of
+        the record.
 
-        Examples
-        --------
-        >>> from understudy.engine.counted import count_codes
-    from understudy.engine.parametric_mixed import Factor
-        >>> mixed = Mixed(Domain(("a",), (2,)), (Factor("a", np.arange(2)),), ())
-        >>> noisy = Statistic("counts", np.array([30.0, 10.0]), "laplace", 1.0)
-        >>> told = LocationEvidence(noisy, None, 0.5, None, True)
-        >>> model = LocationModel.learn(mixed, told, np.random.default_rng(0), parameters="mean")
-        >>> model.marginals([("a",)])[0].round()
-        array([30., 10.])
+    Examples
+    --------
+    >>> from understudy.engine.parametric_mixed import Factor
+    >>> mixed = Mixed(Domain(("a",), (2,)), (Factor("a", np.arange(2)),), ())
+    >>> noisy = Statistic("counts", np.array([30.0, 10.0]), "laplace", 1.0)
+    >>> told = LocationEvidence(noisy, None, 0.5, None, True)
+    >>> model = LocationModel.learn(mixed, told, np.random.default_rng(0), parameters="mean")
+    >>> model.marginals([("a",)])[0].round()
+    array([30., 10.])
     """
 
     mixed: Mixed

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, RareCounts, count_rare
 from understudy.marginals import Measurement
-from understudy.privacy import Accounting, PureEvent
 from understudy.schema import Clique
 from understudy.synthesizers._smoothing import margins_of
 
-__all__ = ["measure_rare", "pure_epsilon", "with_rare"]
+__all__ = ["measure_rare", "with_rare"]
 
 Array = npt.NDArray[np.float64]
 
@@ -24,24 +23,6 @@ _DOUBT = 0.15
 """Relative error of an estimated number of records with two rare values, beside that of the smoothed tables."""
 _FIT = 6.0
 """Variance of single smoothed cells, in units of that with which they enter the estimate."""
-
-
-def pure_epsilon(accounting: Accounting, cost: float) -> float:
-    """Return the largest epsilon whose pure event costs at most so much, to a relative 1e-9.
-
-    Examples
-    --------
-    >>> from understudy.privacy import PURE, ZCDP_ACCOUNTING
-    >>> round(pure_epsilon(PURE, 0.5), 6), round(pure_epsilon(ZCDP_ACCOUNTING, 0.5), 6)
-    (0.5, 1.0)
-    """
-    low, high = 0.0, 1.0
-    while accounting.cost(PureEvent(high)) <= cost and high < 1e6:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if accounting.cost(PureEvent(middle)) <= cost else (low, middle)
-    return low
 
 
 def measure_rare(
@@ -63,14 +44,13 @@ def measure_rare(
         seen = np.maximum(values, math.sqrt(variance))
         found += [(float(seen[code]), name, int(code)) for code in np.flatnonzero(seen < below * total)]
     found = sorted(found)[:_MOST]
-    epsilon = pure_epsilon(curator.accounting, cost)
-    if not found or epsilon <= 0:
+    if not found:
         return None
     return count_rare(
         curator,
         [(name, code) for _, name, code in found],
         weights=[1.0 / count for count, _, _ in found],
-        epsilon=epsilon,
+        epsilon=curator.accounting.pure_epsilon(cost),
         purpose=f"count {len(found)} rare values",
     )
 

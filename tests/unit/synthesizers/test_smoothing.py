@@ -16,19 +16,15 @@ from understudy.errors import BudgetError
 from understudy.marginals import Measurement, all_kway
 from understudy.privacy import (
     GDP,
-    GDP_ACCOUNTING,
-    PURE,
     ZCDP,
-    ZCDP_ACCOUNTING,
     Ledger,
     PureDP,
-    PureEvent,
     SeededRandomness,
     Unit,
 )
 from understudy.schema import Categorical, Constraint, Domain, Ordinal, Schema
 from understudy.synthesizers import Model, create
-from understudy.synthesizers._rare import pure_epsilon, with_rare
+from understudy.synthesizers._rare import with_rare
 from understudy.synthesizers._smoothing import _nearest, margins_of, smooth_pairs
 
 SIZES = {"a": 6, "b": 8, "c": 10}
@@ -205,14 +201,6 @@ def test_exact_numbers_of_rows_are_kept() -> None:
     rows = _rows()
     model, _, _ = _fit(rows, 4, known={"rows": ROWS, "exact_rows": True})
     assert math.isclose(model.total, ROWS)
-
-
-def test_the_epsilon_of_a_cost() -> None:
-    assert pure_epsilon(PURE, 0.3) == pytest.approx(0.3)
-    for accounting in (PURE, ZCDP_ACCOUNTING, GDP_ACCOUNTING):
-        found = pure_epsilon(accounting, 0.02)
-        assert accounting.cost(PureEvent(found)) <= 0.02
-        assert accounting.cost(PureEvent(1.000001 * found)) > 0.02
 
 
 def test_a_number_of_rows_that_cleaning_changed_is_not_taken_for_exact(tmp_path) -> None:
