@@ -6,6 +6,8 @@ the pairs are hard enough: a claim a tenth smaller would have been refuted.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from alpha import ALPHA
@@ -94,6 +96,18 @@ def test_no_unit_moves_answers_further_than_claimed(unit: Unit, pool: str, seed:
         assert worst[1] > 0.9 * l1
         assert worst[2] > 0.9 * l2
     assert worst[0] > 0.9 * each
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.relation}-{unit.max_rows}")
+def test_joint_sensitivities_are_rounded_up_never_down(unit: Unit) -> None:
+    """The nearest double to the root of three lies below it; groups of one query each make every root up to 40."""
+    wide = Domain(tuple(f"c{i}" for i in range(40)), (2,) * 40)
+    k = unit.max_rows
+    for number in range(1, 41):
+        l1, l2 = joint_reach([prefix(wide, name, 0) for name in wide.names[:number]], unit)
+        assert l1 == k * number
+        assert Fraction(l2) ** 2 >= k * k * number
+        assert l2 <= (k * k * number) ** 0.5 * (1 + 1e-15)
 
 
 def test_the_cells_of_a_marginal_cost_one_histogram() -> None:

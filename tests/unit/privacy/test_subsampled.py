@@ -18,9 +18,12 @@ from understudy.privacy import (
     ApproxEvent,
     Approximated,
     GaussianEvent,
+    LaplaceEvent,
     Ledger,
+    SelectionEvent,
     SubsampledGaussianEvent,
     Unit,
+    ZcdpEvent,
     approximated,
     approximated_delta,
     delta_of,
@@ -152,6 +155,35 @@ def test_a_guarantee_that_no_noise_can_keep_is_refused() -> None:
         subsampled_noise(0.5, 1e-6, rate=0.1, steps=10, measured=(GaussianEvent(1, 1.0),))
     with pytest.raises(NoSuchGuarantee):
         approximated((SubsampledGaussianEvent(0.5, 0.01, 10, 1, 1),), delta=1e-9)
+
+
+def test_acts_that_it_cannot_compose_are_refused_and_not_left_out() -> None:
+    """They were passed over in silence, at no cost."""
+    sampled = SubsampledGaussianEvent(0.1, 2.0, 100, 1, 1)
+    for other in (LaplaceEvent(1, 1), SelectionEvent(1.0), ApproxEvent(1.0, 1e-6), ZcdpEvent(0.1)):
+        with pytest.raises(BudgetError, match="nothing else"):
+            approximated_delta((sampled, other), 1.0)  # type: ignore[arg-type]
+        with pytest.raises(BudgetError, match="nothing else"):
+            approximated((other,), delta=1e-6)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError):
+        approximated((), delta=1e-6)
+
+
+def test_units_of_very_many_rows_are_refused_in_words() -> None:
+    assert approximated_delta((SubsampledGaussianEvent(0.01, 5000.0, 10, 1000, 1),), 1.0) < 1e-6
+    with pytest.raises(NoSuchGuarantee, match="1,000 rows"):
+        approximated_delta((SubsampledGaussianEvent(0.01, 5000.0, 10, 1001, 1),), 1.0)
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_very_many_steps_stay_above_the_gaussian_curve_of_every_batch(sides: int) -> None:
+    """A third of a million steps: rounding of the transforms stays below what is added for it."""
+    steps, mu = 300_000, 1.0
+    z = sides * math.sqrt(steps) / mu
+    for epsilon in (0.5, 4.0):
+        exact = gdp_delta(mu, epsilon)
+        ours = approximated_delta((SubsampledGaussianEvent(1.0, z, steps, 1, sides),), epsilon)
+        assert exact <= ours <= 1.02 * exact
 
 
 def test_events_are_checked_priced_and_read_back() -> None:
