@@ -60,9 +60,11 @@ def _describe(command: Any, path: tuple[str, ...]) -> list[str]:
 
 
 def method_list() -> str:
-    """List the registry."""
+    """List the registry, without what other installed packages add to it."""
     lines = [NOTE, "# Methods\n", "| method | budgets | data | what it does |", "|---|---|---|---|"]
     for item in methods():
+        if item.package is not None:
+            continue
         cls = item.load()
         budgets = ", ".join(kind.__name__ for kind in cls.budgets)
         lines.append(

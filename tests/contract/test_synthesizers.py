@@ -1,7 +1,11 @@
-"""One suite for every registered mechanism: what each of them owes its users."""
+"""One suite for every registered mechanism: what each of them owes its users.
+
+Mechanisms of other installed packages are checked too. One mechanism alone: ``pytest tests/contract -k NAME``.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import io
 import zipfile
@@ -10,11 +14,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import CANARY, OPTIONS_OF, case_of
+from contract_cases import CANARY, MIXED, OPTIONS_OF, case_of
 
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.errors import BudgetError, BudgetExceeded, DomainNotPublic, NoSuchGuarantee
+from understudy.errors import (
+    BudgetError,
+    BudgetExceeded,
+    DomainNotPublic,
+    NoSuchGuarantee,
+    UnderstudyError,
+)
 from understudy.marginals import all_kway, workload_error
 from understudy.privacy import (
     GDP,
@@ -27,7 +37,8 @@ from understudy.privacy import (
     Unit,
     accounting_for,
 )
-from understudy.synthesizers import Model, Synthesizer, create, load_model, methods
+from understudy.schema import Schema
+from understudy.synthesizers import Model, Synthesizer, create, load_model, method, methods
 
 NO_TORCH = importlib.util.find_spec("torch") is None
 METHODS = [
@@ -93,8 +104,11 @@ def test_spends_what_it_was_given_and_never_more(name: str, unit: str, budget: s
             fit(name, given, UNITS[unit])
         return
     model, curator = fit(name, given, UNITS[unit])
-    assert model.provenance.spent <= synthesizer(name).accounting(given).total(given)
-    assert model.provenance.spent >= 0.9 * synthesizer(name).accounting(given).total(given)
+    spent, total = model.provenance.spent, synthesizer(name).accounting(given).total(given)
+    assert spent <= total
+    assert spent >= 0.9 * total, (
+        f"{spent / total:.0%} of the budget was spent; the rest is accuracy thrown away"
+    )
     curator.ledger.verify()
     with pytest.raises(BudgetExceeded):
         synthesizer(name).fit(curator, given)
@@ -111,12 +125,12 @@ def test_the_ledger_paid_for_the_noise_that_was_drawn(name: str, budget: str) ->
     for entry in curator.ledger.entries():
         paid += [] if entry.event is None else _noise_scales(entry.event.to_dict())
     drawn = [(item.noise, item.scale) for item in (*model.measurements, *model.statistics)]
-    assert drawn, "a model without measurements knows nothing"
-    assert len(curator.ledger.entries()) > 1
+    assert drawn, "Fitted has neither measurements nor statistics: say what was released"
+    assert len(curator.ledger.entries()) > 1, "nothing was charged"
     for item in drawn:
         if item[0] == "mechanism":
             continue
-        assert item in paid, f"{item} was drawn but not paid for"
+        assert item in paid, f"{item} is a noise of the model that the ledger was not charged for"
         paid.remove(item)
 
 
@@ -230,8 +244,10 @@ def test_error_falls_as_the_budget_grows(name: str) -> None:
         model = synthesizer(name).fit(curator_for(name, data, budget, Unit.add_remove()), budget)
         made = read_table(model.sample(2_000, seed=1), case.schema).count_many(workload.cliques)
         errors.append(workload_error(workload, exact, made, n_rows=2_000))
-    assert errors[1] < errors[0] / 2
-    assert errors[1] < 0.12
+    assert errors[1] < errors[0] / 2, (
+        f"one-way error {errors[0]:.3f} at epsilon .02 and {errors[1]:.3f} at 20"
+    )
+    assert errors[1] < 0.12, f"one-way error {errors[1]:.3f} at epsilon 20"
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -265,6 +281,88 @@ def test_plan_needs_no_records(name: str) -> None:
     assert plan.method == name
     assert plan.accounting in {"pure", "zcdp", "gdp"}
     assert accounting_for(budget).name == "gdp"
+
+
+MOST_CELLS = 1 << 28
+"""Two gigabytes of numbers: no model is to hold more."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_table_beyond_memory_is_refused_or_planned_within_it(name: str) -> None:
+    """Four columns of 100,000 codes: the pairs alone have 10^10 cells each."""
+    columns = ", ".join(f"{{name: c{i}, kind: integer, minimum: 0, maximum: 99999}}" for i in range(4))
+    wide = Schema.parse(f"{{name: wide, columns: [{columns}]}}")
+    try:
+        plan = synthesizer(name).plan(wide, unit=Unit.add_remove(), budget=ApproxDP(1.0, 1e-6))
+    except UnderstudyError:
+        return
+    cells = max([plan.model_cells, *(item.cells for item in plan.measurements)])
+    assert cells <= MOST_CELLS, (
+        f"the plan has {cells:.2g} cells; raise DomainTooLarge, so that nothing is spent"
+    )
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "{name: a, kind: boolean}",
+        "{name: a, kind: categorical, values: [x]}, {name: b, kind: integer, minimum: 0, maximum: 9}",
+    ],
+    ids=["one column", "one value"],
+)
+@pytest.mark.parametrize("name", METHODS)
+def test_the_smallest_schemas_are_served_or_refused_before_anything_is_spent(name: str, columns: str) -> None:
+    """What a plan accepts, a fit can do: errors after the first charge cost the user a budget."""
+    schema, budget, unit = (
+        Schema.parse(f"{{name: small, columns: [{columns}]}}"),
+        ApproxDP(1.0, 1e-6),
+        Unit.add_remove(),
+    )
+    generator = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": np.full(60, "x"), "b": generator.integers(0, 10, 60)})
+    if schema.names == ("a",):
+        frame = pd.DataFrame({"a": generator.random(60) < 0.3})
+    try:
+        synthesizer(name).plan(schema, unit=unit, budget=budget)
+    except UnderstudyError:
+        return
+    reserve = synthesizer(name).reserve(schema, budget)
+    ledger = Ledger.in_memory(budget=budget, unit=unit, table="small", approximate_delta=reserve)
+    model = synthesizer(name).fit(Curator(read_table(frame, schema), unit=unit, ledger=ledger), budget)
+    assert len(model.sample(5, seed=0)) == 5
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_said_to_take_any_table_takes_the_mixed_one(name: str) -> None:
+    if method(name).data == "any encoded table":
+        assert case_of(name) is MIXED
+
+
+BEHIND_THE_DOOR = {"_exact", "_table", "_randomness", "_charge"}
+"""What only the curator may touch; ``tests/unit/test_rooms.py`` asks it of every room."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_mechanism_stays_outside_the_door(name: str) -> None:
+    """Its own file reaches for no record, no noise and no charge: all of them belong to the curator."""
+    found = importlib.util.find_spec(method(name).module)
+    assert found is not None
+    assert found.origin is not None
+    for node in ast.walk(ast.parse(Path(found.origin).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and not (
+            isinstance(node.value, ast.Name) and node.value.id == "self"
+        ):
+            assert node.attr not in BEHIND_THE_DOOR, (
+                f"line {node.lineno} opens .{node.attr}: add a look to the curator"
+            )
+        if isinstance(node, ast.ImportFrom):
+            assert node.module != "understudy.data", (
+                f"line {node.lineno} imports understudy.data, where records are"
+            )
+            names = {alias.name for alias in node.names}
+            assert not names & {"Randomness", "SystemRandomness"}, (
+                f"line {node.lineno}: only the curator draws noise"
+            )
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])

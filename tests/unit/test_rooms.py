@@ -74,6 +74,10 @@ NOISE_DOOR = {
     "draw_urn",
 }
 
+# What a curator and a sealed value keep to themselves. Trusted code of other rooms gets it through
+# `Curator.statistics`, where it leaves under seal again.
+BEHIND_THE_DOOR = {"_exact", "_table", "_randomness", "_charge"}
+
 
 def _imports(path: Path) -> list[tuple[str, str]]:
     """Every import of the package in one file, as (room, name), wherever it stands."""
@@ -127,6 +131,28 @@ def test_mechanisms_cannot_draw_noise_themselves() -> None:
     for room in ("synthesizers", "engine", "inference", "evaluation", "report"):
         for path in _files(room):
             assert not {name for _, name in _imports(path)} & NOISE_DOOR, path
+
+
+def _opened(path: Path) -> set[str]:
+    """Attributes behind the door that a file takes from anything but its own ``self``."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in BEHIND_THE_DOOR
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    }
+
+
+def test_only_the_curator_opens_what_it_sealed() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] != "curator":
+            assert not _opened(path), f"{path.relative_to(SOURCE)} opens {_opened(path)}"
+
+
+def test_the_check_sees_an_opened_seal(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f(self, curator):\n    return curator._table, self._exact\n", encoding="utf-8")
+    assert _opened(bad) == {"_table"}
 
 
 def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:

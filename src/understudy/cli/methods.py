@@ -8,7 +8,7 @@ from understudy.cli._options import Json
 def show_methods(json: Json = False) -> None:
     """List every mechanism: the guarantees it can give, the data it takes, one line each."""
     from understudy.cli._output import print_json, print_table
-    from understudy.errors import MissingExtra
+    from understudy.errors import MissingExtra, UnknownMethod
     from understudy.synthesizers import methods
 
     rows = []
@@ -16,7 +16,7 @@ def show_methods(json: Json = False) -> None:
         try:
             cls = item.load()
             notions, summary = [kind.__name__ for kind in cls.budgets], cls.summary
-        except MissingExtra as error:
+        except (MissingExtra, UnknownMethod) as error:
             notions, summary = [], str(error)
         rows.append({"method": item.name, "budgets": notions, "data": item.data, "summary": summary})
     if json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from understudy.release.planning import planned_models
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
 from understudy.release.spec import Spec
 from understudy.release.state import State
-from understudy.synthesizers import Model
+from understudy.synthesizers import Model, software
 
 __all__ = ["guarantee_of", "open_ledger", "recorded_outcome", "room_needed"]
 
@@ -65,7 +64,7 @@ def recorded_outcome(
         "ledger_head": ledger.head_hash,
         "ledger_table": ledger.table,
         "public_facts": spec.public_facts(),
-        "software": f"understudy {version('understudy')}",
+        "software": software(item.method for item in configurations),
         "started": state.get("started"),
         "finished": outcome["day"],
         "criteria": () if judged is None else judged.criteria,
