@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._dips_common import Array, Record
+from benchmarks._private_erm import HUBER, objective_perturbation
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import DataError
-from understudy.evaluation.private_erm import HUBER, objective_perturbation
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Integer, Schema
 from understudy.synthesizers import create, methods

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks._dips_common import Array
-from understudy.evaluation.private_erm import objective_parameters
+from benchmarks._private_erm import objective_parameters
 
 RIDGE = 1e-4
 """Least regularisation of the private regressions; more where the budget is small."""

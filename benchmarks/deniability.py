@@ -16,6 +16,14 @@ import time
 import numpy as np
 
 from benchmarks._acs13 import codes, load
+from benchmarks._private_erm import (
+    HUBER,
+    LOGISTIC,
+    linear_accuracy,
+    minimiser,
+    objective_perturbation,
+    output_perturbation,
+)
 from understudy.curator import Conditional, Curator, NetworkSeedModel, SeedTest, scan_plausible
 from understudy.curator._deniability_seeds import Seeds
 from understudy.data import LocalTable, read_table
@@ -30,14 +38,6 @@ from understudy.evaluation import (
     pair_distances,
     predictions,
     single_distances,
-)
-from understudy.evaluation.private_erm import (
-    HUBER,
-    LOGISTIC,
-    linear_accuracy,
-    minimiser,
-    objective_perturbation,
-    output_perturbation,
 )
 from understudy.privacy import ApproxDP, Ledger, PureDP, SystemRandomness, Unit
 from understudy.schema import Schema

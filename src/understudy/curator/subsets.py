@@ -123,26 +123,19 @@ def seal_subset_counts(curator: Curator, subsets: Subsets, wanted: Sequence[Labe
     return found
 
 
-def seal_importance(
-    curator: Curator, subsets: Subsets, leaf: int, candidates: Sequence[str], groups: Labels
-) -> list[SealedScalar]:
-    """Seal how much each candidate column matters for the others in one subset.
+def seal_importances(
+    curator: Curator, subsets: Subsets, candidates: Mapping[int, Sequence[str]], groups: Labels
+) -> dict[int, list[SealedScalar]]:
+    """Seal how much candidate columns of some subsets matter for the others there, from one pass over the records.
 
     The score is the mean over the other columns of the rows that independence gets wrong
     (:meth:`~understudy.curator.SealedCounts.dependence`), over groups of codes.
 
     Privacy
     -------
-    In: private. Out: under seal. Each dependence changes by at most its own sensitivity, which does not rely on the number of rows (that of a subset
-    is not public), and a mean of them by at most the largest.
+    In: private. Out: under seal. Each dependence changes by at most its own sensitivity, which does not rely on the
+    number of rows (that of a subset is not public), and a mean of them by at most the largest.
     """
-    return _importances(curator, subsets, {leaf: candidates}, groups)[leaf]
-
-
-def _importances(
-    curator: Curator, subsets: Subsets, candidates: Mapping[int, Sequence[str]], groups: Labels
-) -> dict[int, list[SealedScalar]]:
-    """Seal the importance of candidate columns in several subsets, from one pass over the records."""
     domain = curator.domain
     needed = sorted({name for names in candidates.values() for name in names}, key=domain.index)
     pairs = [
@@ -210,7 +203,7 @@ def elect(
         raise BudgetError("An election needs subsets, and columns to choose from in each.")
     leaves = sorted(candidates)
     events = tuple(SelectionEvent(epsilon) for _ in leaves)
-    scores = _importances(curator, subsets, candidates, groups)
+    scores = seal_importances(curator, subsets, candidates, groups)
     if any(score.sensitivity == 0 for leaf in leaves for score in scores[leaf]):
         raise BudgetError("A column can only be elected for its relation to others.")
     curator._charge(Parallel(events) if len(events) > 1 else events[0], purpose=purpose)

@@ -14,7 +14,7 @@ from understudy.errors import DataError
 from understudy.schema.cells import Located
 from understudy.schema.checks import check_shared
 from understudy.schema.limits import MAX_CODES
-from understudy.schema.origin import Origin, OriginOfFacts, facts_from_data, origin_to_plain
+from understudy.schema.origin import OriginOfFacts, facts_from_data, origin_to_plain
 from understudy.schema.policy import settle, unreadable_column
 from understudy.schema.problems import raise_problems
 from understudy.schema.reading import as_series
@@ -111,10 +111,6 @@ class Column:
     def facts_from_data(self) -> tuple[str, ...]:
         """The facts that were read from the records and are not declared public."""
         return facts_from_data(self.origin, self.facts)
-
-    def origin_of(self, fact: str) -> Origin:
-        """Return where one fact comes from."""
-        return "from-data" if fact in self.facts_from_data else "public"
 
     def declare_public(self) -> Self:
         """Return the same column with every fact declared public."""

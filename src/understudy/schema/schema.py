@@ -264,10 +264,6 @@ class Schema:
             return np.ones(len(np.asarray(codes[self.names[0]])), dtype=bool)
         return np.asarray(np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints]))
 
-    def extra_columns(self, names: Iterable[object]) -> tuple[str, ...]:
-        """Return the columns of a table that the schema does not declare; encoding ignores them."""
-        return tuple(str(name) for name in names if str(name) not in self._by_name)
-
     # -- files ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from understudy.engine import GraphicalModel, candidate_sizes, estimate
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
-from understudy.privacy import Accounting, Budget, Unit
+from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises
 from understudy.synthesizers._columns import ColumnSmoother
@@ -126,7 +126,7 @@ class AIM(Synthesizer):
         self._check_known(domain)
         require_fixed(schema, self._fixed(), self.max_model_mb)
         accounting = self.accounting(budget)
-        price = self._first_price(domain, accounting, accounting.total(budget))
+        price = self._first_price(domain, accounting.total(budget))
         noise = noise_for(accounting, unit, price.measure)
         design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in self._columns(candidates)]
         left_out = len(workload.closure()) - len(candidates)
@@ -202,7 +202,7 @@ class AIM(Synthesizer):
             )
         return small_first(domain, workload.closure(), limit=limit, most=self.max_candidates)
 
-    def _first_price(self, domain: Domain, accounting: Accounting, total: float) -> RoundCost:
+    def _first_price(self, domain: Domain, total: float) -> RoundCost:
         """Price of the first rounds, in the additive unit of the accounting."""
         per_round = total / (self.rounds_per_column * len(domain))
         return RoundCost(self.measure_share * per_round, (1 - self.measure_share) * per_round)
@@ -216,7 +216,7 @@ class AIM(Synthesizer):
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))
         reserve = self.certify * curator.remaining
         total_cost = curator.remaining - reserve
-        price = self._first_price(domain, curator.accounting, total_cost)
+        price = self._first_price(domain, total_cost)
         support = support_of(curator.schema)
         fixed = [*(clique for clique, _ in support), *self._fixed()]
         smoother = ColumnSmoother(curator.schema) if self.smooth else None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from understudy.curator import Curator, Subsets, elect, election_epsilon, seal_subset_counts
-from understudy.curator.subsets import seal_importance
+from understudy.curator.subsets import seal_importances
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
 from understudy.privacy import (
@@ -92,8 +92,8 @@ def test_no_unit_moves_an_importance_or_a_count_further_than_claimed(unit: str) 
         first, second = (curator_of(np.concatenate([rest, rows]), protected) for rows in (one, other))
         for tree, leaf in ((Subsets(), 0), (TREE, 0), (TREE, 2)):
             pairs = zip(
-                seal_importance(first, tree, leaf, SCHEMA.names, GROUPS),
-                seal_importance(second, tree, leaf, SCHEMA.names, GROUPS),
+                seal_importances(first, tree, {leaf: SCHEMA.names}, GROUPS)[leaf],
+                seal_importances(second, tree, {leaf: SCHEMA.names}, GROUPS)[leaf],
                 strict=True,
             )
             for x, y in pairs:
@@ -136,7 +136,7 @@ def test_elections_follow_the_exponential_mechanism() -> None:
     """One subset, two candidates with known scores; frequencies within five standard errors of the stated odds."""
     rows = np.array([[0, 0, 0], [3, 2, 1]] * 30)  # b and subset repeat a
     rows[:, 1] = np.random.default_rng(0).integers(0, 3, 60)  # now b is unrelated
-    scores = seal_importance(curator_of(rows, UNITS["add-remove"]), Subsets(), 0, ["a", "b"], GROUPS)
+    scores = seal_importances(curator_of(rows, UNITS["add-remove"]), Subsets(), {0: ["a", "b"]}, GROUPS)[0]
     epsilon = 0.3
     odds = np.exp(epsilon * (scores[0]._exact - scores[1]._exact) / (2 * scores[0].sensitivity))
     draws = 2_000

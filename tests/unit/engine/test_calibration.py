@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from engine_cases import joint_table, marginal_of, models
+from engine_reference import brute_force, calibrate_log
 from hypothesis import given
 
 from understudy.engine import GraphicalModel
 from understudy.engine.calibration import Workspace
 from understudy.engine.junction import build_tree
 from understudy.engine.order import order_of
-from understudy.engine.reference import brute_force, calibrate_log
 from understudy.errors import ConstraintError
 from understudy.schema import Domain
 

@@ -6,6 +6,16 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks._private_erm import (
+    HUBER,
+    LOGISTIC,
+    linear_accuracy,
+    minimiser,
+    objective_parameters,
+    objective_perturbation,
+    output_perturbation,
+    output_sensitivity,
+)
 
 from understudy.errors import MissingExtra, WorkloadError
 from understudy.evaluation import (
@@ -24,16 +34,6 @@ from understudy.evaluation import (
     random_accuracy,
     single_distances,
     total_variation,
-)
-from understudy.evaluation.private_erm import (
-    HUBER,
-    LOGISTIC,
-    linear_accuracy,
-    minimiser,
-    objective_parameters,
-    objective_perturbation,
-    output_perturbation,
-    output_sensitivity,
 )
 from understudy.schema import Domain
 

@@ -158,8 +158,8 @@ def test_facts_read_from_data_are_refused_until_declared_public() -> None:
     public.require_public()
     assert public.facts_from_data() == ()
     assert public.fingerprint() == schema.fingerprint()
-    assert schema.column("age").origin_of("minimum") == "from-data"
-    assert schema.column("age").origin_of("maximum") == "public"
+    assert "minimum" in schema.column("age").facts_from_data
+    assert "maximum" not in schema.column("age").facts_from_data
     again = Schema.parse(schema.to_yaml())
     assert again == schema
     PEOPLE.require_public()
@@ -233,9 +233,10 @@ def test_a_table_becomes_codes_and_back() -> None:
     assert PEOPLE.holds_raw(FRAME).tolist() == [True, True, True]
 
 
-def test_extra_columns_are_ignored_and_can_be_listed() -> None:
-    assert PEOPLE.extra_columns(FRAME.columns) == ("unused",)
-    assert PEOPLE.extra_columns(PEOPLE.names) == ()
+def test_extra_columns_are_ignored() -> None:
+    assert set(FRAME.columns) - set(PEOPLE.names) == {"unused"}
+    without = PEOPLE.encode_frame(FRAME[list(PEOPLE.names)])
+    assert all((codes == without[name]).all() for name, codes in PEOPLE.encode_frame(FRAME).items())
 
 
 def test_every_problem_of_a_table_is_reported_at_once() -> None:

@@ -134,7 +134,7 @@ class KernelDensity(Synthesizer):
         return [2.0**-power for power in range(2, max(3, math.ceil(math.log2(4 * most)) + 1))]
 
     def _design(
-        self, candidates: Sequence[float], unit: Unit, accounting: Accounting, total: float
+        self, candidates: Sequence[float], accounting: Accounting, total: float
     ) -> tuple[float, float]:
         """Return what choosing a bandwidth costs (zero where there is no choice), and what measuring does."""
         if len(candidates) == 1:
@@ -148,7 +148,7 @@ class KernelDensity(Synthesizer):
         accounting = self.accounting(budget)
         grid = self._grid(schema)
         candidates = self._bandwidths(schema, grid)
-        _, measuring = self._design(candidates, unit, accounting, accounting.total(budget))
+        _, measuring = self._design(candidates, accounting, accounting.total(budget))
         noise = Gaussian(accounting.gaussian_sigma(measuring, unit.histogram_l2))
         effective = _effective_bins(kernels_of(schema, grid, candidates[0]))
         notes = [
@@ -175,7 +175,7 @@ class KernelDensity(Synthesizer):
         grid = self._grid(curator.schema)
         accounting, unit = curator.accounting, curator.unit
         candidates = self._bandwidths(curator.schema, grid)
-        choosing, measuring = self._design(candidates, unit, accounting, curator.remaining)
+        choosing, measuring = self._design(candidates, accounting, curator.remaining)
         progress("counting", 0.1)
         counts = grid.seal(curator)
         place = 0

@@ -80,9 +80,7 @@ class GeneralLocation:
         """Return the location model."""
         mixed = setting.mixed()
         heard = list(told)
-        counts = (
-            _counts_told(setting, mixed, heard.pop(0)) if _ask_counts(setting, mixed) is not None else None
-        )
+        counts = _counts_told(mixed, heard.pop(0)) if _ask_counts(setting, mixed) is not None else None
         gaussian = None
         if mixed.numbers:
             sums, second = heard
@@ -120,7 +118,7 @@ def _ask_counts(setting: Setting, mixed: Mixed) -> Ask | None:
     return AskCounts(clique, 1.0, merged)
 
 
-def _counts_told(setting: Setting, mixed: Mixed, told: Statistic) -> Statistic:
+def _counts_told(mixed: Mixed, told: Statistic) -> Statistic:
     if mixed.cells == 2 and told.values.size == 1:
         values = np.array([np.nan, float(told.values.ravel()[0])])
         return Statistic(told.name, values, told.noise, told.scale)
