@@ -23,7 +23,7 @@ _NEGLIGIBLE = math.log(1e9)
 MAX_CANDIDATE_CELLS = 60_000_000
 """Cells of all candidate marginals together; their exact counts stay in memory during the fit."""
 
-MOST_FOR_COLUMNS = 0.8
+MOST_FOR_COLUMNS = 0.7
 """Largest share of a budget that columns may take when they would otherwise drown in noise."""
 
 
@@ -70,7 +70,7 @@ def column_share(
     >>> round(column_share(PURE, Unit.add_remove(), cells, 1.0, rows=4_000, tolerated=0.1), 3)
     0.5
     >>> column_share(PURE, Unit.add_remove(), cells, 1.0, rows=100, tolerated=0.1)
-    0.8
+    0.7
     """
     split = noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(cells), cells))
     shares = [

@@ -18,6 +18,7 @@ from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises
 from understudy.synthesizers._columns import ColumnSmoother
+from understudy.synthesizers._options import at_least, positive, shares
 from understudy.synthesizers._rounds import (
     RoundCost,
     certify,
@@ -55,7 +56,7 @@ class AIM(Synthesizer):
         Most marginals that are looked at in a round; one-way marginals first, then by number of cells.
     column_noise
         Tolerated noise of the one-way marginals, as a share of the records. Where the paper's first look at them
-        leaves more, they are measured again, more exactly, for at most four fifths of the budget in all. Only
+        leaves more, they are measured again, more exactly, for at most seven tenths of the budget in all. Only
         small tables are concerned. Zero never measures them again (the paper's rule).
     smooth
         Whether noise is taken out of ordered columns of many values before the model is fitted to them: what
@@ -105,16 +106,10 @@ class AIM(Synthesizer):
     certify: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.max_model_mb > 0:
-            raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
-        if not self.rounds_per_column >= 1:
-            raise BudgetError(f"rounds_per_column ({self.rounds_per_column}) must be at least 1.")
-        if self.max_candidates < 1:
-            raise BudgetError(f"max_candidates ({self.max_candidates}) must be at least 1.")
-        if not 0 < self.measure_share < 1:
-            raise BudgetError(f"measure_share ({self.measure_share}) must lie between 0 and 1.")
-        if not self.column_noise >= 0:
-            raise BudgetError(f"column_noise ({self.column_noise}) must not be negative.")
+        positive(self, "max_model_mb")
+        at_least(self, 1, "rounds_per_column", "max_candidates")
+        shares(self, "measure_share")
+        at_least(self, 0, "column_noise")
         if not 0 <= self.certify < 1:
             raise BudgetError(f"certify ({self.certify}) must be at least 0 and less than 1.")
 

@@ -48,7 +48,7 @@ class PrivSyn(Synthesizer):
         Share of the budget that measures the columns.
     column_noise
         Tolerated noise of the one-way marginals, as a share of the records. Where ``column_share`` leaves more, they are
-        measured again, more exactly, for at most four fifths of the budget in all, and the rest is divided as before.
+        measured again, more exactly, for at most seven tenths of the budget in all, and the rest is divided as before.
         Only small tables and small budgets are concerned. Zero never measures them again (the paper's rule).
     gap_share
         Share of the budget that measures the distances from independence.
