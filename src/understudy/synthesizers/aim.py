@@ -13,10 +13,10 @@ from understudy.curator import Curator, Noise, SealedCounts, noise_for
 from understudy.engine import GraphicalModel, candidate_sizes, estimate
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import Round, RoundLog, answer_each
-from understudy.marginals import Measurement, Workload, all_kway
+from understudy.marginals import Measurement, Workload
 from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises
+from understudy.synthesizers._allocation import direct_weights, noises, workload_for
 from understudy.synthesizers._columns import ColumnSmoother
 from understudy.synthesizers._options import at_least, positive, shares
 from understudy.synthesizers._rounds import (
@@ -110,13 +110,12 @@ class AIM(Synthesizer):
         at_least(self, 1, "rounds_per_column", "max_candidates")
         shares(self, "measure_share")
         at_least(self, 0, "column_noise")
-        if not 0 <= self.certify < 1:
-            raise BudgetError(f"certify ({self.certify}) must be at least 0 and less than 1.")
+        shares(self, "certify", zero=True)
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the first rounds are priced, or which columns are too wide for any model."""
         domain = schema.domain
-        workload = self._workload(domain)
+        workload = workload_for(self.workload, domain)
         candidates = self._candidates(domain, workload)
         self._check_known(domain)
         require_fixed(schema, self._fixed(), self.max_model_mb)
@@ -145,14 +144,6 @@ class AIM(Synthesizer):
             model_cells=int(self.max_model_mb * 2**20 / 8),
             notes=tuple(notes),
         )
-
-    def _workload(self, domain: Domain) -> Workload:
-        """Return the workload, checked against the domain of the table."""
-        if self.workload is None:
-            return all_kway(domain, 3)
-        if self.workload.domain != domain:
-            raise BudgetError("The workload was made for other columns than the table has.")
-        return self.workload
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values: of a prior and of known measurements only the cliques."""
@@ -204,7 +195,7 @@ class AIM(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         domain = curator.domain
-        workload = self._workload(domain)
+        workload = workload_for(self.workload, domain)
         weights = workload.closure_weights()
         progress("counting", 0.0)
         candidates = self._candidates(domain, workload)

@@ -15,6 +15,7 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
 from understudy.synthesizers._fixed import estimate_fixed, estimate_smoothed, model_note
+from understudy.synthesizers._options import at_least, positive, shares
 from understudy.synthesizers._rare import measure_rare
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
@@ -71,16 +72,12 @@ class GaussianWorkload(Synthesizer):
     rare_below: float = 0.005
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rare_share < 1:
-            raise BudgetError(f"rare_share ({self.rare_share}) must be at least 0 and below 1.")
+        shares(self, "rare_share", zero=True)
         if self.rare_share and not self.smooth:
             raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")
-        if not 0 < self.rare_below < 1:
-            raise BudgetError(f"rare_below ({self.rare_below}) must lie between 0 and 1.")
-        if not self.max_model_mb > 0:
-            raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        shares(self, "rare_below")
+        positive(self, "max_model_mb")
+        at_least(self, 1, "max_cells")
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what every marginal of the workload will be measured with."""

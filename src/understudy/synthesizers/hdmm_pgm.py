@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator, Noise
-from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.marginals import Workload
 from understudy.privacy import Accounting, Budget, Unit
@@ -22,6 +21,7 @@ from understudy.synthesizers._allocation import (
     workload_for,
 )
 from understudy.synthesizers._fixed import estimate_fixed, model_note
+from understudy.synthesizers._options import at_least, one_of, positive
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 NORMS = ("l1", "l2")
@@ -68,12 +68,9 @@ class HDMMPGM(Synthesizer):
     max_cells: int = 4_000_000
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise BudgetError(f"norm ({self.norm!r}) must be one of {', '.join(NORMS)}.")
-        if not self.max_model_mb > 0:
-            raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        one_of(self, "norm", NORMS)
+        positive(self, "max_model_mb")
+        at_least(self, 1, "max_cells")
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say which marginals will be measured, and how close the design is to the best there is."""

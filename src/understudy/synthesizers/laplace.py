@@ -14,6 +14,7 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import History
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
+from understudy.synthesizers._options import at_least, shares
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 Array = npt.NDArray[np.float64]
@@ -66,10 +67,8 @@ class LaplaceTable(Synthesizer):
             raise BudgetError(
                 f"post_processing ({self.post_processing!r}) must be one of {', '.join(POST_PROCESSING)}."
             )
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
-        if not 0 < self.total_share < 1:
-            raise BudgetError(f"total_share ({self.total_share}) must lie between 0 and 1.")
+        at_least(self, 1, "max_cells")
+        shares(self, "total_share")
 
     def accounting(self, budget: Budget) -> Accounting:
         """One pure mechanism needs no delta, so an approximate budget is spent as a pure one."""

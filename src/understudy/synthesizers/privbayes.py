@@ -31,6 +31,7 @@ from understudy.synthesizers._network import (
     measured_families,
     seal_families,
 )
+from understudy.synthesizers._options import at_least, one_of
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, fixed_total
@@ -121,8 +122,7 @@ class PrivBayes(Synthesizer):
     workload: Workload | None = None
 
     def __post_init__(self) -> None:
-        if self.flavour not in FLAVOURS:
-            raise BudgetError(f"flavour ({self.flavour!r}) must be one of {', '.join(FLAVOURS)}.")
+        one_of(self, "flavour", FLAVOURS)
         if not (math.isfinite(self.theta) and self.theta > 0):
             raise BudgetError(f"theta ({self.theta}) must be positive.")
         if self.degree not in range(1, 5):
@@ -130,12 +130,9 @@ class PrivBayes(Synthesizer):
         for option in ("epsilon_split", "rows_share"):
             if not 0 < getattr(self, option) < 1:
                 raise BudgetError(f"{option} ({getattr(self, option)}) must lie between 0 and 1.")
-        if self.score not in ("auto", *SCORES):
-            raise BudgetError(f"score ({self.score!r}) must be one of auto, {', '.join(SCORES)}.")
-        if self.allocation not in ALLOCATIONS:
-            raise BudgetError(f"allocation ({self.allocation!r}) must be one of {', '.join(ALLOCATIONS)}.")
-        if self.public_seed < 0:
-            raise BudgetError(f"public_seed ({self.public_seed}) must not be negative.")
+        one_of(self, "score", ("auto", *SCORES))
+        one_of(self, "allocation", ALLOCATIONS)
+        at_least(self, 0, "public_seed")
         for option in ("max_cells", "max_candidates"):
             if getattr(self, option) < 1:
                 raise BudgetError(f"{option} ({getattr(self, option)}) must be at least 1.")

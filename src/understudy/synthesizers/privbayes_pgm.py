@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from understudy.curator import Curator
 from understudy.engine import CoarseModel, Distribution, Resolution, View, candidate_sizes, estimate
-from understudy.errors import BudgetError
 from understudy.marginals import Measurement
 from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Schema
 from understudy.synthesizers._allocation import workload_for
 from understudy.synthesizers._conditionals import Learnt
 from understudy.synthesizers._network import Family
+from understudy.synthesizers._options import positive
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers.base import Fitted, Plan, Progress, fixed_total, support_of
 from understudy.synthesizers.privbayes import PrivBayes
@@ -55,8 +55,7 @@ class PrivBayesPGM(PrivBayes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.max_model_mb > 0:
-            raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
+        positive(self, "max_model_mb")
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what PrivBayes would measure, and how large the model may become."""

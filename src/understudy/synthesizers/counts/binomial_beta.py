@@ -9,11 +9,12 @@ import numpy as np
 
 from understudy.curator import Curator, draw_from_urns
 from understudy.engine import BayesianNetwork, Node, Resolution
-from understudy.errors import BudgetError, WorkloadError
+from understudy.errors import WorkloadError
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, UrnPrior, accounting_for
 from understudy.schema import Domain, Schema
+from understudy.synthesizers._options import at_least, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 
 
@@ -48,10 +49,9 @@ class BinomialBeta(Synthesizer):
     total_share: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.rows is not None and self.rows < 1:
-            raise BudgetError(f"rows ({self.rows}) must be at least 1.")
-        if not 0 < self.total_share < 1:
-            raise BudgetError(f"total_share ({self.total_share}) must lie between 0 and 1.")
+        if self.rows is not None:
+            at_least(self, 1, "rows")
+        shares(self, "total_share")
 
     def accounting(self, budget: Budget) -> Accounting:
         """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""

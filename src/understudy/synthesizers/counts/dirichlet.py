@@ -14,6 +14,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, UrnPrior, accounting_for
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.counts._table import (
     MAX_CELLS,
@@ -63,10 +64,9 @@ class MultinomialDirichlet(Synthesizer):
 
     def __post_init__(self) -> None:
         check_table_options(self.post_processing, self.max_cells)
-        if self.rows is not None and self.rows < 1:
-            raise BudgetError(f"rows ({self.rows}) must be at least 1.")
-        if not 0 < self.total_share < 1:
-            raise BudgetError(f"total_share ({self.total_share}) must lie between 0 and 1.")
+        if self.rows is not None:
+            at_least(self, 1, "rows")
+        shares(self, "total_share")
 
     def accounting(self, budget: Budget) -> Accounting:
         """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""

@@ -14,6 +14,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least, one_of
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_post_processing, legitimate, planned_grids
 from understudy.synthesizers.histograms._kdtree import KdTree
@@ -78,20 +79,16 @@ class DPCube(Synthesizer):
 
     def __post_init__(self) -> None:
         check_share("cell_share", self.cell_share)
-        if self.rule not in RULES:
-            raise BudgetError(f"rule ({self.rule!r}) must be one of {', '.join(RULES)}.")
-        if self.inside not in INSIDE:
-            raise BudgetError(f"inside ({self.inside!r}) must be one of {', '.join(INSIDE)}.")
-        if not self.threshold >= 0:
-            raise BudgetError(f"threshold ({self.threshold}) must not be negative.")
+        one_of(self, "rule", RULES)
+        one_of(self, "inside", INSIDE)
+        at_least(self, 0, "threshold")
         if isinstance(self.bins, bool) or not (
             self.bins == "schema" or (isinstance(self.bins, int) and self.bins >= 1)
         ):
             raise BudgetError(
                 f"bins ({self.bins!r}) must be 'schema' or a number of bins; boxes are found among them."
             )
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        at_least(self, 1, "max_cells")
         check_post_processing(self.post_processing)
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:

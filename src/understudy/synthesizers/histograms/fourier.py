@@ -13,6 +13,7 @@ from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public, workload_for
+from understudy.synthesizers._options import at_least, one_of
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -90,12 +91,9 @@ class Fourier(Synthesizer):
     max_coefficients: int = 50_000
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise BudgetError(f"k ({self.k}) must be at least 1.")
-        if self.allocation not in ALLOCATIONS:
-            raise BudgetError(f"allocation ({self.allocation!r}) must be one of {', '.join(ALLOCATIONS)}.")
-        if self.objective not in OBJECTIVES:
-            raise BudgetError(f"objective ({self.objective!r}) must be one of {', '.join(OBJECTIVES)}.")
+        at_least(self, 1, "k")
+        one_of(self, "allocation", ALLOCATIONS)
+        one_of(self, "objective", OBJECTIVES)
         if min(self.max_programme, self.max_coefficients) < 1 or not self.max_model_mb > 0:
             raise BudgetError("max_programme, max_coefficients and max_model_mb must be positive.")
 

@@ -22,6 +22,7 @@ from understudy.curator import (
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Gaussian, Unit
 from understudy.schema import Column, Schema
+from understudy.synthesizers._options import at_least, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     ORDERED,
@@ -97,10 +98,8 @@ class KernelDensity(Synthesizer):
             raise BudgetError(
                 f"bandwidth ({self.bandwidth}) must be a share of the range, above 0 and at most 1."
             )
-        if not 0 < self.bandwidth_share < 1:
-            raise BudgetError(f"bandwidth_share ({self.bandwidth_share}) must lie between 0 and 1.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        shares(self, "bandwidth_share")
+        at_least(self, 1, "max_cells")
 
     # ------------------------------------------------------------------ public facts
 

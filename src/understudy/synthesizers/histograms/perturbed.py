@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator, Noise, noise_for
-from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     Grid,
@@ -69,10 +69,8 @@ class PerturbedHistogram(Synthesizer):
     def __post_init__(self) -> None:
         check_bins(self.bins)
         check_post_processing(self.post_processing)
-        if not 0 < self.bins_share < 1:
-            raise BudgetError(f"bins_share ({self.bins_share}) must lie between 0 and 1.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        shares(self, "bins_share")
+        at_least(self, 1, "max_cells")
 
     def _grids(self, schema: Schema) -> list[Grid]:
         return planned_grids(schema, bins=self.bins, max_cells=self.max_cells, method=self.name)

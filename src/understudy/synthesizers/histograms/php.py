@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator, SealedCounts, bisect_ranges, noise_for
-from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least
 from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import check_post_processing
@@ -67,8 +67,8 @@ class PHPartition(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        if self.levels is not None and self.levels < 1:
-            raise BudgetError(f"levels ({self.levels}) must be at least 1.")
+        if self.levels is not None:
+            at_least(self, 1, "levels")
         check_share("structure_share", self.structure_share)
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)

@@ -14,6 +14,7 @@ from understudy.errors import BudgetError
 from understudy.marginals import Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Unit, accounting_for
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least, between
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_bins, large, planned_grids
 
@@ -65,10 +66,8 @@ class SmoothedHistogram(Synthesizer):
         check_bins(self.bins)
         if self.bins == "private":
             raise BudgetError("smoothed-histogram takes bins from the schema or a number of them.")
-        if not 1 <= self.records <= MAX_SMOOTHED:
-            raise BudgetError(f"records ({self.records}) must be between 1 and {MAX_SMOOTHED:,}.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        between(self, 1, MAX_SMOOTHED, "records")
+        at_least(self, 1, "max_cells")
 
     def accounting(self, budget: Budget) -> Accounting:
         """Return the accounting in which one record may cost most: an approximate budget leaves a choice."""

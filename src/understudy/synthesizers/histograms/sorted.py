@@ -15,6 +15,7 @@ from understudy.inference import History
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_bins, large, legitimate, planned_grids
 
@@ -83,10 +84,8 @@ class SortedHistogram(Synthesizer):
                 )
         else:
             object.__setattr__(self, "order", tuple(int(place) for place in self.order))
-        if not 0 < self.order_share < 1:
-            raise BudgetError(f"order_share ({self.order_share}) must lie between 0 and 1.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        shares(self, "order_share")
+        at_least(self, 1, "max_cells")
 
     def _grid(self, schema: Schema) -> Grid:
         """Return the bins, having checked that a public order fits them."""

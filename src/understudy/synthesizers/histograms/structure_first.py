@@ -10,6 +10,7 @@ from understudy.curator import Curator, SealedBuckets, noise_for
 from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._options import at_least
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
@@ -75,10 +76,10 @@ class StructureFirst(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        if self.buckets is not None and self.buckets < 1:
-            raise BudgetError(f"buckets ({self.buckets}) must be at least 1.")
-        if self.max_count is not None and self.max_count < 1:
-            raise BudgetError(f"max_count ({self.max_count}) must be at least 1.")
+        if self.buckets is not None:
+            at_least(self, 1, "buckets")
+        if self.max_count is not None:
+            at_least(self, 1, "max_count")
         check_share("structure_share", self.structure_share)
         check_share("number_share", self.number_share)
         check_share("structure_share + number_share", self.structure_share + self.number_share)

@@ -14,6 +14,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import rows_noise, total_is_public
+from understudy.synthesizers._options import at_least, between, one_of
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     POST_PROCESSING,
@@ -82,16 +83,13 @@ class UniversalHistogram(Synthesizer):
         check_bins(self.bins)
         if self.bins == "private":
             raise BudgetError("universal-histogram measures bins of every width; it needs no private choice.")
-        if not 2 <= self.branching <= 1024:
-            raise BudgetError(f"branching ({self.branching}) must be between 2 and 1024.")
-        if self.levels not in _LEVELS:
-            raise BudgetError(f"levels ({self.levels!r}) must be one of {', '.join(_LEVELS)}.")
+        between(self, 2, 1024, "branching")
+        one_of(self, "levels", _LEVELS)
         if self.post_processing not in _WAYS:
             raise BudgetError(
                 f"post_processing ({self.post_processing!r}) must be one of {', '.join(_WAYS)}."
             )
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        at_least(self, 1, "max_cells")
 
     def tree(self, schema: Schema) -> list[Grid]:
         """Return the levels of the tree for a schema, root first, or refuse it."""

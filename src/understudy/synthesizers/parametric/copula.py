@@ -32,6 +32,7 @@ from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, between, one_of, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.parametric._copula_layout import Layout
 from understudy.synthesizers.parametric._latent import (
@@ -101,18 +102,14 @@ class DPCopula(Synthesizer):
     groups: int = 24
 
     def __post_init__(self) -> None:
-        if self.correlation not in CORRELATIONS:
-            raise BudgetError(f"correlation ({self.correlation!r}) must be one of {', '.join(CORRELATIONS)}.")
+        one_of(self, "correlation", CORRELATIONS)
         if self.partition is not None:
             if isinstance(self.partition, str):
                 raise BudgetError("partition must be a list of column names.")
             object.__setattr__(self, "partition", tuple(self.partition))
-        if self.max_parts < 1:
-            raise BudgetError(f"max_parts ({self.max_parts}) must be at least 1.")
-        if not 0 < self.margin_share < 1:
-            raise BudgetError(f"margin_share ({self.margin_share}) must lie between 0 and 1.")
-        if not 2 <= self.groups <= 100:
-            raise BudgetError(f"groups ({self.groups}) must be from 2 to 100.")
+        at_least(self, 1, "max_parts")
+        shares(self, "margin_share")
+        between(self, 2, 100, "groups")
 
     # ------------------------------------------------------------------ before
 

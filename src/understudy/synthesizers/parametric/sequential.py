@@ -27,6 +27,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, one_of
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.parametric._margins import ladder_of
 from understudy.synthesizers.parametric._regression_layout import RegressionLayout
@@ -95,20 +96,16 @@ class SequentialRegression(Synthesizer):
     max_cells: int = 32
 
     def __post_init__(self) -> None:
-        if self.classifier not in CLASSIFIERS:
-            raise BudgetError(f"classifier ({self.classifier!r}) must be one of {', '.join(CLASSIFIERS)}.")
-        if self.scale not in SCALES:
-            raise BudgetError(f"scale ({self.scale!r}) must be one of {', '.join(SCALES)}.")
+        one_of(self, "classifier", CLASSIFIERS)
+        one_of(self, "scale", SCALES)
         for option in ("order", "histograms"):
             value = getattr(self, option)
             if isinstance(value, str):
                 raise BudgetError(f"{option} must be a list of column names.")
             if value is not None:
                 object.__setattr__(self, option, tuple(value))
-        if self.max_classes < 2:
-            raise BudgetError(f"max_classes ({self.max_classes}) must be at least 2.")
-        if self.max_cells < 1:
-            raise BudgetError(f"max_cells ({self.max_cells}) must be at least 1.")
+        at_least(self, 2, "max_classes")
+        at_least(self, 1, "max_cells")
 
     # ------------------------------------------------------------------ before
 

@@ -22,6 +22,7 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._options import between
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.parametric._margins import (
     Ladder,
@@ -101,10 +102,8 @@ class STEPS(Synthesizer):
             if isinstance(self.order, str) or len(set(self.order)) != len(tuple(self.order)):
                 raise BudgetError("order must be a list of different column names.")
             object.__setattr__(self, "order", tuple(self.order))
-        if not 0 <= self.layers <= 10:
-            raise BudgetError(f"layers ({self.layers}) must be from 0 to 10.")
-        if not 2 <= self.branches <= 100:
-            raise BudgetError(f"branches ({self.branches}) must be from 2 to 100.")
+        between(self, 0, 10, "layers")
+        between(self, 2, 100, "branches")
         if self.min_rows is not None and not (math.isfinite(self.min_rows) and self.min_rows >= 0):
             raise BudgetError(f"min_rows ({self.min_rows}) must not be negative.")
         for option in ("election_share", "histogram_share", "size_share"):
