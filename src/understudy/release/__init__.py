@@ -34,7 +34,7 @@ from understudy.release.selection_accounting import (
     UnlimitedAttempts,
     selection_guarantee,
 )
-from understudy.release.slack import SlackTest, seal_slack, seal_value
+from understudy.release.slack import SlackTest
 from understudy.release.types import RecordTypes
 
 __all__ = [
@@ -73,7 +73,5 @@ __all__ = [
     "conservative_threshold",
     "largest_moves",
     "matched_records",
-    "seal_slack",
-    "seal_value",
     "selection_guarantee",
 ]

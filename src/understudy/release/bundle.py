@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from understudy.data import write_frame
 from understudy.errors import OutputError
 from understudy.privacy import Entry
@@ -172,12 +174,8 @@ def _picture(result: ReleaseResult) -> str:
     codes = result.schema.encode_frame(result.synthetic)
     panels = []
     for column in result.schema.columns:
-        counts = [0] * column.size
-        for code in codes[column.name].tolist():
-            counts[code] += 1
-        panels.append(
-            Panel(column.name, column.labels, [[count / max(1, len(result.synthetic)) for count in counts]])
-        )
+        shares = np.bincount(codes[column.name], minlength=column.size) / max(1, len(result.synthetic))
+        panels.append(Panel(column.name, column.labels, [shares.tolist()]))
     return marginal_chart(
         f"{result.spec.title or result.spec.name}: one-way tables", ("synthetic table",), panels
     )

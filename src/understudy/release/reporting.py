@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,8 @@ from understudy.privacy import (
     zcdp_to_approx,
 )
 from understudy.report import ReportContent, Share, Whiskers
-from understudy.schema import Schema
+from understudy.schema import Clique, Codes, Schema
 from understudy.synthesizers import Model
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["bundle_report", "epsilon_delta", "posterior_range", "shown_labels", "trade_off_curve"]
 
@@ -83,7 +80,7 @@ def _read(folder: Path) -> ReportContent:
     except (OSError, ValueError) as error:
         raise BundleError(f"{str(folder)!r} is not a bundle: {type(error).__name__}.") from None
     schema = Schema.read(folder / "schema.yaml")
-    frame = read_frame(folder / "data.csv")
+    codes = schema.encode_frame(read_frame(folder / "data.csv"))
     model = Model.load(folder / "model.understudy") if (folder / "model.understudy").exists() else None
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
@@ -114,9 +111,9 @@ def _read(folder: Path) -> ReportContent:
         symbol=accounting.symbol,
         criteria=[_criterion(item) for item in certificate["criteria"]],
         slack=slack,
-        panels=_panels(schema, frame, model),
-        pairs=_pairs(schema, frame, model),
-        bounds=_bounds(schema, frame, model),
+        panels=_panels(schema, codes, model),
+        pairs=_pairs(schema, codes, model),
+        bounds=_bounds(schema, codes, model),
         process=_process(certificate, configuration),
         dictionary=[
             [c.name, c.kind, shown_labels(c.labels), c.unit or "", c.description or ""]
@@ -214,16 +211,11 @@ def _criterion(item: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _codes(schema: Schema, frame: pd.DataFrame) -> dict[str, npt.NDArray[np.int64]]:
-    return {name: codes.astype(np.int64) for name, codes in schema.encode_frame(frame).items()}
-
-
-def _panels(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[Whiskers]:
+def _panels(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> list[Whiskers]:
     """Return every column, with the least noisy measurement that shows it."""
-    codes = _codes(schema, frame)
     panels = []
     for column in schema.columns:
-        bars = np.bincount(codes[column.name], minlength=column.size) / max(1, len(frame))
+        bars = np.bincount(codes[column.name], minlength=column.size) / max(1, len(codes[column.name]))
         points, reach = (np.zeros(0), np.zeros(0)) if model is None else model.measured_column(column.name)
         total = model.total if model is not None else 1.0
         panels.append(
@@ -239,10 +231,9 @@ def _panels(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[Wh
 
 
 def _pairs(
-    schema: Schema, frame: pd.DataFrame, model: Model | None
+    schema: Schema, codes: Mapping[str, Codes], model: Model | None
 ) -> list[tuple[str, tuple[str, ...], tuple[str, ...], list[list[float]]]]:
     """Return the measured pairs that are small enough to look at, least noisy first."""
-    codes = _codes(schema, frame)
     found = []
     for item in () if model is None else model.measurements:
         if len(item.clique) != 2 or max(item.values.shape) > 40:
@@ -251,7 +242,7 @@ def _pairs(
         counts = np.zeros(item.values.shape)
         np.add.at(counts, (codes[x], codes[y]), 1)
         total = model.total if model is not None else 1.0
-        difference = counts * (total / max(1, len(frame))) - item.values
+        difference = counts * (total / max(1, len(codes[x]))) - item.values
         found.append((item.stddev, x, y, difference / item.stddev))
     found.sort(key=lambda entry: entry[0])
     return [
@@ -260,14 +251,14 @@ def _pairs(
     ]
 
 
-def _bounds(schema: Schema, frame: pd.DataFrame, model: Model | None) -> list[list[str]]:
+def _bounds(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> list[list[str]]:
     """Return error bounds of single columns and pairs, where the model gives any."""
     if model is None or not model.measurements:
         return []
-    cliques = [(name,) for name in schema.names]
-    cliques += list(combinations(schema.names, 2))[: _MOST_BOUNDS - len(cliques)]  # type: ignore[arg-type]
+    cliques: list[Clique] = [(name,) for name in schema.names]
+    cliques += list(combinations(schema.names, 2))[: _MOST_BOUNDS - len(cliques)]
     try:
-        table = model.error_bounds(of=frame, cliques=cliques)
+        table = model.uncertainty.error_bounds(cliques, codes=codes)
     except UnderstudyError:
         return []
     rows = zip(table["clique"], table["kind"], table["bound"], strict=True)

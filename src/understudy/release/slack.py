@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.curator import GRID_WIDENING, SealedScalar
+from understudy.curator import GRID_WIDENING
 from understudy.errors import BudgetError, WorkloadError
 from understudy.release.criteria import Criterion, laplace_upper_tail
 from understudy.release.types import RecordTypes
@@ -20,7 +20,7 @@ from understudy.schema import Domain
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["SlackTest", "seal_slack", "seal_value"]
+__all__ = ["SlackTest"]
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,6 @@ class SlackTest:
     >>> c = test.threshold(epsilon=0.1, false_accept=0.05, unit=Unit.replace_one())
     >>> round(c, 2), round(test.acceptance(80.0, threshold=c, epsilon=0.1, unit=Unit.replace_one()), 3)
     (23.03, 0.998)
-    >>> test.seal(real, candidate, unit=Unit.replace_one())
-    SealedScalar(sensitivity=1)
     """
 
     criteria: tuple[Criterion, ...]
@@ -100,10 +98,6 @@ class SlackTest:
     def sensitivity(self, unit: Unit) -> float:
         """Return the most that one unit can change the smallest slack."""
         return max(criterion.slack_sensitivity(unit) for criterion in self.criteria)
-
-    def seal(self, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit) -> SealedScalar:
-        """Return the smallest slack under seal, to be opened by ``curator.test(..., above=threshold)``."""
-        return SealedScalar(self.slack(real, synthetic), sensitivity=self.sensitivity(unit))
 
     # ------------------------------------------------------------------ planning
 
@@ -146,31 +140,3 @@ class SlackTest:
             raise BudgetError(f"A candidate with a slack of {slack:g} records cannot be accepted reliably.")
         nats = math.log(0.5 / false_accept) + math.log(0.5 / false_reject)
         return self.sensitivity(unit) * (1 + GRID_WIDENING) * nats / (slack - grid)
-
-
-def seal_value(
-    criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit
-) -> SealedScalar:
-    """Return the published form of one criterion under seal, to be opened with Laplace noise.
-
-    Privacy
-    -------
-    The sensitivity is the criterion's, widened by 2**-20 of itself for rounding.
-    """
-    if criterion.mechanism != "laplace":
-        raise BudgetError(
-            f"The published form of {criterion.name!r} is not a number with Laplace noise "
-            f"(its mechanism is {criterion.mechanism!r})."
-        )
-    sensitivity = criterion.sensitivity(unit, synthetic.rows, synthetic)
-    exact = criterion.released_value(real, synthetic)
-    if not math.isfinite(exact):
-        raise BudgetError(f"The published form of {criterion.name!r} is not finite for this candidate.")
-    return SealedScalar(exact, sensitivity=sensitivity * (1 + 2.0**-20))
-
-
-def seal_slack(
-    criterion: Criterion, real: RecordTypes, synthetic: RecordTypes, *, unit: Unit
-) -> SealedScalar:
-    """Return the slack of one criterion under seal."""
-    return SlackTest((criterion,)).seal(real, synthetic, unit=unit)

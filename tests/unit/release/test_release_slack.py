@@ -14,7 +14,7 @@ from understudy.data import LocalTable
 from understudy.errors import BudgetError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release.criteria import MaxMarginalError, RareRecords, laplace_upper_tail, neighbouring_tables
-from understudy.release.slack import SlackTest, seal_slack, seal_value
+from understudy.release.slack import SlackTest
 from understudy.release.types import RecordTypes
 from understudy.schema import Categorical, Ordinal, Schema
 
@@ -91,24 +91,6 @@ def test_epsilon_for_a_slack_hits_both_error_rates() -> None:
         MANY.noise_scale(0.0, unit=unit)
 
 
-def test_everything_private_is_sealed() -> None:
-    candidate = RecordTypes.from_rows(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 3)))
-    unit = Unit.replace_one()
-    for sealed in (
-        ALL.seal(candidate, candidate, unit=unit),
-        seal_slack(EVERY["max"], candidate, candidate, unit=unit),
-        seal_value(EVERY["max"], candidate, candidate, unit=unit),
-    ):
-        assert isinstance(sealed, SealedScalar)
-        with pytest.raises(TypeError):
-            float(sealed)
-    with pytest.raises(BudgetError, match="exponential"):
-        seal_value(EVERY["medians"], candidate, candidate, unit=unit)
-    flat = RecordTypes.from_rows(DOMAIN, [(0, 0, 0)] * 9)
-    with pytest.raises(BudgetError):
-        seal_value(EVERY["baseline prediction"], candidate, flat, unit=unit)
-
-
 def test_a_test_needs_criteria_with_different_names() -> None:
     with pytest.raises(WorkloadError):
         SlackTest(())
@@ -137,20 +119,28 @@ def _curator(budget: PureDP, rows: np.ndarray) -> tuple[Curator, RecordTypes]:
     return curator, RecordTypes.from_table(table)
 
 
+def _sealed(test: SlackTest, curator: Curator, candidate: RecordTypes) -> SealedScalar:
+    """Seal the smallest slack as a release does."""
+    return curator.statistic(
+        lambda table: test.slack(RecordTypes.from_table(table), candidate),
+        sensitivity=test.sensitivity(curator.unit),
+    )
+
+
 def test_the_curator_opens_a_slack_test_for_its_epsilon() -> None:
     rows = np.random.default_rng(1).integers(0, DOMAIN.sizes, (4000, 3))
     curator, real = _curator(PureDP(1.0), rows)
     assert real.domain == DOMAIN
     test = SlackTest((EVERY["max"], EVERY["relative"], EVERY["coefficients"]))
     candidate = RecordTypes.from_rows(DOMAIN, rows[np.random.default_rng(2).integers(0, 4000, 4000)])
-    sealed = test.seal(real, candidate, unit=curator.unit)
+    sealed = _sealed(test, curator, candidate)
     c = test.threshold(epsilon=0.4, false_accept=1e-6, unit=curator.unit)
     assert curator.test(sealed, above=c, epsilon=0.4, purpose="acceptance")
     assert curator.spent == pytest.approx(0.4, rel=1e-5)
     assert curator.spent <= 0.4 * (1 + 1e-5)
     bad = RecordTypes.from_rows(DOMAIN, np.zeros((4000, 3), dtype=int))
     assert not curator.test(
-        test.seal(real, bad, unit=curator.unit), above=c, epsilon=0.4, purpose="acceptance of a bad candidate"
+        _sealed(test, curator, bad), above=c, epsilon=0.4, purpose="acceptance of a bad candidate"
     )
 
 
@@ -162,7 +152,7 @@ def test_a_violated_criterion_is_accepted_as_rarely_as_promised() -> None:
     candidate = RecordTypes(DOMAIN, [[0, 0, 0], [1, 1, 1]], [80, 20])
     test = SlackTest((MaxMarginalError(name="max", threshold=0.2),))
     assert test.slack(real, candidate) == 0.0
-    sealed = test.seal(real, candidate, unit=curator.unit)
+    sealed = _sealed(test, curator, candidate)
     c = test.threshold(epsilon=epsilon, false_accept=0.25, unit=curator.unit)
     accepted = sum(curator.test(sealed, above=c, epsilon=epsilon, purpose="trial") for _ in range(draws))
     assert binomtest(accepted, draws, 0.25).pvalue > ALPHA
