@@ -1,6 +1,8 @@
 """List every benchmark and run its quick form, each in a process of its own.
 
 ``python -m benchmarks`` runs all of them, ``python -m benchmarks aim noise`` some, ``--list`` none.
+``--full`` runs the documented forms instead (hours) and keeps what they print, with machine and versions, as
+``docs/measured/NAME.md``: the source of every number in the documentation. ``--full families noise`` runs some.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from benchmarks._measured import RUNS, measure
 
 FOLDER = Path(__file__).resolve().parent
 QUICK = {
@@ -36,12 +40,31 @@ def benchmarks() -> dict[str, str]:
     return found
 
 
+def full(names: list[str]) -> int:
+    """Run the documented forms and write their pages."""
+    known = {run.name: run for run in RUNS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"No documented run named {', '.join(unknown)}. Known: {', '.join(known)}.")
+        return 2
+    failed = []
+    for name in names or known:
+        print(f"\n== {name}: {known[name].shown}", flush=True)
+        if measure(known[name]):
+            failed.append(name)
+    if failed:
+        print(f"\nNot passed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
 def main(arguments: list[str]) -> int:
     known = benchmarks()
     if "--list" in arguments:
         for name, summary in known.items():
             print(f"{name:16} {summary}")
         return 0
+    if "--full" in arguments:
+        return full([name for name in arguments if name != "--full"])
     unknown = [name for name in arguments if name not in known]
     if unknown:
         print(f"No benchmark named {', '.join(unknown)}. Known: {', '.join(known)}.")

@@ -1,0 +1,152 @@
+"""The documented form of every benchmark, and a page per run: what was typed, where, how long, what was printed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "measured"
+LIBRARIES = ("understudy", "numpy", "scipy", "numba", "pandas", "scikit-learn", "dp-accounting")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One documented command: ``python -m benchmarks.MODULE ARGUMENTS``, or ``understudy`` with arguments."""
+
+    name: str
+    module: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The command as a reader would type it."""
+        start = (
+            ["understudy"] if self.module == "understudy" else ["python", "-m", f"benchmarks.{self.module}"]
+        )
+        return " ".join([*start, *(f"'{item}'" if " " in item else item for item in self.arguments)])
+
+    @property
+    def command(self) -> list[str]:
+        """The command for this interpreter."""
+        module = self.module if self.module == "understudy" else f"benchmarks.{self.module}"
+        return [sys.executable, "-m", module, *self.arguments]
+
+
+def _run(name: str, module: str, arguments: str = "") -> Run:
+    return Run(name, module, tuple(arguments.split()))
+
+
+MARGINAL = (
+    "independent,aim,mst,mwem-pgm,gaussian,hdmm-pgm,privbayes,deniability,privbayes-pgm,privsyn,privmrf,modips,"
+    "sequential-regression,dpcopula,steps,mwem,pep,dualquery,rap,gem"
+)
+"""Every general-purpose method but the deep ones, which get smaller tables and more time."""
+
+RUNS = (
+    _run(
+        "aim-peers",
+        "aim",
+        "--tables nltcs,titanic --workloads all-3way --methods aim,mst,mbi-mst --epsilons 1,10 --out .benchmarks/aim-peers",
+    ),
+    _run(
+        "aim-adult",
+        "aim",
+        "--tables adult --workloads all-3way --methods aim,mst --epsilons 1,10 --out .benchmarks/aim-adult",
+    ),
+    _run("every-table", "every_table"),
+    _run("error-bounds", "error_bounds", "--runs 20 --epsilon 1 --out .benchmarks/error_bounds.jsonl"),
+    _run(
+        "families",
+        "families",
+        f"--methods {MARGINAL} --epsilons 1 --cpu-limit 120 --out .benchmarks/families",
+    ),
+    _run(
+        "families-deep",
+        "families",
+        "--tables natality@10000 --methods aim,privsyn,privbayes,dpctgan,patectgan --epsilons 1,10 --cpu-limit 900"
+        " --out .benchmarks/families-deep",
+    ),
+    _run(
+        "families-budgets",
+        "families",
+        "--methods aim,privsyn,privmrf,rap,privbayes,mst,independent --epsilons .1,10 --cpu-limit 120"
+        " --out .benchmarks/families",
+    ),
+    _run("noise", "noise"),
+    _run("counting", "counting"),
+    _run("sql-counting", "sql_counting"),
+    _run("engine", "engine"),
+    _run("records", "records"),
+    _run("criteria", "criteria"),
+    _run("count-mechanisms", "count_mechanisms"),
+    _run("queries", "queries"),
+    _run("privbayes", "privbayes"),
+    _run("deniability", "deniability"),
+    _run("large-parquet", "large_parquet"),
+    _run("ablation", "ablation", "--tables natality@1300 br2000@1300 acs13@1300 natality@8000"),
+    _run(
+        "audit",
+        "understudy",
+        "audit --all --quick --out .benchmarks/audit.json --chart .benchmarks/audit.svg",
+    ),
+    _run(
+        "aim-grid",
+        "aim",
+        "--tables titanic,nltcs,adult,salary,msnbc,fire --methods aim --epsilons 1,10,.1 --seeds 1 --out .benchmarks/aim-grid",
+    ),
+)
+"""In this order, the ones that most pages quote first."""
+
+
+def machine() -> str:
+    """Cores, memory, system and versions, in one line; nothing that names the machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GB, {platform.system()}, "
+        f"Python {platform.python_version()}, {versions}"
+    )
+
+
+def measure(run: Run) -> int:
+    """Run one benchmark, show what it prints, and write its page when it passed."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    printed = []
+    with subprocess.Popen(
+        run.command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "150"}
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            printed.append(line.rstrip())
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if process.returncode == 0:
+        PAGES.mkdir(exist_ok=True)
+        page = [
+            f"# {run.name}",
+            "",
+            f"`{run.shown}`",
+            "",
+            f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}: {wall:.0f} s ({cpu:.0f} s of CPU).",
+            f"{machine()}.",
+            "",
+            "```text",
+            *printed,
+            "```",
+        ]
+        (PAGES / f"{run.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+    print(f"-- {run.name}: {wall:.0f} s, {cpu:.0f} s of CPU, exit code {process.returncode}", flush=True)
+    return process.returncode
