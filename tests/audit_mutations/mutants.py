@@ -26,7 +26,7 @@ from checks import (
 from understudy.audit import Pair, pairs_for
 from understudy.audit.pairs import NARROW, WIDE
 from understudy.audit.releases import LOOP
-from understudy.curator import Curator
+from understudy.curator import Critic, Curator, Panel, gradients
 from understudy.data import LocalTable
 from understudy.engine import DenseTable
 from understudy.errors import DataError
@@ -135,6 +135,37 @@ def doubled_choice(patch: Patch) -> None:
 
     patch.setattr(curator, "exponential_mechanism", wrong)
     patch.setattr(primitives, "exponential_mechanism", wrong)
+
+
+def unclipped_gradients(patch: Patch) -> None:
+    """Gradients are added up as they are."""
+    right = Critic._clipped_sums
+
+    def sums(self: Critic, inputs: list, derivatives: list) -> list:
+        wide = Critic(self.layout, self.hidden, self.loss, self.clip)
+        object.__setattr__(wide, "places", self.places)
+        object.__setattr__(wide, "reach", 2.0**60)
+        return right(wide, inputs, derivatives)
+
+    patch.setattr(Critic, "_clipped_sums", sums)
+
+
+def full_batches(patch: Patch) -> None:
+    """Every row is in every batch, and the charge is that of random ones."""
+    patch.setattr(gradients, "poisson_batch", lambda rows, rate, source: np.arange(rows))
+
+
+def shared_rows(patch: Patch) -> None:
+    """Every teacher learns from the whole table."""
+    right = Panel._draw
+
+    def draw(self: Panel) -> tuple:
+        rows = len(self._codes)
+        self._order = np.arange(rows)
+        self._starts, self._sizes = np.zeros_like(self._starts), np.full_like(self._sizes, rows)
+        return right(self)
+
+    patch.setattr(Panel, "_draw", draw)
 
 
 def unlimited_persons(patch: Patch) -> None:
@@ -312,6 +343,21 @@ MUTANTS = (
         "exponential mechanism with doubled scale",
         doubled_choice,
         {"audit of the primitive": primitive_audited("exponential mechanism", "a likely candidate gains")},
+    ),
+    Mutant(
+        "gradients not clipped",
+        unclipped_gradients,
+        {"audit of the primitive": primitive_audited("noisy gradients", runs=1_000)},
+    ),
+    Mutant(
+        "batches charged as random that are not",
+        full_batches,
+        {"audit of the primitive": primitive_audited("noisy gradients of random batches", runs=1_500)},
+    ),
+    Mutant(
+        "teachers that share rows",
+        shared_rows,
+        {"audit of the primitive": primitive_audited("noisy votes of teachers", runs=1_000)},
     ),
     Mutant(
         "floating-point noise with visible low bits",

@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from understudy.audit.claims import claim_of
 from understudy.audit.hunt import Audit
+from understudy.audit.learners import draw_gradients, draw_votes
 from understudy.audit.trials import choose_test, judge
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.privacy import (
     GDP,
+    ApproxDP,
     Budget,
     Gaussian,
     Laplace,
@@ -150,6 +152,27 @@ def _permute(which: int, runs: int) -> Draws:
 _RARE, _LIKELY = partial(_exponential, base=-3.5), partial(_exponential, base=-1.5)
 _ADD, _REPLACE = Unit.add_remove(), Unit.replace_one()
 _PURE, _GAUSS = PureDP(EPSILON), GDP(MU)
+_PAIR = Unit.add_remove_person("person", max_rows=2)
+_SAMPLED = ApproxDP(EPSILON, 0.01)
+Tables = tuple[tuple[int, ...], tuple[int, ...]]
+_ALONE: Tables = ((1,), ())
+_EXCHANGED: Tables = ((1,), (0,))
+_TWICE: Tables = ((1, 1), ())
+
+
+def _gradients(pair: str, tables: Tables, unit: Unit, budget: Budget, rate: float = 1.0) -> Primitive:
+    draw = partial(draw_gradients, tables=tables, unit=unit, budget=budget, rate=rate)
+    name = "noisy gradients" + (" of random batches" if rate < 1 else "")
+    return Primitive(name, pair, unit, budget, draw, 2.0 if rate < 1 else 0.5)
+
+
+def _votes(pair: str, tables: Tables, unit: Unit, budget: Budget) -> Primitive:
+    k = unit.max_rows
+    noise = Laplace(k / EPSILON) if isinstance(budget, PureDP) else Gaussian(k / MU)
+    draw = partial(draw_votes, tables=tables, unit=unit, noise=noise)
+    return Primitive("noisy votes of teachers", pair, unit, budget, draw)
+
+
 PRIMITIVES = (
     Primitive("Laplace noise on a count", "one record or none", _ADD, _PURE, _laplace_count),
     Primitive("Laplace noise on a marginal", "a replaced record", _REPLACE, _PURE, _replaced),
@@ -160,6 +183,13 @@ PRIMITIVES = (
     Primitive("exponential mechanism", "a likely candidate gains", _REPLACE, _PURE, _LIKELY),
     Primitive("permute-and-flip", "equal scores part", _REPLACE, _PURE, _permute),
     Primitive("threshold test", "one record or none", _ADD, _PURE, _threshold, 0.5),
+    _gradients("one record or none", _ALONE, _ADD, _GAUSS),
+    _gradients("a replaced record", _EXCHANGED, _REPLACE, _GAUSS),
+    _gradients("one record or none", _ALONE, _ADD, _SAMPLED, 0.2),
+    _gradients("a person with 2 rows", _TWICE, _PAIR, _SAMPLED, 0.2),
+    _votes("one record or none", _ALONE, _ADD, _PURE),
+    _votes("a replaced record", _EXCHANGED, _REPLACE, _GAUSS),
+    _votes("a person with 2 rows", _TWICE, _PAIR, _GAUSS),
 )
 """Every way of opening a seal that releases one number."""
 
