@@ -43,6 +43,8 @@ __all__ = ["State", "complete_folder"]
 
 FORMAT, VERSION = "understudy-release-state", 1
 _FILE, _LOCK, _MODEL, _CANDIDATE, _ROOM = "state.json", "lock", "model.understudy", "candidate.npz", "room"
+_BEGUN = {"format", "version", "fingerprint", "ledger_id", "release_id", "seed", "started", "configuration"}
+"""What is recorded before the first result: nothing of it comes from the records."""
 
 
 class State:
@@ -113,6 +115,11 @@ class State:
                     for name in (_FILE, _MODEL, _CANDIDATE, _ROOM):
                         (folder / name).unlink(missing_ok=True)
             content = cls._read(folder)
+            fresh = _BEGUN.issuperset(content or ()) and not any(
+                (folder / name).exists() for name in (_MODEL, _CANDIDATE)
+            )
+            if content is not None and content.get("fingerprint") != fingerprint and fresh:
+                content = None  # nothing was made yet: a corrected specification begins anew
             if content is None:
                 content = {
                     "format": FORMAT,

@@ -24,10 +24,14 @@ Days = npt.NDArray[np.int64]
 def read_date(entry: Any, format: str | None = None) -> dt.date | None:
     """Return an entry as a date, or ``None`` if it is not one.
 
+    With a format, a plain ISO date that does not fit it is read too: synthetic tables are written so.
+
     Examples
     --------
     >>> read_date("2014-03-01T23:30:00+02:00"), read_date("1/3/2014", "%d/%m/%Y")
     (datetime.date(2014, 3, 1), datetime.date(2014, 3, 1))
+    >>> read_date("2014-03-01", "%d/%m/%Y"), read_date("2014-03-01T23:30", "%d/%m/%Y")
+    (datetime.date(2014, 3, 1), None)
     >>> read_date("2014-02-30") is None
     True
     """
@@ -43,9 +47,13 @@ def read_date(entry: Any, format: str | None = None) -> dt.date | None:
     if not isinstance(entry, str) or len(entry) > 64:
         return None
     text = entry.strip()
-    try:
-        if format is not None:
+    if format is not None:
+        try:
             return dt.datetime.strptime(text, format).date()
+        except ValueError:
+            if len(text) != 10:
+                return None
+    try:
         if len(text) < 10 or text[4] != "-":  # 20140301 and 2014-W05 read too easily as something else
             return None
         return dt.datetime.fromisoformat(text).date()

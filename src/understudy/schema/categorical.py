@@ -239,7 +239,7 @@ class Boolean(Column):
     """
 
     kind: ClassVar[Kind] = "boolean"
-    not_readable: ClassVar[str] = "entries that are not truth values"
+    not_readable: ClassVar[str] = "entries that are not truth values (true/false, t/f, yes/no, y/n, 1/0)"
 
     @property
     def value_count(self) -> int:

@@ -32,6 +32,8 @@ __all__ = ["Date", "Resolution"]
 
 Resolution: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
 RESOLUTIONS = ("day", "week", "month", "quarter", "year")
+_SAMPLE = dt.date(2001, 2, 3)
+"""Day, month and year differ, so a format that confuses them is found out."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -50,7 +52,8 @@ class Date(Ordered):
     bins
         Instead of a resolution: ascending edges as ``YYYY-MM-DD``, each the first day of a bin; see `Bins`.
     format
-        How text entries are written, in `strptime` codes such as ``%d/%m/%Y``. ISO dates need none.
+        How text entries are written, in `strptime` codes such as ``%d/%m/%Y``. ISO dates need none and are
+        read beside it, because synthetic tables have them.
     decode_by
         ``midpoint`` (the middle day), ``uniform`` (any day of the bin), ``edge`` (its first day), ``label``.
 
@@ -71,7 +74,7 @@ class Date(Ordered):
 
     kind: ClassVar[Kind] = "date"
     own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "resolution", "bins")
-    not_readable: ClassVar[str] = "entries that are not dates"
+    not_readable: ClassVar[str] = "entries that are not dates (YYYY-MM-DD, or as its format says)"
     decode_rules: ClassVar[tuple[str, ...]] = ("midpoint", "uniform", "edge", "label")
 
     def _check(self) -> list[str]:
@@ -95,6 +98,8 @@ class Date(Ordered):
             problems.append("give a resolution or bins, not both")
         if self.format is not None:
             problems += check_text(self.format, "format", required=True, one_line=True)
+            if not problems and read_date(_SAMPLE.isoformat(), self.format) != _SAMPLE:
+                problems.append("format: it reads ISO dates, which synthetic tables have, as other dates")
         if problems:
             self._no_layout()
             return problems

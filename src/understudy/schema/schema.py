@@ -161,13 +161,12 @@ class Schema:
         A domain read from the records is not private: one record can add a category or move a bound. Fitting
         calls this first.
         """
-        facts = self.facts_from_data()
-        if not facts:
-            return
+        columns = [column for column in self.columns if column.facts_from_data]
+        facts = [f"column {column.name!r}: {', '.join(column.facts_from_data)}" for column in columns]
         raise_problems(
-            "The schema holds facts that were read from the data. Check each one and declare it public "
-            "(remove its origin, or use declare_public) if it is public knowledge, or replace it",
-            facts,
+            "The schema holds facts that were read from the data. Replace each one that is not public knowledge, then "
+            "declare them (understudy schema declare, or Schema.declare_public)",
+            [*facts, *facts_from_data(self.origin, self._facts)],
             DomainNotPublic,
         )
 

@@ -229,6 +229,26 @@ def test_a_changed_specification_does_not_go_on_with_the_old_state(tmp_path: Pat
         run_release(small_spec(acceptance__criteria__0__threshold=0.25), ledger=ledger, source=people())
 
 
+def test_a_specification_may_be_corrected_while_nothing_was_made(tmp_path: Path) -> None:
+    ledger = tmp_path / "people.ledger"
+    with pytest.raises(DataError):
+        run_release(small_spec(), ledger=ledger, source=people().iloc[:, 1:])
+    assert spent(ledger) == 0
+    corrected = small_spec(acceptance__criteria__0__threshold=0.25)
+    run_release(corrected, ledger=ledger, source=people())
+    assert spent(ledger) > 0
+
+
+@pytest.mark.parametrize("kept", ["model.understudy", "candidate.npz"])
+def test_a_model_that_was_paid_for_never_meets_another_specification(tmp_path: Path, kept: str) -> None:
+    ledger = tmp_path / "people.ledger"
+    with pytest.raises(DataError):
+        run_release(small_spec(), ledger=ledger, source=people().iloc[:, 1:])
+    (State.folder_for(ledger, small_spec().name) / kept).write_bytes(b"")
+    with pytest.raises(LedgerMismatch, match="was changed since"):
+        run_release(small_spec(acceptance__criteria__0__threshold=0.25), ledger=ledger, source=people())
+
+
 def test_a_state_of_another_ledger_is_refused(tmp_path: Path) -> None:
     ledger = tmp_path / "people.ledger"
     run_release(small_spec(), ledger=ledger, source=people())

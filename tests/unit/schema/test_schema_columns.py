@@ -430,8 +430,19 @@ def test_other_date_formats_are_declared() -> None:
     assert column.encode(["31/3/2014", "01/12/2014"]).tolist() == [2, 11]
     compact = Date("d", minimum="2014-01-01", maximum="2014-12-31", resolution="month", format="%Y%m%d")
     assert compact.encode([20140331]).tolist() == [2]
-    with pytest.raises(DataError, match="not dates"):
-        column.encode(["2014-03-31"])
+    for junk in ("2014-03-31T10:00", "2014-3-31", "31.3.2014", "2014-02-30"):
+        with pytest.raises(DataError, match="not dates"):
+            column.encode([junk])
+
+
+def test_synthetic_dates_in_a_file_fit_a_column_with_a_format() -> None:
+    column = Date("d", minimum="2014-01-01", maximum="2014-12-31", resolution="day", format="%m/%d/%Y")
+    codes = np.arange(column.size)
+    written = pd.Series(column.decode(codes, np.random.default_rng(0))).astype(str)
+    assert written[40] == "2014-02-10"
+    assert column.encode(written).tolist() == codes.tolist()
+    with pytest.raises(SchemaError, match="reads ISO dates"):
+        Date("d", minimum="2014-01-01", maximum="2014-12-31", resolution="day", format="%Y-%d-%m")
 
 
 @pytest.mark.parametrize(
