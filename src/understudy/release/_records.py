@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.privacy import Unit, budget_from_dict
 from understudy.release.criteria import LinearFit
-from understudy.release.flow import Judgement
+from understudy.release.judgement import Judgement
 from understudy.release.result import AcceptanceResult, CriterionResult
 from understudy.synthesizers import Provenance
 

@@ -30,7 +30,7 @@ from understudy.release.criteria import (
     RegressionCoefficients,
     laplace_upper_tail,
 )
-from understudy.release.flow import baseline_key, fit_baseline
+from understudy.release.judgement import baseline_key, fit_baseline
 from understudy.release.result import Configuration
 from understudy.release.slack import SlackTest
 from understudy.release.spec import Spec

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from understudy.errors import WorkloadError
-from understudy.release._flow import largest_matching, offsets, similar_pairs
+from understudy.release._matching import largest_matching, offsets, similar_pairs
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
 

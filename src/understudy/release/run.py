@@ -30,7 +30,7 @@ from understudy.release._outcome import guarantee_of, open_ledger, recorded_outc
 from understudy.release._records import fit_from_plain, judgement_to_plain, provenance_to_plain
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit, RegressionCoefficients
-from understudy.release.flow import Judgement, baseline_key, fit_baseline, judge
+from understudy.release.judgement import Judgement, baseline_key, fit_baseline, judge
 from understudy.release.planning import usable_configurations
 from understudy.release.projection import require_room
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
@@ -68,7 +68,7 @@ class Release:
     -------
     Everything that leaves is a function of what the ledger was charged for (single attempt) or of the outcome
     of a selection that was charged as a whole (loop). The proofs are where the parts are: fits in the
-    synthesizers, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.flow`, the
+    synthesizers, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.judgement`, the
     selection in :mod:`understudy.release.selection_accounting`, interruptions in :mod:`understudy.release.state`.
     The parts outside the selection (number of rows, private regressions) are released whatever the selection
     ends in and compose with it.

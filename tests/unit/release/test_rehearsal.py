@@ -26,7 +26,7 @@ from understudy.release import SlackTest, _rehearsal_trial, _rehearsal_work
 from understudy.release._rehearsal_facts import Facts, correlated, table_from_facts
 from understudy.release._rehearsal_narrow import product_within
 from understudy.release._rehearsal_trial import _Attempt
-from understudy.release.flow import judge
+from understudy.release.judgement import judge
 from understudy.release.rehearsal import Rehearsal, mean_interval, rehearse
 from understudy.release.spec import Spec
 

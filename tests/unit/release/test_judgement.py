@@ -14,7 +14,7 @@ from understudy.errors import ConstraintError, DataError
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit, RegressionCoefficients
-from understudy.release.flow import baseline_key, fit_baseline, judge
+from understudy.release.judgement import baseline_key, fit_baseline, judge
 from understudy.release.result import Configuration
 from understudy.release.spec import Spec
 from understudy.release.transform import Transformed, neighbours

@@ -1,4 +1,4 @@
-"""One attempt: make a candidate and judge it (paper Births, Algorithm 1 without its loop).
+"""Judging a candidate: acceptance criteria in both forms, and the private regressions behind them (paper Births, Algorithm 1).
 
 An attempt looks at the private table twice: to fit the model, and to evaluate the acceptance criteria. Both looks
 go through a curator, which charges first. Criteria about the candidate alone come before the second look: a
