@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sql_support import (
@@ -16,9 +19,10 @@ from sql_support import (
     small_cliques,
 )
 
-from understudy.data import Database, Preparation, connect, read_table
+from understudy.data import Database, Derived, Preparation, connect, read_table
+from understudy.data.sql import _reading as reading
 from understudy.errors import DataError
-from understudy.schema import Constraint, Integer, Schema
+from understudy.schema import Categorical, Constraint, Date, Integer, Schema
 
 duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
 pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
@@ -122,6 +126,93 @@ def test_too_many_odd_entries_are_refused_without_showing_one(tmp_path):
         connection.execute("CREATE TABLE t AS SELECT 'secret' || range AS age FROM range(6000)")
     schema = Schema(columns=(Integer("age", minimum=0, maximum=99, missing=True, out_of_domain="to-other"),))
     with pytest.raises(DataError, match="too many different entries") as raised:
+        read_table(Database(url=str(path), table="t"), schema)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_an_infinite_date_is_one_entry_outside_and_no_reason_to_refuse_the_others(postgres, kind):
+    """Before, PostgreSQL refused the whole table, also under a policy that accepts every entry whatever it holds."""
+    table = f"infinite_{kind}"
+    with postgres.connect() as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+        connection.execute(
+            f"CREATE TABLE {table} AS SELECT entry AS d FROM unnest(ARRAY['infinity', '2020-01-01', '-infinity',"
+            f" '4000-01-01 BC']::{kind}[]) AS entry"
+        )
+    source = Database(url=postgres.url, table=table)
+    policy = {"missing": True, "out_of_domain": "to-missing"}
+    days = Schema(columns=(Date("d", minimum="2019-12-31", maximum="2020-01-02", **policy),))
+    assert read_table(source, days).count(("d",)).tolist() == [0, 1, 0, 3]
+    named = Schema(columns=(Categorical("d", values=["2020-01-01"], **policy),))
+    assert read_table(source, named).count(("d",)).tolist() == [1, 3]
+    years = Schema(columns=(Integer("y", minimum=2019, maximum=2020, **policy),))
+    prepare = Preparation(derived=(Derived(name="y", source="d", part="year"),))
+    assert read_table(source, years, prepare=prepare).count(("y",)).tolist() == [0, 1, 3]
+
+
+def partitioned(folder, names):
+    """One record in each folder ``code=NAME``, and leftovers of a writer that was interrupted."""
+    for name in names:
+        (folder / f"code={name}").mkdir(parents=True)
+        pq.write_table(pa.table({"a": [1]}), folder / f"code={name}" / "part.parquet")
+    for hidden in ("_temporary", ".staging"):
+        (folder / hidden / f"code={names[0]}").mkdir(parents=True)
+        pq.write_table(pa.table({"a": [1]}), folder / hidden / f"code={names[0]}" / "part.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize("engine", ["file", "duckdb", "spark"])
+@pytest.mark.parametrize("names", [["007", "8"], ["007", "8", "x"]], ids=["numbers", "text"])
+def test_the_name_of_a_folder_is_read_alike_whatever_the_others_are_called(request, tmp_path, engine, names):
+    """Before, Spark read 007 as 7 unless another folder was no number, and DuckDB counted unfinished files."""
+    folder = partitioned(tmp_path / "parts", names)
+    source = folder
+    if engine != "file":
+        url = "duckdb://" if engine == "duckdb" else request.getfixturevalue("spark")
+        source = Database(url=url, table=folder)
+    values = ("007", "7", "8")
+    schema = Schema(columns=(Categorical("code", values=values, out_of_domain="to-other"),))
+    expected = [1, 0, 1, len(names) - 2]
+    assert read_table(source, schema).count(("code",)).tolist() == expected
+
+
+def test_what_duckdb_writes_when_memory_is_short_is_for_nobody_else(tmp_path):
+    """Before, records were spilled to files that everybody could read, in the working folder or beside the database."""
+    path = tmp_path / "large.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT range AS a FROM range(10)")
+    pq.write_table(pa.table({"a": range(10)}), tmp_path / "t.parquet")
+    for source in (
+        Database(url=str(path), table="t"),
+        Database(url="duckdb://", table=str(tmp_path / "t.parquet")),
+    ):
+        session, other = connect(source), connect(source)
+        ((told,),) = session._con.con.execute("SELECT current_setting('temp_directory')").fetchall()
+        folder = Path(told)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert folder.parent == tmp_path
+        assert (
+            len(list(session.batches("SELECT 1 AS one"))) == len(list(other.batches("SELECT 1 AS one"))) == 1
+        )
+
+
+def test_an_entry_that_cannot_be_written_into_a_query_is_not_shown(tmp_path, monkeypatch):
+    path = tmp_path / "odd.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 'secret' AS age")
+
+    def quoting(base, entries):
+        if entries:
+            raise TypeError(f"no such literal: {[entry.value for entry in entries]}")
+        return base
+
+    monkeypatch.setattr(reading, "_resolved", quoting)
+    schema = Schema(
+        columns=(Integer("age", minimum=0, maximum=99, missing=True, out_of_domain="to-missing"),)
+    )
+    with pytest.raises(DataError, match="withheld") as raised:
         read_table(Database(url=str(path), table="t"), schema)
     assert "secret" not in str(raised.value)
     assert raised.value.__context__ is None

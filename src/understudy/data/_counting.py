@@ -125,17 +125,26 @@ class MarginalCounter:
                 )
             )
 
-    def add(self, columns: Mapping[str, Codes], *, rows: int | None = None) -> None:
+    def add(
+        self, columns: Mapping[str, Codes], *, rows: int | None = None, weights: Counts | None = None
+    ) -> None:
         """Add one chunk of rows; codes must already be known to lie below the sizes of their columns.
 
-        ``rows`` says how many rows the chunk has when no column is needed (only the total is counted).
+        Parameters
+        ----------
+        columns
+            Codes by column.
+        rows
+            How many rows the chunk has, where no column is needed (only the total is counted).
+        weights
+            How many rows each record stands for, where that is not one.
         """
         if rows is None:
-            rows = len(next(iter(columns.values())))
-        self._rows += rows
+            rows = len(next(iter(columns.values()))) if weights is None else len(weights)
+        self._rows += rows if weights is None else int(weights.sum())
         if not self._groups:
             return
-        from understudy.data._kernels import MAX_ROWS_PER_CALL, add_counts
+        from understudy.data._kernels import MAX_ROWS_PER_CALL, add_counts, add_weights
 
         for start in range(0, rows, MAX_ROWS_PER_CALL):
             stop = min(rows, start + MAX_ROWS_PER_CALL)
@@ -143,15 +152,12 @@ class MarginalCounter:
             for group in self._groups:
                 if group.width not in matrices:
                     matrices[group.width] = self._matrix(columns, group.width, start, stop)
-                add_counts(
-                    matrices[group.width],
-                    group.prefix,
-                    group.prefix_sizes,
-                    group.members,
-                    group.member_sizes,
-                    group.offsets,
-                    group.totals,
-                )
+                where = (group.prefix, group.prefix_sizes, group.members, group.member_sizes)
+                if weights is None:
+                    add_counts(matrices[group.width], *where, group.offsets, group.totals)
+                else:
+                    part = weights[start:stop]
+                    add_weights(matrices[group.width], part, *where, group.offsets, group.totals)
 
     def _matrix(self, columns: Mapping[str, Codes], width: int, start: int, stop: int) -> npt.NDArray[Any]:
         """Return the columns that fit in ``width`` bytes, one per row; other rows stay unused."""

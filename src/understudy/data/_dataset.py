@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from understudy.data._paths import PARQUET_SUFFIXES
+from understudy.data._paths import parquet_files
 from understudy.data._stream import BATCH_ROWS, attempt, explain_os_error, file_stamp, guarded, name_problems
 from understudy.errors import DataError
 
@@ -75,7 +75,7 @@ class DatasetStream:
 
     def _stamp(self) -> object:
         if self._folder is not None:
-            return file_stamp(_parquet_files(self._folder))
+            return file_stamp(parquet_files(self._folder))
         if self._paths:
             return file_stamp(self._paths)
         files, system = getattr(self._dataset, "files", []), getattr(self._dataset, "filesystem", None)
@@ -188,7 +188,7 @@ def _open(paths: Sequence[Path]) -> pads.Dataset:
     files = list(paths)
     if len(paths) == 1 and paths[0].is_dir():
         base = paths[0]
-        files = _parquet_files(base)
+        files = parquet_files(base)
     partitioning = None
     if base is not None:
         keys = dict.fromkeys(
@@ -227,24 +227,6 @@ def _common_types(dataset: pads.Dataset) -> pa.Schema:
     common = pa.unify_schemas(stored, promote_options="permissive")
     names = dataset.schema.names
     return pa.schema([common.field(n) if n in common.names else dataset.schema.field(n) for n in names])
-
-
-def _parquet_files(folder: Path) -> list[Path]:
-    def visible(path: Path) -> bool:
-        return not any(
-            part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts
-        )
-
-    files = sorted(
-        path for path in folder.rglob("*") if path.suffix.lower() in PARQUET_SUFFIXES and visible(path)
-    )
-    files = [path for path in files if path.is_file()]
-    if not files:
-        raise DataError(
-            f"The folder {folder.name!r} holds no Parquet files. Their names must end in "
-            f"{' or '.join(PARQUET_SUFFIXES)}; for CSV, pass the file itself."
-        )
-    return files
 
 
 def _check_magic(file: Path) -> None:

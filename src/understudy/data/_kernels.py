@@ -1,7 +1,7 @@
 """Compiled loops that turn columns of codes into counts. Import this module only when something is counted.
 
-One kernel serves every marginal. It is compiled once per code width (uint8, uint16, uint32) and kept
-on disk, so a second process starts without compiling. Two choices make it fast:
+Kernels are compiled once per code width (uint8, uint16, uint32) and kept on disk, so a second process starts without
+compiling. Two choices make counting fast:
 
 - Cliques that differ only in their last column share the mixed-radix index of the other columns.
 - Each half of the rows has its own accumulator. Neighbouring rows of real tables often fall in the same
@@ -35,6 +35,20 @@ def _compiled(function: F) -> F:
 
 
 @_compiled
+def _prefix_index(
+    matrix: npt.NDArray[Any], prefix: npt.NDArray[np.int64], prefix_sizes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint32]:
+    """Return the mixed-radix index of the shared columns, row by row."""
+    index = np.zeros(matrix.shape[1], np.uint32)
+    for i in range(len(prefix)):
+        column = matrix[prefix[i]]
+        size = np.uint32(prefix_sizes[i])
+        for row in range(len(index)):
+            index[row] = index[row] * size + np.uint32(column[row])
+    return index
+
+
+@_compiled
 def add_counts(
     matrix: npt.NDArray[Any],
     prefix: npt.NDArray[np.int64],
@@ -63,14 +77,8 @@ def add_counts(
     one = np.uint32(1)
     n = matrix.shape[1]
     half = n // 2
-    index = np.zeros(n, np.uint32)
-    prefix_cells = 1
-    for i in range(len(prefix)):
-        column = matrix[prefix[i]]
-        size = np.uint32(prefix_sizes[i])
-        prefix_cells *= prefix_sizes[i]
-        for row in range(n):
-            index[row] = index[row] * size + np.uint32(column[row])
+    index = _prefix_index(matrix, prefix, prefix_sizes)
+    prefix_cells = np.prod(prefix_sizes)
     scratch_cells = 0
     for j in range(len(members)):
         cells = prefix_cells * member_sizes[j]
@@ -99,6 +107,28 @@ def add_counts(
         else:
             for row in range(n):
                 counts[index[row] * size + np.uint32(column[row])] += 1
+
+
+@_compiled
+def add_weights(
+    matrix: npt.NDArray[Any],
+    weights: npt.NDArray[np.int64],
+    prefix: npt.NDArray[np.int64],
+    prefix_sizes: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int64],
+    member_sizes: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    totals: npt.NDArray[np.int64],
+) -> None:
+    """Do what `add_counts` does for records that stand for ``weights`` rows each."""
+    index = _prefix_index(matrix, prefix, prefix_sizes)
+    prefix_cells = np.prod(prefix_sizes)
+    for j in range(len(members)):
+        column = matrix[members[j]]
+        size = np.uint32(member_sizes[j])
+        counts = totals[offsets[j] : offsets[j] + prefix_cells * member_sizes[j]]
+        for row in range(len(index)):
+            counts[index[row] * size + np.uint32(column[row])] += weights[row]
 
 
 @_compiled

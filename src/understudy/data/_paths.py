@@ -34,3 +34,23 @@ def is_csv(path: Path) -> bool:
         f"The name {path.name!r} does not say what kind of file it is. "
         f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}."
     )
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder, in the order of their names, without hidden and unfinished ones."""
+
+    def visible(path: Path) -> bool:
+        return not any(
+            part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts
+        )
+
+    files = sorted(
+        path for path in folder.rglob("*") if path.suffix.lower() in PARQUET_SUFFIXES and visible(path)
+    )
+    files = [path for path in files if path.is_file()]
+    if not files:
+        raise DataError(
+            f"The folder {folder.name!r} holds no Parquet files. Their names must end in "
+            f"{' or '.join(PARQUET_SUFFIXES)}; for CSV, pass the file itself."
+        )
+    return files

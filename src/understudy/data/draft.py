@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.data._written import date_formats, may_be_thousands, written_for_people
 from understudy.errors import DataError, SchemaError
 from understudy.schema import (
     Boolean,
@@ -50,8 +51,9 @@ def draft_schema(
     """Draft a schema from a table, marking every fact as read from the data.
 
     Kinds are guessed from the entries; bounds are rounded outwards (short ranges stay as they are), wide ranges
-    are divided into about twenty bins with round edges. Text columns with more than ``max_categories`` different entries, and columns that look like
-    identifiers, are left out, and the draft says why.
+    are divided into about twenty bins with round edges. Text columns with more than ``max_categories`` different
+    entries, columns that look like identifiers, and numbers or dates that can be read in two ways are left out, and
+    the draft says why.
 
     Parameters
     ----------
@@ -177,11 +179,22 @@ def _from_entries(
     if not any(isinstance(entry, str) and _LEADING_ZERO.match(entry) for entry in entries):
         numbers = [number_of(entry) for entry in entries if not isinstance(entry, bool | np.bool_)]
         if len(numbers) == len(entries) and None not in numbers:
+            if may_be_thousands(entries):
+                return (
+                    "its points may separate thousands, and then 10.000 would be read as ten; write the numbers without "
+                    "separators, or declare the column by hand if they are decimal points"
+                )
             array = np.array([float(number) for number in numbers if number is not None])
             return _from_numbers(name, array, missing or bool(blank), rows=rows)
     days = [read_date(entry) for entry in entries]
     if None not in days:
         return _from_dates(name, days, missing or bool(blank))
+    formats = date_formats(entries)
+    if len(formats) == 1:
+        days = [read_date(entry, formats[0]) for entry in entries]
+        return _from_dates(name, days, missing or bool(blank), format=formats[0])
+    if formats:
+        return f"its dates can be read in several ways ({', '.join(formats)}); declare it by hand with its format"
     return _from_text(
         name,
         [*entries, *(entry for entry in blank if entry != "")],
@@ -207,6 +220,11 @@ def _from_text(
         return "it holds long text; group it into categories first"
     if len(values) <= max_categories:
         return Categorical(name, values=tuple(values), missing=missing, origin="from-data")
+    if written_for_people(entries):
+        return (
+            "its numbers have units, separators of thousands or decimal commas; write them like 1234.5 in a copy of "
+            "the table"
+        )
     if _looks_like_id(name, len(values), rows):
         return "it looks like an identifier or free text: almost every row has its own entry"
     return (
@@ -269,7 +287,7 @@ def _round_edges(low: float, high: float, *, whole: bool) -> tuple[int | float, 
     return tuple(int(edge) for edge in rising) if whole else tuple(rising)
 
 
-def _from_dates(name: str, days: Sequence[Any], missing: bool) -> Column | str:
+def _from_dates(name: str, days: Sequence[Any], missing: bool, *, format: str | None = None) -> Column | str:
     dates = [
         day if type(day) is dt.date else day.date() if hasattr(day, "date") else _period(day) for day in days
     ]
@@ -292,6 +310,7 @@ def _from_dates(name: str, days: Sequence[Any], missing: bool) -> Column | str:
         minimum=first.isoformat(),
         maximum=last.isoformat(),
         resolution=resolution,
+        format=format,
         missing=missing,
         origin="from-data",
     )

@@ -157,3 +157,16 @@ def test_kernel_compiles_without_a_writable_cache(monkeypatch):
     monkeypatch.setattr(_kernels, "njit", njit)
     assert _kernels._compiled(len)("ab") == 2
     assert calls == [{"nogil": True, "cache": True}, {"nogil": True}]
+
+
+def test_a_record_with_a_weight_counts_as_that_many_rows(monkeypatch):
+    monkeypatch.setattr(_kernels, "MAX_ROWS_PER_CALL", 7)
+    sizes = {"a": 3, "b": 300, "c": 2}
+    codes = random_codes(sizes, 40)
+    weights = np.random.default_rng(1).integers(1, 5, 40)
+    cliques = list(all_cliques(sizes, 3))
+    counter = MarginalCounter(Domain.of(sizes), cliques)
+    counter.add({name: codes[name].astype(code_dtype(size)) for name, size in sizes.items()}, weights=weights)
+    repeated = {name: np.repeat(column, weights) for name, column in codes.items()}
+    for one, two in zip(counter.counts(), count(sizes, repeated, cliques), strict=True):
+        assert (one == two).all()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.data._counting import Counts, MarginalCounter
 from understudy.data._records import distinct_records
@@ -14,44 +13,6 @@ from understudy.data.table import DEFAULT_CHUNK_ROWS
 
 if TYPE_CHECKING:
     from understudy.schema import Codes, Schema
-
-
-class WeightedCounter(MarginalCounter):
-    """Counts records that stand for several rows each.
-
-    Examples
-    --------
-    >>> from understudy.schema import Domain
-    >>> counter = WeightedCounter(Domain(("a",), (2,)), [("a",)])
-    >>> counter.add_weighted({"a": np.array([0, 1], np.uint8)}, np.array([5, 2]))
-    >>> counter.counts()[0].tolist()
-    [5, 2]
-    """
-
-    def add_weighted(self, columns: Mapping[str, Codes], weights: Counts) -> None:
-        """Add records with their weights; codes must already be known to lie below the sizes of their columns."""
-        self._rows += int(weights.sum())
-        if not self._groups:
-            return
-        from understudy.data._kernels import MAX_ROWS_PER_CALL
-        from understudy.data.sql._weighted import add_weights
-
-        for start in range(0, len(weights), MAX_ROWS_PER_CALL):
-            stop = min(len(weights), start + MAX_ROWS_PER_CALL)
-            matrices: dict[int, npt.NDArray[Any]] = {}
-            for group in self._groups:
-                if group.width not in matrices:
-                    matrices[group.width] = self._matrix(columns, group.width, start, stop)
-                add_weights(
-                    matrices[group.width],
-                    weights[start:stop],
-                    group.prefix,
-                    group.prefix_sizes,
-                    group.members,
-                    group.member_sizes,
-                    group.offsets,
-                    group.totals,
-                )
 
 
 class Counted:
@@ -68,8 +29,8 @@ class Counted:
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques."""
-        counter = WeightedCounter(self._schema.domain, cliques)
-        counter.add_weighted(self._columns, self._weights)
+        counter = MarginalCounter(self._schema.domain, cliques)
+        counter.add(self._columns, weights=self._weights)
         return counter.counts()
 
     def distinct(self, names: Sequence[str]) -> tuple[Codes, Counts]:

@@ -34,7 +34,7 @@ UNRESOLVED = -4
 MARKS = (OUTSIDE, MISSING, UNREADABLE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Entry:
     """What one entry means: its code or mark, its number where it is one, and whether it is missing.
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Counts
-from understudy.data.sql._counted import WeightedCounter
+from understudy.data._counting import Counts, MarginalCounter
 from understudy.data.sql._faults import changed
 from understudy.data.sql._packing import Packing
 from understudy.data.sql._relation import code_name
 
 if TYPE_CHECKING:
-    from understudy.data.sql._sessions import Session
+    from understudy.data.sql._session import Session
     from understudy.schema import Clique, Codes, Domain
 
 MERGED_CELLS = 1 << 20
@@ -166,10 +165,10 @@ def count_by_records(
     session: Session, batches: Iterator[Batch], domain: Domain, cliques: Sequence[Clique], *, rows: int
 ) -> list[Counts]:
     """Count some cliques from distinct records as they arrive."""
-    counter = WeightedCounter(domain, cliques)
+    counter = MarginalCounter(domain, cliques)
     seen = 0
     for codes, weights in batches:
-        counter.add_weighted(codes, weights)
+        counter.add(codes, weights=weights)
         seen += int(weights.sum())
     if seen != rows:
         raise changed(session.source.label)

@@ -10,6 +10,7 @@ from understudy.data.sql._cells import locate, real
 from understudy.data.sql._lookup import MARKS, UNRESOLVED, Entry, settled
 from understudy.errors import DataError
 from understudy.schema import number_of
+from understudy.schema.calendar import EARLIEST, LATEST
 from understudy.schema.categorical import Named
 from understudy.schema.cells import MISSING, OUTSIDE, UNREADABLE
 from understudy.schema.labels import show_number
@@ -118,13 +119,26 @@ def _storage(source: Any, column: Column) -> tuple[Any, str]:
     if kind.is_string():
         return source, "text"
     if kind.is_date() or kind.is_timestamp():
-        return source, "day"
+        return on_calendar(source), "day"
     if kind.is_nested() or kind.is_binary() or kind.is_interval() or kind.is_time():
         raise DataError(
             f"Column {column.name!r} is stored in a way that a column of kind {column.kind!r} cannot take. "
             "Convert it in the database (a view with a cast is enough)."
         )
     return source.cast("string"), "text"
+
+
+def on_calendar(source: Any, *, beyond: Any = None) -> Any:
+    """Return dates or times with those beyond the years 1 to 9999 moved to the ends, or replaced by ``beyond``.
+
+    An infinite date has no day number and no value in Python: one of them would make a whole table unreadable.
+    """
+    import ibis
+
+    make = ibis.date if source.type().is_date() else ibis.timestamp
+    first, last = make(EARLIEST.isoformat()), make(LATEST.isoformat())
+    low, high = (first, last) if beyond is None else (beyond, beyond)
+    return ibis.ifelse(source > last, high, ibis.ifelse(source < first, low, source))
 
 
 def _plain(source: Any, null: Any, located: Any, *, odd: Any | None = None) -> Reading:

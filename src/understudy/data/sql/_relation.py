@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from understudy.data._stream import name_problems
 from understudy.data.prepare import Preparation
 from understudy.data.sql._lookup import MAX_ENTRIES, Entry, look_up
-from understudy.data.sql._reading import Reading, codes_of, read_column, staged
+from understudy.data.sql._reading import Reading, codes_of, on_calendar, read_column, staged
 from understudy.data.sql._rules import kept
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
     from understudy.data.prepare import Derived
-    from understudy.data.sql._sessions import Session
+    from understudy.data.sql._session import Session
     from understudy.schema import Column, Schema
 
 PERSON = "person"
@@ -129,7 +129,8 @@ def _reading(session: Session, stage: Any, need: _Need, storage: str) -> Reading
     # an entry of a derived column is what its recipe makes of it; parts of dates are ready-made where possible
     recipe = need.recipe if storage == "any" else None
     entries: Sequence[Entry] = look_up(need.column, values, recipe)
-    return read_column(need.column, storage, parts, entries)
+    # Ibis quotes what it cannot write into an expression
+    return session.guarded(lambda: read_column(need.column, storage, parts, entries))
 
 
 def _is_day(source: Any) -> bool:
@@ -138,7 +139,10 @@ def _is_day(source: Any) -> bool:
 
 def _part(source: Any, part: str) -> Any:
     """Return a part of a date as a whole number; Monday is the first day of the week."""
+    import ibis
+
     day = source.date() if source.type().is_timestamp() else source
+    day = on_calendar(day, beyond=ibis.null("date"))
     made = {
         "year": lambda: day.year(),
         "quarter": lambda: day.quarter(),

@@ -11,6 +11,7 @@ from understudy.data._counting import Counts, MarginalCounter, code_dtype
 from understudy.data._persons import check_max_rows, missing_ids
 from understudy.data._records import distinct_records, merge_distinct
 from understudy.data.sql._counted import Counted
+from understudy.data.sql._engines import connect
 from understudy.data.sql._faults import changed
 from understudy.data.sql._lookup import MARKS, UNRESOLVED, settled
 from understudy.data.sql._packing import Packing
@@ -23,7 +24,7 @@ from understudy.data.sql._plans import (
     prefers_sets,
 )
 from understudy.data.sql._relation import PERSON, code_name, encoded_relation
-from understudy.data.sql._sessions import Session, connect
+from understudy.data.sql._session import Session
 from understudy.data.sql._truncation import draw_key, truncated
 from understudy.data.sql.source import Database
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Words

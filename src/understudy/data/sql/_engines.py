@@ -1,157 +1,26 @@
-"""Connections that hold one snapshot of a table, and hand out the results of queries in batches."""
+"""The engines: how each of them opens a snapshot of a table and runs a query."""
 
 from __future__ import annotations
 
-import re
+import atexit
+import shutil
+import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from understudy.data._stream import file_stamp
-from understudy.data.sql._faults import changed, explain
+from understudy.data._paths import PARQUET_SUFFIXES, parquet_files
+from understudy.data.sql._session import Session, missing_extra
 from understudy.data.sql.source import Database
-from understudy.errors import DataError, MissingExtra, UnderstudyError
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
-
 BATCH_ROWS = 1 << 17
 """Rows of a result that are in memory at a time."""
-
-
-class Session:
-    """One connection and one snapshot, shared by all tables read from it.
-
-    Attributes
-    ----------
-    source
-        Where the table is.
-    relation
-        The table as an Ibis expression.
-    dialect
-        The SQL dialect, as Ibis names it.
-    streams
-        Whether results arrive in batches, so that one larger than memory can be read.
-    groups
-        Whether the engine knows grouping sets.
-    """
-
-    dialect = ""
-    quoting: Any = None  # sqlglot's dialect, where it has another name
-    streams = True
-    groups = True
-
-    def __init__(self, source: Database) -> None:
-        self.source = source
-        self._paths: list[Path] = []
-        self._stamp: object = None
-        self._closed = False
-        self._defined: dict[str, str] = {}
-        self.relation: Any = self.guarded(self._open)
-        if self._paths:
-            self._stamp = self.guarded(lambda: file_stamp(self._paths))
-
-    def __repr__(self) -> str:
-        return f"Session({self.source!r})"
-
-    # -- what an engine provides
-
-    def _open(self) -> Any:
-        raise TypeError("Session is a base; use connect.")
-
-    def _compile(self, query: Any) -> str:
-        import ibis
-
-        return str(ibis.to_sql(query.unbind(), dialect=self.dialect, pretty=False))
-
-    def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
-        raise TypeError("Session is a base; use connect.")
-
-    def _close(self) -> None:
-        """Let go of the connection."""
-
-    # -- what tables use
-
-    def guarded(self, action: Callable[[], T]) -> T:
-        """Run an action of the driver; its errors are replaced, not wrapped."""
-        failure: UnderstudyError
-        try:
-            return action()
-        except UnderstudyError:
-            raise
-        except ImportError:
-            failure = missing_extra(self.source.kind)
-        except Exception as error:
-            failure = explain(error, self.source.label)
-        raise failure
-
-    def defined(self, query: Any) -> Any:
-        """Return a query under a name of its own: other queries use it without its being compiled again."""
-        import ibis
-
-        name = f"understudy_{len(self._defined)}"
-        self._defined[name] = self.sql(query)
-        return ibis.table(query.schema(), name=name)
-
-    def sql(self, query: Any) -> str:
-        """Return a query as text of the engine's dialect, together with the definitions it uses."""
-        if isinstance(query, str):
-            return query
-        text = self.guarded(lambda: self._compile(query))
-        used = [name for name in self._defined if re.search(rf"\b{name}\b", text)]
-        if not used:
-            return text
-        parts = ", ".join(f"{self.quoted(name)} AS ({self._defined[name]})" for name in used)
-        return f"WITH {parts}, {text[5:]}" if text.startswith("WITH ") else f"WITH {parts} {text}"
-
-    def quoted(self, name: str) -> str:
-        """Return a name of a column as the engine's dialect quotes it."""
-        import sqlglot
-
-        return str(sqlglot.exp.to_identifier(name, quoted=True).sql(dialect=self.quoting or self.dialect))
-
-    def batches(self, query: Any) -> Iterator[pa.RecordBatch]:
-        """Iterate over the result of a query. A failure is an error: there is no partial result.
-
-        Privacy
-        -------
-        Out: private.
-        """
-        if self._closed:
-            raise DataError(
-                f"The connection to the table {self.source.label!r} was closed. Read the table again."
-            )
-        self.require_unchanged()
-        text = self.sql(query)
-        found = self.guarded(lambda: iter(self._run(text)))
-        end = object()
-        while (batch := self.guarded(lambda: next(found, end))) is not end:
-            yield batch  # type: ignore[misc]
-        self.require_unchanged()
-
-    def rows(self, query: Any) -> list[dict[str, Any]]:
-        """Return the whole result of a query with a short one."""
-        return [row for batch in self.batches(query) for row in batch.to_pylist()]
-
-    def require_unchanged(self) -> None:
-        """Refuse to go on if the connection was lost or the files behind the table were written to."""
-        if self._paths and self.guarded(lambda: file_stamp(self._paths)) != self._stamp:
-            raise changed(self.source.label)
-
-    def require_alive(self) -> None:
-        """Refuse to go on if the snapshot can no longer be asked."""
-        self.require_unchanged()
-        if not self._closed:
-            self.guarded(lambda: list(self._run("SELECT 1 AS one")))
-
-    def close(self) -> None:
-        """End the snapshot."""
-        if not self._closed:
-            self._closed = True
-            self.guarded(self._close)
 
 
 class DuckdbSession(Session):
@@ -172,13 +41,17 @@ class DuckdbSession(Session):
         engine.execute("SET enable_progress_bar = false")
         engine.execute("SET TimeZone = 'UTC'")
         if memory:
-            self._paths = parquet_files(self.source.table)
+            self._paths = _local_files(self.source.table)
             if not self._paths:
                 raise DataError("Without a DuckDB file the table must be a Parquet file or folder.")
+            spills = _private_folder(self._paths[0].parent)
+            weakref.finalize(self, shutil.rmtree, spills, ignore_errors=True)
+            _spill_to(engine, spills)
             options = {"hive_partitioning": True, "hive_types_autocast": False, "union_by_name": True}
             return self._con.read_parquet([str(file) for file in self._paths], **options)
         assert folder is not None
         self._paths = [folder]
+        _spill_to(engine, _spills_of(folder.resolve()))
         engine.execute("BEGIN TRANSACTION")
         return _named_table(self._con, self.source.table)
 
@@ -251,6 +124,8 @@ class SparkSession_(Session):
                 builder = builder.config("spark.sql.shuffle.partitions", "8")
         builder = (
             builder.config("spark.sql.session.timeZone", "UTC")
+            # a folder named code=007 holds the value 007 whatever the other folders are called
+            .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "OFF")
@@ -261,7 +136,7 @@ class SparkSession_(Session):
         self._con = ibis.pyspark.connect(self._spark)
         table = self.source.table
         if _is_path(table):
-            self._paths = parquet_files(table)
+            self._paths = _local_files(table)
             if not self._paths and not self.source.immutable:
                 raise undeclared(self.source)
             name = f"understudy_{id(self):x}"
@@ -326,14 +201,6 @@ def connect(source: Database) -> Session:
     return kinds.get(source.kind, OtherSession)(source)
 
 
-def missing_extra(kind: str) -> MissingExtra:
-    """Return the error that names what to install."""
-    extra = "spark" if kind == "spark" else "sql"
-    return MissingExtra(
-        f"Reading a table from {kind} needs the optional extra: pip install 'understudy[{extra}]'."
-    )
-
-
 def undeclared(source: Database) -> DataError:
     """Return the error for an engine that cannot hold a snapshot of a table that may change."""
     return DataError(
@@ -343,14 +210,41 @@ def undeclared(source: Database) -> DataError:
     )
 
 
-def parquet_files(table: str) -> list[Path]:
+def _local_files(table: str) -> list[Path]:
     """Return the local Parquet files that a name stands for; none if it stands for something else."""
-    from understudy.data._paths import PARQUET_SUFFIXES
-
     path = Path(table.removeprefix("file://"))
     if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.suffix.lower() in PARQUET_SUFFIXES)
+        return parquet_files(path)
     return [path] if path.is_file() and path.suffix.lower() in PARQUET_SUFFIXES else []
+
+
+def _private_folder(beside: Path) -> Path:
+    """Make a folder that only this user can enter, beside the data if possible: there is room for large ones."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=".understudy-", dir=beside))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="understudy-"))
+
+
+@cache
+def _spills_of(database: Path) -> Path:
+    """Return the folder for spills of a DuckDB file; connections of one process share its engine, and so this."""
+    folder = _private_folder(database.parent)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _spill_to(engine: Any, folder: Path) -> None:
+    """Say where DuckDB writes records when memory is short.
+
+    Privacy
+    -------
+    Where it chooses the folder itself (``.tmp`` here, or beside the database) everybody can read the files.
+    """
+    ((known,),) = engine.execute("SELECT current_setting('temp_directory')").fetchall()
+    if known != str(folder):
+        quoted = str(folder).replace("'", "''")
+        engine.execute(f"SET temp_directory = '{quoted}'")
 
 
 def _is_path(table: str) -> bool:
