@@ -125,7 +125,11 @@ def measure(run: Run) -> int:
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = []
     with subprocess.Popen(
-        run.command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "150"}
+        run.command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"COLUMNS": "150", "PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -148,5 +152,24 @@ def measure(run: Run) -> int:
             "```",
         ]
         (PAGES / f"{run.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        (PAGES / "index.md").write_text(index(), encoding="utf-8")
     print(f"-- {run.name}: {wall:.0f} s, {cpu:.0f} s of CPU, exit code {process.returncode}", flush=True)
     return process.returncode
+
+
+def index() -> str:
+    """List the pages that exist, with their commands."""
+    lines = [
+        "# What was measured",
+        "",
+        "`python -m benchmarks --full` runs every command below and keeps what it prints, with the commit, the machine and",
+        "the versions. The tables of [benchmarks](../benchmarks.md) and [the families compared](../benchmarks-families.md)",
+        "are taken from these pages. Times are of a machine that others used as well: compare CPU seconds.",
+        "",
+        "| run | command |",
+        "|---|---|",
+    ]
+    for run in RUNS:
+        if (PAGES / f"{run.name}.md").exists():
+            lines.append(f"| [{run.name}]({run.name}.md) | `{run.shown}` |")
+    return "\n".join(lines) + "\n"
