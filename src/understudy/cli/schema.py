@@ -42,6 +42,8 @@ def draft(
     )
     drafted.write(out)
     say(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
+    for column, reason in drafted.left_out:
+        say(f"Left out {column!r}: {reason}.")
     if not declare_public:
         say(
             "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from understudy.data.draft import draft_schema
 from understudy.errors import DataError, DomainNotPublic, SchemaError
-from understudy.schema import Schema
+from understudy.schema import Date, Schema
 
 
 def column(entries: Any, **options: Any) -> Any:
@@ -221,3 +221,46 @@ def test_a_table_fits_its_own_draft(entries: list[Any], as_csv: bool) -> None:
     codes = drafted.encode_frame(frame)
     assert all(part.max(initial=0) < drafted.domain.size(name) for name, part in codes.items())
     assert draft_schema(frame, declare_public=True).fingerprint() == drafted.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("entries", "format"),
+    [
+        (["31.12.2019", "01.02.2020"], "%d.%m.%Y"),
+        (["31/12/2019", "1/2/2020"], "%d/%m/%Y"),
+        (["12/31/2019", "1/2/2020"], "%m/%d/%Y"),
+        (["31.12.2019 23:59", "01.02.2020 00:10"], "%d.%m.%Y %H:%M"),
+        (["3 Mar 2019", "14 Dec 2020"], "%d %b %Y"),
+        (["2019-12-31", "2020-02-01"], None),
+    ],
+)
+def test_dates_are_drafted_with_the_format_they_are_written_in(
+    entries: list[str], format: str | None
+) -> None:
+    found = column([*entries, None])
+    assert isinstance(found, Date)
+    assert found.format == format
+    assert found.missing
+    assert found.encode(entries).max() < found.missing_code
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        (["1/2/2020", "3/4/2021"], "read in several ways (%d/%m/%Y, %m/%d/%Y)"),
+        (["10.000", "250.000", "900"], "10.000 would be read as ten"),
+        ([f"{n},50 €" for n in range(200)], "1234.5"),
+        ([f"${n},200" for n in range(200)], "1234.5"),
+        ([f"{n} kg" for n in range(200)], "1234.5"),
+        ([f"V-{n}" for n in range(1000, 1200)], "identifier"),
+    ],
+)
+def test_numbers_and_dates_that_can_be_misread_are_left_out(entries: list[str], reason: str) -> None:
+    found = column(entries)
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_decimal_points_are_not_taken_for_thousands() -> None:
+    for entries in (["3.250", "0.125"], ["10.000", "2.5"], [10.0, 2.0]):
+        assert not isinstance(column(entries), str)
