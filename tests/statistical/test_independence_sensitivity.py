@@ -7,6 +7,7 @@ pairs are hard enough: 98 % of the claim would have been refuted for added rows,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -104,3 +105,29 @@ def test_a_gap_is_about_two_columns() -> None:
     counts = np.ones((2, 2, 2), dtype=np.int64)
     with pytest.raises(BudgetError, match="two columns"):
         independence_gap(SealedCounts(counts, clique=domain.names, domain=domain, unit=unit, known_rows=None))
+
+
+def test_a_gap_is_exact_and_large_tables_do_not_overflow() -> None:
+    """Products of one-way counts of eight billion rows leave 64 bits: a table of independent columns had a gap of 9e9."""
+    domain, unit = Domain(("a", "b"), (3, 4)), Unit.add_remove()
+
+    def of(counts: np.ndarray) -> float:
+        return independence_gap(
+            SealedCounts(counts, clique=domain.names, domain=domain, unit=unit, known_rows=None)
+        )._exact
+
+    generator = np.random.default_rng(4)
+    for most in (3, 100, 10**6, 10**8):
+        counts = generator.integers(0, most, (3, 4))
+        n = int(counts.sum())
+        a, b = counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+        gap = sum(
+            abs(Fraction(int(counts[i, j])) - Fraction(a[i] * b[j], n)) for i in range(3) for j in range(4)
+        )
+        assert of(counts) == pytest.approx(float(gap), rel=1e-15)
+    for cell in (10**9, 10**12):
+        crowd = np.full((3, 4), cell)
+        assert of(crowd) == pytest.approx(0.0, abs=1e-12 * cell)
+        more = crowd.copy()
+        more[0, 0] += 1
+        assert abs(of(more) - of(crowd)) <= gap_sensitivity(unit) + 1e-12 * cell
