@@ -235,6 +235,29 @@ def test_too_small_an_epsilon_for_the_right_acts_is_refused() -> None:
     assert [entry.event for entry in door.ledger.entries() if entry.event is not None] == [more]
 
 
+def test_coins_do_not_depend_on_what_the_records_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code elsewhere picks records that fit a condition, which is no random batch whatever the rate is called."""
+    from understudy.curator import gradients
+
+    batches: list[list[int]] = []
+    right = gradients.poisson_batch
+
+    def watched(rows: int, rate: float, randomness: Any) -> np.ndarray:
+        found = right(rows, rate, randomness)
+        batches.append(found.tolist())
+        return found
+
+    monkeypatch.setattr(gradients, "poisson_batch", watched)
+    plan = TrainingPlan(critic(), 0.2, 30.0, 1)
+    for value in (0, 1):
+        door = curator(50, seed=6)
+        door._table = LocalTable(SCHEMA, {name: np.full(50, value) for name in SCHEMA.names})
+        event = plan.event(door.unit, delta=9e-6)
+        training = open_training(door, plan, event=event, purpose="train")
+        training.step(plan.critic.start(np.random.default_rng(0)))
+    assert batches[0] == batches[1] != []
+
+
 def test_batches_are_sorted_places_of_rows() -> None:
     randomness = SeededRandomness(4)
     for rows, rate in itertools.product((0, 1, 7, 1000), (1e-4, 0.3, 0.999, 1.0)):
