@@ -161,8 +161,7 @@ class Curator:
             return self._rows if self._rows_are_exact else None
         if self.schema.row_count is not None:
             return self.schema.row_count
-        fixed = self._unit.relation == "replace-one" and self._unit.max_rows == 1
-        if fixed and not getattr(self._table, "filtered", False):
+        if self._unit.keeps_rows and not getattr(self._table, "filtered", False):
             return self._table.exact_row_count()
         return None
 

@@ -37,6 +37,7 @@ from understudy.curator._deniability_seeds import Seeds
 from understudy.curator._grouped import count_grouped
 from understudy.curator.curator import Curator
 from understudy.curator.information import entropy_sensitivity
+from understudy.curator.moments import rows_are_fixed
 from understudy.curator.sealed import _entropy
 from understudy.data import LocalTable, Table
 from understudy.errors import BudgetError, NoSuchGuarantee
@@ -288,8 +289,7 @@ def open_parts(
     if any(not plan for plan in plans) or not plans:
         raise BudgetError("Every part needs something to be done with it.")
     composed = [plan[0] if len(plan) == 1 else Composed(tuple(plan)) for plan in plans]
-    single = curator.unit.relation == "replace-one" and curator.unit.max_rows == 1
-    rows_fixed = single and curator._exact_known_rows is not None
+    rows_fixed = rows_are_fixed(curator)
     if shares is None:
         together: Event = composed[0] if len(plans) == 1 else Composed(tuple(composed))
         curator._charge(together, purpose=purpose)

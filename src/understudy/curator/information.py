@@ -89,7 +89,7 @@ def entropy_sensitivity(unit: Unit, *, cells: int, known_rows: int | None) -> fl
     """
     if cells < 2:
         return 0.0
-    if unit.relation == "replace-one" and unit.max_rows == 1 and known_rows is not None:
+    if unit.keeps_rows and known_rows is not None:
         return min(math.log(cells), binary_entropy(1.0 / known_rows) if known_rows > 1 else 0.0)
     steps, smallest = _chain(unit, known_rows)
     return min(math.log(cells), steps * _supremum(_entropy_step, cells, from_rows=smallest))
@@ -110,7 +110,7 @@ def mutual_information_sensitivity(
     if side < 2:
         return 0.0
     largest = math.log(side)
-    if unit.relation == "replace-one" and unit.max_rows == 1 and known_rows is not None:
+    if unit.keeps_rows and known_rows is not None:
         n = known_rows
         if n < 2:
             return 0.0

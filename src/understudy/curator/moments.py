@@ -200,9 +200,7 @@ class SealedMoments(Sealed):
 
 def rows_are_fixed(curator: Curator) -> bool:
     """Whether all neighbours of the curator's table have equally many rows."""
-    unit = curator.unit
-    single = unit.relation == "replace-one" and unit.max_rows == 1
-    return single and curator._exact_known_rows is not None
+    return curator.unit.keeps_rows and curator._exact_known_rows is not None
 
 
 def moment_noise(

@@ -116,6 +116,11 @@ class Unit:
         return self.max_rows
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether neighbouring tables have equally many rows: a replaced person may have more rows than before."""
+        return self.relation == "replace-one" and self.max_rows == 1
+
+    @property
     def parts_touched(self) -> int:
         """Largest number of parts of a partition of the rows whose content can differ between neighbours.
 

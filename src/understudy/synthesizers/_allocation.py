@@ -52,7 +52,7 @@ def workload_for(workload: Workload | None, domain: Domain, *, k: int = 3) -> Wo
 
 def total_is_public(schema: Schema, unit: Unit) -> bool:
     """Say whether neighbouring tables have equally many rows, or the number of rows was declared."""
-    return schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
+    return schema.row_count is not None or unit.keeps_rows
 
 
 def direct_weights(accounting: Accounting, importance: Sequence[float], cells: Sequence[int]) -> list[float]:

@@ -1,67 +1,90 @@
-"""Checks of a mechanism's options, with one wording for each kind of mistake.
+"""Checks of a mechanism's options, with one wording for each kind of mistake; all mistakes are told at once.
 
-Each takes the mechanism and the names of some of its options, and refuses the first that is not what it should be.
+A check takes the mechanism and the names of some of its options and returns what is wrong with them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 
 from understudy.errors import BudgetError
 
-__all__ = ["at_least", "between", "one_of", "positive", "shares"]
+__all__ = ["at_least", "between", "one_of", "positive", "refuse", "shares"]
 
 
-def positive(options: object, *names: str) -> None:
-    """Refuse an option that is not a positive number; infinity will do."""
-    for name in names:
-        if not _number(options, name) > 0:
-            raise BudgetError(f"{name} ({getattr(options, name)}) must be positive.")
-
-
-def at_least(options: object, least: float, *names: str) -> None:
-    """Refuse an option that is smaller than it may be."""
-    for name in names:
-        if not _number(options, name) >= least:
-            words = f"be at least {least:g}" if least else "not be negative"
-            raise BudgetError(f"{name} ({getattr(options, name)}) must {words}.")
-
-
-def between(options: object, low: float, high: float, *names: str) -> None:
-    """Refuse an option outside a range; both ends belong to it."""
-    for name in names:
-        if not low <= _number(options, name) <= high:
-            raise BudgetError(f"{name} ({getattr(options, name)}) must be from {low:,} to {high:,}.")
-
-
-def shares(options: object, *names: str, zero: bool = False) -> None:
-    """Refuse an option that is not a share of something: between 0 and 1, without the ends (but 0 where it means none).
+def refuse(*problems: Iterable[str]) -> None:
+    """Raise one error that names everything that is wrong, if anything is.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> shares(SimpleNamespace(total_share=1.5), "total_share")
+    >>> options = SimpleNamespace(total_share=1.5, max_cells=0)
+    >>> refuse(shares(options, "total_share"), at_least(options, 1, "max_cells"))
     Traceback (most recent call last):
     ...
-    understudy.errors.BudgetError: total_share (1.5) must lie between 0 and 1.
+    understudy.errors.BudgetError: total_share (1.5) must lie between 0 and 1. max_cells (0) must be at least 1.
     """
-    for name in names:
-        share = _number(options, name)
-        if not (0 < share < 1 or (zero and share == 0)):
-            words = "be at least 0 and less than 1" if zero else "lie between 0 and 1"
-            raise BudgetError(f"{name} ({getattr(options, name)}) must {words}.")
+    found = [problem for some in problems for problem in some]
+    if found:
+        raise BudgetError(" ".join(found))
 
 
-def one_of(options: object, name: str, choices: Sequence[str]) -> None:
-    """Refuse an option that is none of the choices."""
-    value = getattr(options, name)
-    if value not in choices:
-        raise BudgetError(f"{name} ({value!r}) must be one of {', '.join(choices)}.")
+def positive(options: object, *names: str, optional: bool = False) -> list[str]:
+    """Find options that are not positive numbers; None will do for ``optional`` ones."""
+    return [
+        _problem(options, name, "be positive")
+        for name in names
+        if not (_number(options, name) > 0 or (optional and getattr(options, name) is None))
+    ]
+
+
+def at_least(options: object, least: float, *names: str, optional: bool = False) -> list[str]:
+    """Find options that are smaller than they may be; None will do for ``optional`` ones."""
+    words = f"be at least {least:g}" if least else "not be negative"
+    return [
+        _problem(options, name, words)
+        for name in names
+        if not (_number(options, name) >= least or (optional and getattr(options, name) is None))
+    ]
+
+
+def between(options: object, low: float, high: float, *names: str) -> list[str]:
+    """Find options outside a range; both ends belong to it."""
+    return [
+        _problem(options, name, f"be from {low:,} to {high:,}")
+        for name in names
+        if not low <= _number(options, name) <= high
+    ]
+
+
+def shares(options: object, *names: str, zero: bool = False) -> list[str]:
+    """Find options that are not shares: between 0 and 1, without the ends (but with 0 where it means none)."""
+    words = "be at least 0 and less than 1" if zero else "lie between 0 and 1"
+    return [
+        _problem(options, name, words)
+        for name in names
+        if not (0 < _number(options, name) < 1 or (zero and _number(options, name) == 0))
+    ]
+
+
+def one_of(options: object, name: str, choices: Sequence[str | None]) -> list[str]:
+    """Find an option that is none of the choices."""
+    if getattr(options, name) in choices:
+        return []
+    return [_problem(options, name, f"be one of {', '.join(map(str, choices))}")]
 
 
 def _number(options: object, name: str) -> float:
-    """Return an option as a number; what is none is none of the numbers asked for."""
+    """Return an option as a number; infinity and what is no number are none of the numbers asked for."""
     value = getattr(options, name)
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    sensible = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if sensible else math.nan
+
+
+def _problem(options: object, name: str, words: str) -> str:
+    value = getattr(options, name)
+    return (
+        f"{name} ({value!r}) must {words}." if isinstance(value, str) else f"{name} ({value}) must {words}."
+    )

@@ -18,7 +18,7 @@ from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, workload_for
 from understudy.synthesizers._columns import ColumnSmoother
-from understudy.synthesizers._options import at_least, positive, shares
+from understudy.synthesizers._options import at_least, positive, refuse, shares
 from understudy.synthesizers._rounds import (
     RoundCost,
     certify,
@@ -106,11 +106,13 @@ class AIM(Synthesizer):
     certify: float = 0.0
 
     def __post_init__(self) -> None:
-        positive(self, "max_model_mb")
-        at_least(self, 1, "rounds_per_column", "max_candidates")
-        shares(self, "measure_share")
-        at_least(self, 0, "column_noise")
-        shares(self, "certify", zero=True)
+        refuse(
+            positive(self, "max_model_mb"),
+            at_least(self, 1, "rounds_per_column", "max_candidates"),
+            shares(self, "measure_share"),
+            at_least(self, 0, "column_noise"),
+            shares(self, "certify", zero=True),
+        )
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the first rounds are priced, or which columns are too wide for any model."""

@@ -19,7 +19,7 @@ from understudy.curator import (
     records_event,
 )
 from understudy.engine.released import ReleasedRecords
-from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.errors import NoSuchGuarantee
 from understudy.marginals import Statistic
 from understudy.privacy import (
     PURE,
@@ -31,8 +31,10 @@ from understudy.privacy import (
     accounting_for,
 )
 from understudy.schema import Domain, Schema
+from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._deniability_accounting import describe_accountings
 from understudy.synthesizers._deniability_learning import Recipe
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 
 
@@ -127,37 +129,26 @@ class Deniability(Synthesizer):
     lazy: bool = False
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.maxcost < 1:
-            problems.append(f"maxcost ({self.maxcost}) must be at least 1.")
-        if not self.usefulness > 0:
-            problems.append(f"usefulness ({self.usefulness}) must be positive.")
-        if self.buckets < 2:
-            problems.append(f"buckets ({self.buckets}) must be at least 2.")
-        if not 0 < self.structure_share < 1:
-            problems.append(f"structure_share ({self.structure_share}) must lie between 0 and 1.")
+        special = []
         if len(self.shares) != 3 or min(self.shares) <= 0:
-            problems.append("shares must be three positive numbers.")
-        if self.prior is not None and not self.prior >= 0:
-            problems.append(f"prior ({self.prior}) must not be negative.")
-        if self.records is not None and self.records < 1:
-            problems.append(f"records ({self.records}) must be at least 1.")
+            special.append("shares must be three positive numbers.")
         if self.lazy and (self.records is None or self.continuous is not None):
-            problems.append(
+            special.append(
                 "lazy draws records while it learns: say how many (records), and leave out continuous."
             )
-        if not self.weak_above > 0:
-            problems.append(f"weak_above ({self.weak_above}) must be positive.")
-        for option, value, known in (
-            ("noise", self.noise, ("auto", "laplace")),
-            ("truncation", self.truncation, ("simplex", "zero")),
-            ("parameters", self.parameters, ("mode", "draw")),
-            ("continuous", self.continuous, (None, "normal", "regression")),
-        ):
-            if value not in known:
-                problems.append(f"{option} ({value!r}) must be one of {', '.join(map(str, known))}.")
-        if problems:
-            raise BudgetError(" ".join(problems))
+        refuse(
+            at_least(self, 1, "maxcost"),
+            at_least(self, 2, "buckets"),
+            at_least(self, 1, "records", optional=True),
+            at_least(self, 0, "prior", optional=True),
+            positive(self, "usefulness", "weak_above"),
+            shares(self, "structure_share"),
+            one_of(self, "noise", ("auto", "laplace")),
+            one_of(self, "truncation", ("simplex", "zero")),
+            one_of(self, "parameters", ("mode", "draw")),
+            one_of(self, "continuous", (None, "normal", "regression")),
+            special,
+        )
 
     @property
     def _recipe(self) -> Recipe:
@@ -237,7 +228,7 @@ class Deniability(Synthesizer):
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy entropies and tables will be, and what seed-based records would cost."""
         accounting = self.accounting(budget)
-        known = schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
+        known = total_is_public(schema, unit)
         design = self._recipe.design(
             schema, unit, accounting, accounting.total(budget), rows_known=known and not self.disjoint
         )

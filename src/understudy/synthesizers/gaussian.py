@@ -15,7 +15,7 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
 from understudy.synthesizers._fixed import estimate_fixed, estimate_smoothed, model_note
-from understudy.synthesizers._options import at_least, positive, shares
+from understudy.synthesizers._options import at_least, positive, refuse, shares
 from understudy.synthesizers._rare import measure_rare
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
@@ -72,12 +72,14 @@ class GaussianWorkload(Synthesizer):
     rare_below: float = 0.005
 
     def __post_init__(self) -> None:
-        shares(self, "rare_share", zero=True)
+        refuse(
+            shares(self, "rare_share", zero=True),
+            shares(self, "rare_below"),
+            positive(self, "max_model_mb"),
+            at_least(self, 1, "max_cells"),
+        )
         if self.rare_share and not self.smooth:
             raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")
-        shares(self, "rare_below")
-        positive(self, "max_model_mb")
-        at_least(self, 1, "max_cells")
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what every marginal of the workload will be measured with."""

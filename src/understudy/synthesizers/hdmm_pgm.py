@@ -21,7 +21,7 @@ from understudy.synthesizers._allocation import (
     workload_for,
 )
 from understudy.synthesizers._fixed import estimate_fixed, model_note
-from understudy.synthesizers._options import at_least, one_of, positive
+from understudy.synthesizers._options import at_least, one_of, positive, refuse
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 NORMS = ("l1", "l2")
@@ -68,9 +68,11 @@ class HDMMPGM(Synthesizer):
     max_cells: int = 4_000_000
 
     def __post_init__(self) -> None:
-        one_of(self, "norm", NORMS)
-        positive(self, "max_model_mb")
-        at_least(self, 1, "max_cells")
+        refuse(
+            one_of(self, "norm", NORMS),
+            positive(self, "max_model_mb"),
+            at_least(self, 1, "max_cells"),
+        )
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say which marginals will be measured, and how close the design is to the best there is."""

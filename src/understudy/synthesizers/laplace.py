@@ -14,7 +14,8 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import History
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._options import at_least, shares
+from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 Array = npt.NDArray[np.float64]
@@ -63,12 +64,14 @@ class LaplaceTable(Synthesizer):
     total_share: float = 0.02
 
     def __post_init__(self) -> None:
+        refuse(
+            at_least(self, 1, "max_cells"),
+            shares(self, "total_share"),
+        )
         if self.post_processing not in POST_PROCESSING:
             raise BudgetError(
                 f"post_processing ({self.post_processing!r}) must be one of {', '.join(POST_PROCESSING)}."
             )
-        at_least(self, 1, "max_cells")
-        shares(self, "total_share")
 
     def accounting(self, budget: Budget) -> Accounting:
         """One pure mechanism needs no delta, so an approximate budget is spent as a pure one."""
@@ -88,7 +91,7 @@ class LaplaceTable(Synthesizer):
                 allowed=self.max_cells,
             )
         accounting = self.accounting(budget)
-        known = schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
+        known = total_is_public(schema, unit)
         design = self._design(domain, unit, accounting, accounting.total(budget), total_known=known)
         scale = design[-1][1].scale
         return Plan(

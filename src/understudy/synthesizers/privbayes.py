@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,7 +30,7 @@ from understudy.synthesizers._network import (
     measured_families,
     seal_families,
 )
-from understudy.synthesizers._options import at_least, one_of
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, fixed_total
@@ -122,20 +121,17 @@ class PrivBayes(Synthesizer):
     workload: Workload | None = None
 
     def __post_init__(self) -> None:
-        one_of(self, "flavour", FLAVOURS)
-        if not (math.isfinite(self.theta) and self.theta > 0):
-            raise BudgetError(f"theta ({self.theta}) must be positive.")
+        refuse(
+            one_of(self, "flavour", FLAVOURS),
+            one_of(self, "score", ("auto", *SCORES)),
+            one_of(self, "allocation", ALLOCATIONS),
+            positive(self, "theta"),
+            shares(self, "epsilon_split", "rows_share"),
+            at_least(self, 1, "max_cells", "max_candidates"),
+            at_least(self, 0, "public_seed"),
+        )
         if self.degree not in range(1, 5):
             raise BudgetError(f"degree ({self.degree}) must be 1, 2, 3 or 4.")
-        for option in ("epsilon_split", "rows_share"):
-            if not 0 < getattr(self, option) < 1:
-                raise BudgetError(f"{option} ({getattr(self, option)}) must lie between 0 and 1.")
-        one_of(self, "score", ("auto", *SCORES))
-        one_of(self, "allocation", ALLOCATIONS)
-        at_least(self, 0, "public_seed")
-        for option in ("max_cells", "max_candidates"):
-            if getattr(self, option) < 1:
-                raise BudgetError(f"{option} ({getattr(self, option)}) must be at least 1.")
 
     # ------------------------------------------------------------------ before
 

@@ -14,7 +14,7 @@ from understudy.schema import Clique, Schema
 from understudy.synthesizers._allocation import workload_for
 from understudy.synthesizers._conditionals import Learnt
 from understudy.synthesizers._network import Family
-from understudy.synthesizers._options import positive
+from understudy.synthesizers._options import positive, refuse
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers.base import Fitted, Plan, Progress, fixed_total, support_of
 from understudy.synthesizers.privbayes import PrivBayes
@@ -54,8 +54,8 @@ class PrivBayesPGM(PrivBayes):
     max_model_mb: float = 80.0
 
     def __post_init__(self) -> None:
+        refuse(positive(self, "max_model_mb"))
         super().__post_init__()
-        positive(self, "max_model_mb")
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what PrivBayes would measure, and how large the model may become."""

@@ -53,6 +53,13 @@ def test_histograms_move_by_at_most_what_the_unit_says_and_sometimes_by_exactly_
     assert unit.histogram_l2 * 0.999 < l2 <= unit.histogram_l2
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.describe())
+def test_a_unit_that_keeps_rows_keeps_them_and_another_does_not(unit, seed):
+    generator = np.random.default_rng(seed)
+    changes = [int(np.subtract(*neighbours(unit, generator)).sum()) for _ in range(300)]
+    assert unit.keeps_rows == (not any(changes))
+
+
 def test_l2_of_replacement_is_rounded_up():
     for k in (1, 2, 3, 7, 1000, 12345):
         unit = Unit.replace_one() if k == 1 else Unit.replace_person("id", max_rows=k)

@@ -297,6 +297,13 @@ def test_a_weak_guarantee_can_be_accepted_and_is_written_down() -> None:
     assert float(ledger.spending.sums["pure"] or 0) == pytest.approx(model.provenance.spent)
 
 
+def test_what_counts_as_weak_can_be_said() -> None:
+    ledger = Ledger.in_memory(budget=ApproxDP(8.0, 1e-4), unit=ADD, table="t", approximate_delta=5e-5)
+    with pytest.raises(NoSuchGuarantee, match=r"above 0\.01 and says little"):
+        seeded(weak_above=0.01).fit(Curator(table(100), unit=ADD, ledger=ledger), ApproxDP(8.0, 1e-4))
+    assert ledger.spent == 0
+
+
 def test_options_that_make_no_sense() -> None:
     with pytest.raises(BudgetError) as caught:
         Deniability(

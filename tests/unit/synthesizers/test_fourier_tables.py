@@ -245,6 +245,10 @@ def test_too_many_coefficients_are_refused_with_a_suggestion() -> None:
     for k in (2, 3, 5):
         with pytest.raises(DomainTooLarge, match="smaller k"):
             create("fourier", k=k).plan(schema, unit=Unit.add_remove(), budget=PureDP(1.0))
+    small = schema_of((3, 2))  # six coefficients
+    create("fourier", k=2, max_coefficients=6).plan(small, unit=Unit.add_remove(), budget=PureDP(1.0))
+    with pytest.raises(DomainTooLarge, match="5 are allowed"):
+        create("fourier", k=2, max_coefficients=5).plan(small, unit=Unit.add_remove(), budget=PureDP(1.0))
 
 
 @pytest.mark.parametrize(

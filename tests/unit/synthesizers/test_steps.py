@@ -101,6 +101,13 @@ def test_nothing_is_left_over() -> None:
         assert 0.999 < curator.ledger.spent <= 1.0
 
 
+def test_histograms_of_wide_columns_get_their_share() -> None:
+    for share in (0.05, 0.25):
+        _, curator = fit(frame(300), PureDP(1.0), histogram_share=share)
+        spent = sum(entry.costs["pure"] for entry in curator.ledger.entries() if "histogram" in entry.purpose)
+        assert spent == pytest.approx(share, rel=1e-6)
+
+
 def test_one_column_and_one_divisible_column() -> None:
     schema = Schema.parse("columns: [{name: x, kind: real, minimum: 0, maximum: 1}]")
     assert parts(fit(pd.DataFrame({"x": np.full(500, 0.5)}), PureDP(50.0), schema)[0]) == 1
@@ -138,6 +145,7 @@ def test_refusals_and_options() -> None:
         {"min_rows": -1.0},
         {"election_share": 0.5},
         {"size_share": 0.0},
+        {"histogram_share": 0.3},
     ):
         with pytest.raises(BudgetError):
             STEPS(**options)  # type: ignore[arg-type]

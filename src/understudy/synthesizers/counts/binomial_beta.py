@@ -14,7 +14,8 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, UrnPrior, accounting_for
 from understudy.schema import Domain, Schema
-from understudy.synthesizers._options import at_least, shares
+from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 
 
@@ -49,9 +50,10 @@ class BinomialBeta(Synthesizer):
     total_share: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.rows is not None:
-            at_least(self, 1, "rows")
-        shares(self, "total_share")
+        refuse(
+            at_least(self, 1, "rows", optional=True),
+            shares(self, "total_share"),
+        )
 
     def accounting(self, budget: Budget) -> Accounting:
         """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""
@@ -61,7 +63,7 @@ class BinomialBeta(Synthesizer):
         """Say how large the prior must be, or refuse columns with more than two values."""
         _require_binary(schema.domain)
         accounting = self.accounting(budget)
-        known = schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
+        known = total_is_public(schema, unit)
         cost = accounting.total(budget)
         measured = []
         if not known and self.rows is None:

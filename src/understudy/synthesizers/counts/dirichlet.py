@@ -14,7 +14,8 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, UrnPrior, accounting_for
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, shares
+from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.counts._table import (
     MAX_CELLS,
@@ -63,10 +64,11 @@ class MultinomialDirichlet(Synthesizer):
     max_cells: int = MAX_CELLS
 
     def __post_init__(self) -> None:
+        refuse(
+            at_least(self, 1, "rows", optional=True),
+            shares(self, "total_share"),
+        )
         check_table_options(self.post_processing, self.max_cells)
-        if self.rows is not None:
-            at_least(self, 1, "rows")
-        shares(self, "total_share")
 
     def accounting(self, budget: Budget) -> Accounting:
         """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""
@@ -80,7 +82,7 @@ class MultinomialDirichlet(Synthesizer):
         if not cells:
             raise BudgetError("The record constraints rule out every cell of the table.")
         accounting = self.accounting(budget)
-        known = schema.row_count is not None or (unit.relation == "replace-one" and unit.max_rows == 1)
+        known = total_is_public(schema, unit)
         measured = []
         cost = accounting.total(budget)
         if not known and self.rows is None:

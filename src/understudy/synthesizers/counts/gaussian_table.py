@@ -23,7 +23,7 @@ from understudy.privacy import (
     accounting_for,
 )
 from understudy.schema import Schema
-from understudy.synthesizers._options import one_of
+from understudy.synthesizers._options import one_of, refuse
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.synthesizers.counts._table import (
     MAX_CELLS,
@@ -71,8 +71,8 @@ class GaussianTable(Synthesizer):
     max_cells: int = MAX_CELLS
 
     def __post_init__(self) -> None:
+        refuse(one_of(self, "noise", NOISES))
         check_table_options(self.post_processing, self.max_cells)
-        one_of(self, "noise", NOISES)
 
     def accounting(self, budget: Budget) -> Accounting:
         """The discrete Gaussian is known to be zCDP; the rounded one follows the Gaussian curve."""

@@ -92,12 +92,6 @@ def check_cells(bins: int | str, max_bins: int) -> None:
         raise BudgetError(f"max_bins ({max_bins}) must be at least 1.")
 
 
-def check_share(name: str, share: float) -> None:
-    """Refuse a share of the budget that is none."""
-    if not 0 < share < 1:
-        raise BudgetError(f"{name} ({share}) must lie between 0 and 1.")
-
-
 def best_buckets(values: Array, penalty: float) -> list[int]:
     """Return the first cells of the buckets that minimise squared error plus a penalty per bucket.
 

@@ -14,11 +14,11 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, one_of
+from understudy.synthesizers._options import at_least, one_of, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_post_processing, legitimate, planned_grids
 from understudy.synthesizers.histograms._kdtree import KdTree
-from understudy.synthesizers.histograms._partition import check_share, noise_of, possible_cells
+from understudy.synthesizers.histograms._partition import noise_of, possible_cells
 
 Array = npt.NDArray[np.float64]
 
@@ -78,17 +78,19 @@ class DPCube(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        check_share("cell_share", self.cell_share)
-        one_of(self, "rule", RULES)
-        one_of(self, "inside", INSIDE)
-        at_least(self, 0, "threshold")
+        refuse(
+            one_of(self, "rule", RULES),
+            one_of(self, "inside", INSIDE),
+            at_least(self, 0, "threshold"),
+            at_least(self, 1, "max_cells"),
+            shares(self, "cell_share"),
+        )
         if isinstance(self.bins, bool) or not (
             self.bins == "schema" or (isinstance(self.bins, int) and self.bins >= 1)
         ):
             raise BudgetError(
                 f"bins ({self.bins!r}) must be 'schema' or a number of bins; boxes are found among them."
             )
-        at_least(self, 1, "max_cells")
         check_post_processing(self.post_processing)
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:

@@ -15,7 +15,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Unit, accounting_for
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import rows_noise, total_is_public
-from understudy.synthesizers._options import between, shares
+from understudy.synthesizers._options import between, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     Grid,
@@ -64,8 +64,10 @@ class EmpiricalDistribution(Synthesizer):
     rows_share: float = 0.05
 
     def __post_init__(self) -> None:
-        between(self, 2, MAX_BINS, "points")
-        shares(self, "rows_share")
+        refuse(
+            between(self, 2, MAX_BINS, "points"),
+            shares(self, "rows_share"),
+        )
 
     def accounting(self, budget: Budget) -> Accounting:
         """Return the accounting in which the choice may cost most: an approximate budget leaves two."""

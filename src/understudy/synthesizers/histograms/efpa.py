@@ -22,10 +22,10 @@ from understudy.curator import (
 )
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import one_of
+from understudy.synthesizers._options import one_of, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import check_post_processing
-from understudy.synthesizers.histograms._partition import Line, check_cells, check_share, line_of
+from understudy.synthesizers.histograms._partition import Line, check_cells, line_of
 
 Array = npt.NDArray[np.float64]
 
@@ -78,8 +78,7 @@ class EFPA(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        one_of(self, "basis", BASES)
-        check_share("choice_share", self.choice_share)
+        refuse(one_of(self, "basis", BASES), shares(self, "choice_share"))
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 

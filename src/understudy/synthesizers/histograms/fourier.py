@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from understudy.curator import Curator, fourier_coefficients, grid_step, measure_coefficients
 from understudy.engine import DenseTable, Distribution, estimate
-from understudy.errors import BudgetError, DomainTooLarge
+from understudy.errors import DomainTooLarge
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public, workload_for
-from understudy.synthesizers._options import at_least, one_of
+from understudy.synthesizers._options import at_least, one_of, positive, refuse
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -91,11 +91,13 @@ class Fourier(Synthesizer):
     max_coefficients: int = 50_000
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "k")
-        one_of(self, "allocation", ALLOCATIONS)
-        one_of(self, "objective", OBJECTIVES)
-        if min(self.max_programme, self.max_coefficients) < 1 or not self.max_model_mb > 0:
-            raise BudgetError("max_programme, max_coefficients and max_model_mb must be positive.")
+        refuse(
+            at_least(self, 1, "k"),
+            one_of(self, "allocation", ALLOCATIONS),
+            one_of(self, "objective", OBJECTIVES),
+            at_least(self, 1, "max_programme", "max_coefficients"),
+            positive(self, "max_model_mb"),
+        )
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many coefficients there are and how noisy, or why there are too many."""

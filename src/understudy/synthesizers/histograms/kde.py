@@ -22,7 +22,7 @@ from understudy.curator import (
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Gaussian, Unit
 from understudy.schema import Column, Schema
-from understudy.synthesizers._options import at_least, shares
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     ORDERED,
@@ -84,6 +84,10 @@ class KernelDensity(Synthesizer):
     max_cells: int = 1_000_000
 
     def __post_init__(self) -> None:
+        refuse(
+            shares(self, "bandwidth_share"),
+            at_least(self, 1, "max_cells"),
+        )
         check_bins(self.bins)
         if self.bins == "private":
             raise BudgetError(
@@ -98,8 +102,6 @@ class KernelDensity(Synthesizer):
             raise BudgetError(
                 f"bandwidth ({self.bandwidth}) must be a share of the range, above 0 and at most 1."
             )
-        shares(self, "bandwidth_share")
-        at_least(self, 1, "max_cells")
 
     # ------------------------------------------------------------------ public facts
 

@@ -13,7 +13,7 @@ from understudy.curator import Curator, noise_for
 from understudy.inference import History
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import one_of
+from understudy.synthesizers._options import one_of, refuse
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import best_buckets, check_cells, line_of
@@ -66,7 +66,7 @@ class NoiseFirst(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        one_of(self, "penalty", PENALTIES)
+        refuse(one_of(self, "penalty", PENALTIES))
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 

@@ -9,7 +9,7 @@ from understudy.curator import Curator, Noise, noise_for
 from understudy.inference import History
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, shares
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     Grid,
@@ -67,10 +67,12 @@ class PerturbedHistogram(Synthesizer):
     max_cells: int = 10_000_000
 
     def __post_init__(self) -> None:
+        refuse(
+            shares(self, "bins_share"),
+            at_least(self, 1, "max_cells"),
+        )
         check_bins(self.bins)
         check_post_processing(self.post_processing)
-        shares(self, "bins_share")
-        at_least(self, 1, "max_cells")
 
     def _grids(self, schema: Schema) -> list[Grid]:
         return planned_grids(schema, bins=self.bins, max_cells=self.max_cells, method=self.name)

@@ -8,14 +8,13 @@ from typing import ClassVar
 from understudy.curator import Curator, SealedCounts, bisect_ranges, noise_for
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
     Line,
     check_cells,
-    check_share,
     line_of,
     measure_buckets,
 )
@@ -67,9 +66,7 @@ class PHPartition(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        if self.levels is not None:
-            at_least(self, 1, "levels")
-        check_share("structure_share", self.structure_share)
+        refuse(at_least(self, 1, "levels", optional=True), shares(self, "structure_share"))
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 

@@ -14,7 +14,7 @@ from understudy.errors import BudgetError
 from understudy.marginals import Statistic
 from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Unit, accounting_for
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, between
+from understudy.synthesizers._options import at_least, between, refuse
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_bins, large, planned_grids
 
@@ -63,11 +63,13 @@ class SmoothedHistogram(Synthesizer):
     max_cells: int = 1_000_000
 
     def __post_init__(self) -> None:
+        refuse(
+            between(self, 1, MAX_SMOOTHED, "records"),
+            at_least(self, 1, "max_cells"),
+        )
         check_bins(self.bins)
         if self.bins == "private":
             raise BudgetError("smoothed-histogram takes bins from the schema or a number of them.")
-        between(self, 1, MAX_SMOOTHED, "records")
-        at_least(self, 1, "max_cells")
 
     def accounting(self, budget: Budget) -> Accounting:
         """Return the accounting in which one record may cost most: an approximate budget leaves a choice."""
@@ -87,7 +89,7 @@ class SmoothedHistogram(Synthesizer):
         """Say how strongly the records will be pulled towards the uniform distribution, or refuse."""
         accounting = self.accounting(budget)
         grid = self._grid(schema)
-        fixed = unit.relation == "replace-one" and unit.max_rows == 1
+        fixed = unit.keeps_rows
         smoothing = self.smoothing(unit, accounting, accounting.total(budget), rows_fixed=fixed)
         added = smoothing.pseudo * grid.cells
         notes = [

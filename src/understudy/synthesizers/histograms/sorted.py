@@ -15,7 +15,7 @@ from understudy.inference import History
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, shares
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import Grid, check_bins, large, legitimate, planned_grids
 
@@ -74,6 +74,10 @@ class SortedHistogram(Synthesizer):
     max_cells: int = 4_000_000
 
     def __post_init__(self) -> None:
+        refuse(
+            shares(self, "order_share"),
+            at_least(self, 1, "max_cells"),
+        )
         check_bins(self.bins)
         if self.bins == "private":
             raise BudgetError("sorted-histogram takes bins from the schema or a number of them.")
@@ -84,8 +88,6 @@ class SortedHistogram(Synthesizer):
                 )
         else:
             object.__setattr__(self, "order", tuple(int(place) for place in self.order))
-        shares(self, "order_share")
-        at_least(self, 1, "max_cells")
 
     def _grid(self, schema: Schema) -> Grid:
         """Return the bins, having checked that a public order fits them."""

@@ -10,13 +10,12 @@ from understudy.curator import Curator, SealedBuckets, noise_for
 from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
     Line,
     check_cells,
-    check_share,
     line_of,
     measure_buckets,
 )
@@ -76,13 +75,12 @@ class StructureFirst(Synthesizer):
     post_processing: str = "simplex"
 
     def __post_init__(self) -> None:
-        if self.buckets is not None:
-            at_least(self, 1, "buckets")
-        if self.max_count is not None:
-            at_least(self, 1, "max_count")
-        check_share("structure_share", self.structure_share)
-        check_share("number_share", self.number_share)
-        check_share("structure_share + number_share", self.structure_share + self.number_share)
+        refuse(
+            at_least(self, 1, "buckets", "max_count", optional=True),
+            shares(self, "structure_share", "number_share"),
+        )
+        if not self.structure_share + self.number_share < 1:
+            raise BudgetError("structure_share and number_share must leave something for the counts.")
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 

@@ -14,7 +14,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import rows_noise, total_is_public
-from understudy.synthesizers._options import at_least, between, one_of
+from understudy.synthesizers._options import at_least, between, one_of, refuse
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     POST_PROCESSING,
@@ -80,16 +80,18 @@ class UniversalHistogram(Synthesizer):
     max_cells: int = 4_000_000
 
     def __post_init__(self) -> None:
+        refuse(
+            between(self, 2, 1024, "branching"),
+            one_of(self, "levels", _LEVELS),
+            at_least(self, 1, "max_cells"),
+        )
         check_bins(self.bins)
         if self.bins == "private":
             raise BudgetError("universal-histogram measures bins of every width; it needs no private choice.")
-        between(self, 2, 1024, "branching")
-        one_of(self, "levels", _LEVELS)
         if self.post_processing not in _WAYS:
             raise BudgetError(
                 f"post_processing ({self.post_processing!r}) must be one of {', '.join(_WAYS)}."
             )
-        at_least(self, 1, "max_cells")
 
     def tree(self, schema: Schema) -> list[Grid]:
         """Return the levels of the tree for a schema, root first, or refuse it."""

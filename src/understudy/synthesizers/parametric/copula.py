@@ -32,7 +32,7 @@ from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, between, one_of, shares
+from understudy.synthesizers._options import at_least, between, one_of, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.parametric._copula_layout import Layout
 from understudy.synthesizers.parametric._latent import (
@@ -102,14 +102,16 @@ class DPCopula(Synthesizer):
     groups: int = 24
 
     def __post_init__(self) -> None:
-        one_of(self, "correlation", CORRELATIONS)
+        refuse(
+            one_of(self, "correlation", CORRELATIONS),
+            at_least(self, 1, "max_parts"),
+            shares(self, "margin_share"),
+            between(self, 2, 100, "groups"),
+        )
         if self.partition is not None:
             if isinstance(self.partition, str):
                 raise BudgetError("partition must be a list of column names.")
             object.__setattr__(self, "partition", tuple(self.partition))
-        at_least(self, 1, "max_parts")
-        shares(self, "margin_share")
-        between(self, 2, 100, "groups")
 
     # ------------------------------------------------------------------ before
 

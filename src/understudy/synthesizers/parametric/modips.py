@@ -24,6 +24,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Domain, Schema
+from understudy.synthesizers._options import at_least, positive, refuse
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.parametric.models import (
     Ask,
@@ -142,15 +143,12 @@ class Modips(Synthesizer):
             if value is not None:
                 object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "generators", tuple(tuple(clique) for clique in self.generators))
-        for name in ("prior_variance", "deviation"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise BudgetError(f"{name} ({getattr(self, name)}) must be positive.")
-        if self.alpha is not None and not (math.isfinite(self.alpha) and self.alpha > 0):
-            raise BudgetError(f"alpha ({self.alpha}) must be positive.")
-        if not (math.isfinite(self.prior_weight) and self.prior_weight >= 0):
-            raise BudgetError(f"prior_weight ({self.prior_weight}) must not be negative.")
-        if self.few < 2 or self.max_cells < 2:
-            raise BudgetError("few and max_cells must be at least 2.")
+        refuse(
+            positive(self, "prior_variance", "deviation"),
+            positive(self, "alpha", optional=True),
+            at_least(self, 0, "prior_weight"),
+            at_least(self, 2, "few", "max_cells"),
+        )
         if self.model == "average":
             unknown = [name for name in self.models if name not in MODELS[:7]]
             if unknown or not self.models:
@@ -165,7 +163,7 @@ class Modips(Synthesizer):
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say which statistics will be released with which noise, or refuse the table with a reason."""
         accounting = self.accounting(budget)
-        fixed = unit.relation == "replace-one" and unit.max_rows == 1
+        fixed = unit.keeps_rows
         rows = schema.row_count if schema.row_count is not None else (1 if fixed else None)
         setting = self._setting(schema, rows=rows, rows_fixed=fixed)
         model = self._model(setting)

@@ -27,7 +27,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, one_of
+from understudy.synthesizers._options import at_least, one_of, refuse
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.parametric._margins import ladder_of
 from understudy.synthesizers.parametric._regression_layout import RegressionLayout
@@ -96,16 +96,18 @@ class SequentialRegression(Synthesizer):
     max_cells: int = 32
 
     def __post_init__(self) -> None:
-        one_of(self, "classifier", CLASSIFIERS)
-        one_of(self, "scale", SCALES)
+        refuse(
+            one_of(self, "classifier", CLASSIFIERS),
+            one_of(self, "scale", SCALES),
+            at_least(self, 2, "max_classes"),
+            at_least(self, 1, "max_cells"),
+        )
         for option in ("order", "histograms"):
             value = getattr(self, option)
             if isinstance(value, str):
                 raise BudgetError(f"{option} must be a list of column names.")
             if value is not None:
                 object.__setattr__(self, option, tuple(value))
-        at_least(self, 2, "max_classes")
-        at_least(self, 1, "max_cells")
 
     # ------------------------------------------------------------------ before
 

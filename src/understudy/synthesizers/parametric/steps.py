@@ -22,7 +22,7 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import between
+from understudy.synthesizers._options import at_least, between, refuse
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.parametric._margins import (
     Ladder,
@@ -98,14 +98,15 @@ class STEPS(Synthesizer):
     size_share: float = 0.1
 
     def __post_init__(self) -> None:
+        refuse(
+            between(self, 0, 10, "layers"),
+            between(self, 2, 100, "branches"),
+            at_least(self, 0, "min_rows", optional=True),
+        )
         if self.order is not None:
             if isinstance(self.order, str) or len(set(self.order)) != len(tuple(self.order)):
                 raise BudgetError("order must be a list of different column names.")
             object.__setattr__(self, "order", tuple(self.order))
-        between(self, 0, 10, "layers")
-        between(self, 2, 100, "branches")
-        if self.min_rows is not None and not (math.isfinite(self.min_rows) and self.min_rows >= 0):
-            raise BudgetError(f"min_rows ({self.min_rows}) must not be negative.")
         for option in ("election_share", "histogram_share", "size_share"):
             if not 0 < getattr(self, option) < 0.3:
                 raise BudgetError(f"{option} ({getattr(self, option)}) must lie between 0 and 0.3.")
