@@ -13,7 +13,7 @@ from scipy import special
 
 from understudy.errors import WorkloadError, WrongPairing
 from understudy.inference.intervals import Interval
-from understudy.inference.rules import DEFAULT_RULE, RULES, SYNTHESES, Rule
+from understudy.inference.rules import Rule, choose_rule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,7 +172,8 @@ privacy noise, so their differences do not show it. Make the sets with how="post
     """
     q = np.asarray(estimates, dtype=np.float64)
     v = np.asarray(variances, dtype=np.float64)
-    chosen = _choose(rule, synthesis, unchecked=unchecked)
+    kind = _kind(synthesis)
+    chosen = choose_rule(rule, kind, unchecked=unchecked)
     _check_shapes(q, v, chosen, names)
     if not (math.isfinite(size_ratio) and size_ratio > 0):
         raise WorkloadError(f"size_ratio ({size_ratio}) must be positive and finite.")
@@ -204,7 +205,7 @@ privacy noise, so their differences do not show it. Make the sets with how="post
         within=np.asarray(within),
         between=np.asarray(between),
         rule=chosen.name,
-        synthesis=_kind(synthesis),
+        synthesis=kind,
         sets=m,
         covariance=covariance,
         names=None if names is None else tuple(names),
@@ -272,35 +273,6 @@ def _uncertainty(fit: Any) -> Array:
 def _kind(synthesis: Any) -> str | None:
     """Return the word for how the sets were made, from the word itself or from what made them."""
     return synthesis if synthesis is None or isinstance(synthesis, str) else str(synthesis.kind)
-
-
-def _choose(rule: str | None, synthesis: Any, *, unchecked: bool) -> Rule:
-    """Return the rule to use, or refuse the pairing."""
-    kind = _kind(synthesis)
-    if rule is not None and rule not in RULES:
-        raise WorkloadError(f"No combining rule named {rule!r}. Known: {', '.join(RULES)}.")
-    if kind is not None and kind not in SYNTHESES:
-        raise WorkloadError(f"No synthesis of kind {kind!r}. Known: {', '.join(SYNTHESES)}.")
-    if unchecked and rule is not None:
-        return RULES[rule]
-    if kind is None:
-        raise WrongPairing(
-            "Which rule is valid depends on how the sets were made. Say synthesis= as one of "
-            f"{', '.join(SYNTHESES)}, or pass the result of synthesize_many."
-        )
-    if kind == "resampled":
-        raise WrongPairing(
-            "No rule is valid for sets drawn from one noisy fit: all of them repeat the same privacy noise, so their "
-            'differences do not show it. Make the sets with how="posterior" or how="independent".'
-        )
-    chosen = RULES[rule or DEFAULT_RULE[kind]]
-    if kind not in chosen.valid_for:
-        fitting = ", ".join(name for name, item in RULES.items() if kind in item.valid_for)
-        raise WrongPairing(
-            f"The rule {chosen.name!r} ({chosen.formula}) is not valid for {kind} sets; valid: {fitting}. "
-            "To apply it all the same, say unchecked=True."
-        )
-    return chosen
 
 
 def _check_shapes(q: Array, v: Array, rule: Rule, names: Sequence[str] | None) -> None:

@@ -41,6 +41,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from understudy.errors import WorkloadError, WrongPairing
+
 Array = npt.NDArray[np.float64]
 Parts = tuple[Array, Array]
 """Variance of the combined estimate and its degrees of freedom."""
@@ -146,3 +148,46 @@ DEFAULT_RULE = {"independent": "partial", "posterior": "full", "proper": "partia
 
 SYNTHESES = (*DEFAULT_RULE, "resampled")
 """Every way of making sets."""
+
+
+def choose_rule(rule: str | None, kind: str | None, *, unchecked: bool = False) -> Rule:
+    """Return the rule for sets that were made in a certain way, or refuse the pairing.
+
+    Parameters
+    ----------
+    rule
+        Name of a rule; None takes the one that fits.
+    kind
+        How the sets were made: one of ``SYNTHESES``, or None if nobody says.
+    unchecked
+        Take the named rule whatever it is paired with.
+
+    Examples
+    --------
+    >>> choose_rule(None, "posterior").name
+    'full'
+    """
+    if rule is not None and rule not in RULES:
+        raise WorkloadError(f"No combining rule named {rule!r}. Known: {', '.join(RULES)}.")
+    if kind is not None and kind not in SYNTHESES:
+        raise WorkloadError(f"No synthesis of kind {kind!r}. Known: {', '.join(SYNTHESES)}.")
+    if unchecked and rule is not None:
+        return RULES[rule]
+    if kind is None:
+        raise WrongPairing(
+            "Which rule is valid depends on how the sets were made. Say synthesis= as one of "
+            f"{', '.join(SYNTHESES)}, or pass the result of synthesize_many."
+        )
+    if kind == "resampled":
+        raise WrongPairing(
+            "No rule is valid for sets drawn from one noisy fit: all of them repeat the same privacy noise, so their "
+            'differences do not show it. Make the sets with how="posterior" or how="independent".'
+        )
+    chosen = RULES[rule or DEFAULT_RULE[kind]]
+    if kind not in chosen.valid_for:
+        fitting = ", ".join(name for name, item in RULES.items() if kind in item.valid_for)
+        raise WrongPairing(
+            f"The rule {chosen.name!r} ({chosen.formula}) is not valid for {kind} sets; valid: {fitting}. "
+            "To apply it all the same, say unchecked=True."
+        )
+    return chosen

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from understudy._html import html_table
 from understudy.errors import DomainNotPublic, SchemaError
 from understudy.schema.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.checks import check_text
@@ -336,40 +335,14 @@ class Schema:
 
     def remarks(self) -> list[str]:
         """Return what a careful reader would question about a valid schema; public facts only."""
-        found = []
-        for rule in self.constraints:
-            try:
-                allowed = rule.allowed(self.domain)
-            except ValueError:
-                continue
-            if not allowed.any():
-                found.append(f"No record can obey the constraint {rule.text!r}.")
-            elif allowed.all():
-                found.append(f"Every record obeys the constraint {rule.text!r}; it has no effect on codes.")
-        found += [
-            f"Column {column.name!r} has one possible code." for column in self.columns if column.size == 1
-        ]
-        return found
+        from understudy.schema.display import remarks
+
+        return remarks(self)
 
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                column.name,
-                column.kind,
-                column.size,
-                _some_labels(column.labels),
-                column.unit,
-                column.description,
-            )
-            for column in self.columns
-        ]
-        rules = "; ".join(map(str, self.constraints))
-        return html_table(
-            repr(self),
-            ("column", "kind", "codes", "values", "unit", "description"),
-            rows,
-            note=f"Rules: {rules}" if rules else "",
-        )
+        from understudy.schema.display import schema_html
+
+        return schema_html(self)
 
     def __repr__(self) -> str:
         name = f"{self.name!r}: " if self.name else ""
@@ -398,10 +371,3 @@ class Schema:
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
-
-
-def _some_labels(labels: Sequence[str]) -> str:
-    """Show the first and last of many labels."""
-    if len(labels) <= 8:
-        return ", ".join(labels)
-    return f"{', '.join(labels[:4])}, ..., {', '.join(labels[-2:])}"
