@@ -12,10 +12,11 @@ import numpy.typing as npt
 from understudy.curator import Curator, Noise, SealedCounts, noise_within
 from understudy.engine import model_size
 from understudy.errors import DomainTooLarge
-from understudy.inference import Certificate
+from understudy.inference import Certificate, Round
+from understudy.marginals import Measurement
 from understudy.privacy import Accounting, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises
+from understudy.synthesizers._allocation import cells_of, noises_by_size, require_cells
 
 _NEGLIGIBLE = math.log(1e9)
 """Candidates whose best possible score is this many exponential-mechanism scales below another's are left out."""
@@ -72,13 +73,95 @@ def column_share(
     >>> column_share(PURE, Unit.add_remove(), cells, 1.0, rows=100, tolerated=0.1)
     0.7
     """
-    split = noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(cells), cells))
+    split = noises_by_size(accounting, unit, cost, cells)
     shares = [
         min(1.0, size * expected_absolute_noise(noise) / rows)
         for size, noise in zip(cells, split, strict=True)
     ]
     power = 1.0 if accounting.name == "pure" else 2.0
     return float(min(MOST_FOR_COLUMNS, (sum(shares) / len(shares) / tolerated) ** power))
+
+
+def columns_again(
+    curator: Curator,
+    sealed: Sequence[SealedCounts],
+    *,
+    cost: float,
+    spent: float,
+    rows: float,
+    tolerated: float,
+) -> list[Measurement]:
+    """Measure columns a second time if a first look, which cost ``spent``, left them noisier than tolerated.
+
+    Privacy
+    -------
+    In: private. Out: releasable. Whether there is a second look, and at which price, follows from public facts and a released number
+    of rows; ``cost`` is what there was before the first look.
+    """
+    if tolerated == 0 or not sealed:
+        return []
+    accounting, unit = curator.accounting, curator.unit
+    cells = [math.prod(item.shape) for item in sealed]
+    share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=tolerated)
+    if share * cost <= 2 * spent:
+        return []
+    return curator.measure_many(
+        sealed,
+        noise=noises_by_size(accounting, unit, share * cost - spent, cells),
+        purpose=f"measure {len(sealed)} one-way marginals again, more exactly",
+    )
+
+
+def measure_worst(
+    curator: Curator,
+    sealed: Mapping[Clique, SealedCounts],
+    candidates: Sequence[Clique],
+    answers: Sequence[npt.NDArray[np.float64]],
+    *,
+    noise: Noise,
+    epsilon: float,
+    penalty: float = 0.0,
+    weights: Mapping[Clique, float] | None = None,
+    last: bool = False,
+) -> Round:
+    """Choose the marginal that a model answers worst, and measure it.
+
+    Parameters
+    ----------
+    answers
+        The model's counts over each candidate.
+    noise, epsilon
+        Of the measurement, and of the choice.
+    penalty
+        What the score of a marginal loses for each of its cells, in rows.
+    weights
+        Of the scores; all one by default.
+    last
+        Whether it is known that no other round will follow.
+
+    Privacy
+    -------
+    In: private. Out: releasable. The score ``w (|M(D) - M(model)|_1 - penalty cells)`` moves by at most ``w l1`` between neighbours, as all but
+    the first count is public. The choice is charged before it is made, and so is the measurement.
+    """
+    by_weight = [1.0 if weights is None else weights[clique] for clique in candidates]
+    scores = [
+        sealed[clique].l1_distance(answer).shifted(-penalty * answer.size).scaled(weight)
+        for clique, answer, weight in zip(candidates, answers, by_weight, strict=True)
+    ]
+    index = curator.choose(scores, epsilon=epsilon, purpose="choose a marginal to measure")
+    return Round(
+        clique=candidates[index],
+        answer=answers[index],
+        measurement=curator.measure(sealed[candidates[index]], noise=noise),
+        epsilon=epsilon,
+        candidates=tuple(candidates),
+        weight=by_weight[index],
+        largest_weight=max(by_weight),
+        penalty=penalty,
+        l1=float(curator.unit.histogram_l1),
+        last=last,
+    )
 
 
 def small_first(domain: Domain, closure: Sequence[Clique], *, limit: float, most: int) -> list[Clique]:
@@ -144,9 +227,17 @@ def require_fixed(schema: Schema, fixed: Sequence[Clique], limit_mb: float) -> N
             f"The constraints, and what else the model has to hold from the start, need {size:,.1f} MB; "
             f"{limit_mb:g} MB are allowed. The largest table joins {', '.join(widest)}. Use coarser bins for these "
             "columns, constraints over fewer columns, or a larger max_model_mb.",
-            cells=int(size * 2**20 / 8),
-            allowed=int(limit_mb * 2**20 / 8),
+            cells=cells_of(size),
+            allowed=cells_of(limit_mb),
         )
+
+
+def require_columns(schema: Schema, *, max_cells: int, max_model_mb: float, method: str) -> list[Clique]:
+    """Return the one-way marginals of a table, or refuse columns that are too wide to be measured and held together."""
+    columns: list[Clique] = [(name,) for name in schema.names]
+    require_cells(schema.domain, columns, max_cells, method=method)
+    require_fixed(schema, columns, max_model_mb)
+    return columns
 
 
 def certify(

@@ -16,15 +16,16 @@ from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises, workload_for
+from understudy.synthesizers._allocation import cells_of, workload_for
 from understudy.synthesizers._columns import ColumnSmoother
 from understudy.synthesizers._options import at_least, positive, refuse, shares
 from understudy.synthesizers._rounds import (
     RoundCost,
     certify,
-    column_share,
+    columns_again,
     expected_absolute_noise,
     hopeful,
+    measure_worst,
     require_fixed,
     small_first,
 )
@@ -143,7 +144,7 @@ class AIM(Synthesizer):
             unit=unit,
             accounting=accounting.name,
             measurements=planned(domain, design),
-            model_cells=int(self.max_model_mb * 2**20 / 8),
+            model_cells=cells_of(self.max_model_mb),
             notes=tuple(notes),
         )
 
@@ -285,36 +286,17 @@ class AIM(Synthesizer):
         )
         batches.append(len(columns))
         model = refit(measurements, self.prior)
-        again = self._second_look(curator, sealed, columns, price, cost, rows=model.total)
+        again = columns_again(
+            curator,
+            [sealed[clique] for clique in columns],
+            cost=cost,
+            spent=len(columns) * price.measure,
+            rows=model.total,
+            tolerated=self.column_noise,
+        )
         measurements += again
         batches += [len(again)] if again else []
         return measurements, batches, refit(measurements, model, rows=model.total)
-
-    def _second_look(
-        self,
-        curator: Curator,
-        sealed: dict[Clique, SealedCounts],
-        columns: list[Clique],
-        price: RoundCost,
-        cost: float,
-        *,
-        rows: float,
-    ) -> list[Measurement]:
-        """Measure the columns again if the first look left them noisier than tolerated."""
-        if self.column_noise == 0 or not columns:
-            return []
-        accounting, unit = curator.accounting, curator.unit
-        cells = [curator.domain.cells(clique) for clique in columns]
-        share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=self.column_noise)
-        spent = len(columns) * price.measure
-        if share * cost <= 2 * spent:
-            return []
-        weights = direct_weights(accounting, [1.0] * len(columns), cells)
-        return curator.measure_many(
-            [sealed[clique] for clique in columns],
-            noise=noises(accounting, unit, share * cost - spent, weights),
-            purpose=f"measure {len(columns)} one-way marginals again, more exactly",
-        )
 
     def _round(
         self,
@@ -342,23 +324,15 @@ class AIM(Synthesizer):
             fitting = [clique for clique in names if len(clique) == 1 or clique in held]
         eligible = hopeful(domain, fitting, weights, model.total, penalty, epsilon, curator.unit)
         answers = model.marginals(eligible)
-        scores = [
-            sealed[clique].l1_distance(answer).shifted(-penalty * answer.size).scaled(weights[clique])
-            for clique, answer in zip(eligible, answers, strict=True)
-        ]
-        index = curator.choose(scores, epsilon=epsilon, purpose="choose a marginal to measure")
-        clique = eligible[index]
-        measurement = curator.measure(sealed[clique], noise=noise)
-        step = Round(
-            clique=clique,
-            answer=answers[index],
-            measurement=measurement,
+        step = measure_worst(
+            curator,
+            sealed,
+            eligible,
+            answers,
+            noise=noise,
             epsilon=epsilon,
-            candidates=tuple(eligible),
-            weight=weights[clique],
-            largest_weight=max(weights[item] for item in eligible),
             penalty=penalty,
-            l1=float(curator.unit.histogram_l1),
+            weights=weights,
             last=last,
         )
         return step, answers

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from understudy.curator import Curator, Noise, SealedScalar, noise_for
 from understudy.engine import candidate_sizes, estimate
-from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.marginals import Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
-from understudy.synthesizers._rounds import require_fixed
+from understudy.synthesizers._allocation import cells_of, noises, noises_by_size, workload_for
+from understudy.synthesizers._options import positive, refuse
+from understudy.synthesizers._rounds import require_columns
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 
@@ -58,21 +58,20 @@ class MST(Synthesizer):
     max_model_mb: float = 80.0
 
     def __post_init__(self) -> None:
-        if not self.max_model_mb > 0:
-            raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
+        refuse(positive(self, "max_model_mb"))
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the columns and the pairs will be measured."""
         domain = schema.domain
         workload_for(self.workload, domain)
-        columns: list[Clique] = [(name,) for name in domain.names]
-        require_cells(domain, columns, self._cells(), method=self.name)
-        require_fixed(schema, columns, self.max_model_mb)
+        columns = require_columns(
+            schema, max_cells=self._cells(), max_model_mb=self.max_model_mb, method=self.name
+        )
         pairs = self._pairs(domain)
         accounting = self.accounting(budget)
         one_way, _, two_way = _thirds(accounting, accounting.total(budget), choices=bool(pairs))
         design: list[tuple[Clique, Noise]] = list(
-            zip(columns, _column_noises(domain, accounting, unit, one_way), strict=True)
+            zip(columns, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True)
         )
         notes = []
         if pairs:
@@ -93,7 +92,7 @@ class MST(Synthesizer):
         )
 
     def _cells(self) -> int:
-        return int(self.max_model_mb * 2**20 / 8)
+        return cells_of(self.max_model_mb)
 
     def _pairs(self, domain: Domain) -> list[Clique]:
         """Return the pairs that fit into the model."""
@@ -110,7 +109,7 @@ class MST(Synthesizer):
         progress("columns", 0.2)
         measurements = curator.measure_many(
             sealed[: len(columns)],
-            noise=_column_noises(domain, accounting, unit, one_way),
+            noise=noises_by_size(accounting, unit, one_way, domain.sizes),
             purpose=f"measure {len(columns)} one-way marginals",
         )
         total = fixed_total(curator)
@@ -171,11 +170,6 @@ class MST(Synthesizer):
             merged, kept = part[right], part[left]
             part = {name: kept if label == merged else label for name, label in part.items()}
             chosen.append(open_pairs[index])
-
-
-def _column_noises(domain: Domain, accounting: Accounting, unit: Unit, total: float) -> list[Noise]:
-    """Divide a cost over the columns so that the expected error of their marginals is least."""
-    return noises(accounting, unit, total, direct_weights(accounting, [1.0] * len(domain), domain.sizes))
 
 
 def _thirds(accounting: Accounting, total: float, *, choices: bool) -> tuple[float, float, float]:

@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import candidate_sizes, estimate
-from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference import Round, RoundLog, answer_each
+from understudy.errors import DomainTooLarge
+from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import total_is_public, workload_for
-from understudy.synthesizers._rounds import RoundCost, require_fixed
+from understudy.synthesizers._allocation import cells_of, total_is_public, workload_for
+from understudy.synthesizers._options import at_least, positive, refuse, shares
+from understudy.synthesizers._rounds import RoundCost, measure_worst, require_fixed
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 
 _TOTAL_SHARE = 0.01
@@ -63,12 +64,11 @@ class MWEMPGM(Synthesizer):
     max_model_mb: float = 80.0
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and not self.rounds >= 1:
-            raise BudgetError(f"rounds ({self.rounds}) must be at least 1.")
-        if not 0 < self.measure_share < 1:
-            raise BudgetError(f"measure_share ({self.measure_share}) must lie between 0 and 1.")
-        if not self.max_model_mb > 0:
-            raise BudgetError(f"max_model_mb ({self.max_model_mb}) must be positive.")
+        refuse(
+            at_least(self, 1, "rounds", optional=True),
+            shares(self, "measure_share"),
+            positive(self, "max_model_mb"),
+        )
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how each round is priced."""
@@ -81,7 +81,7 @@ class MWEMPGM(Synthesizer):
                 f"Together with the constraints no marginal of the workload fits into a model of {self.max_model_mb:g} "
                 "MB. Use coarser bins, constraints over fewer columns, or raise max_model_mb.",
                 cells=min(domain.cells(clique) for clique in candidates),
-                allowed=int(self.max_model_mb * 2**20 / 8),
+                allowed=cells_of(self.max_model_mb),
             )
         accounting = self.accounting(budget)
         rows, price = self._prices(
@@ -96,7 +96,7 @@ class MWEMPGM(Synthesizer):
             unit=unit,
             accounting=accounting.name,
             measurements=planned(domain, design),
-            model_cells=int(self.max_model_mb * 2**20 / 8),
+            model_cells=cells_of(self.max_model_mb),
             notes=(
                 f"{self._rounds(domain)} rounds over {len(candidates)} candidate marginals ({cells[0]:,} to "
                 f"{cells[-1]:,} cells), each measured with {noise.kind} noise of scale {noise.scale:.4g} rows per cell.",
@@ -108,7 +108,7 @@ class MWEMPGM(Synthesizer):
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         """Return the workload marginals, those that cannot fit replaced by their largest parts that can."""
-        limit = self.max_model_mb * 2**20 / 8 - sum(domain.sizes)
+        limit = cells_of(self.max_model_mb) - sum(domain.sizes)
         workload = workload_for(self.workload, domain)
         found: dict[Clique, None] = {}
         waiting = [clique for clique, weight in workload if weight > 0 and clique]
@@ -163,25 +163,11 @@ class MWEMPGM(Synthesizer):
                 clique for clique, size in zip(candidates, sizes, strict=True) if size <= self.max_model_mb
             ]
             answers = model.marginals(fitting)
-            scores = [
-                sealed[clique].l1_distance(answer).shifted(-float(answer.size))
-                for clique, answer in zip(fitting, answers, strict=True)
-            ]
-            index = curator.choose(scores, epsilon=epsilon, purpose="choose a marginal to measure")
-            measurement = curator.measure(sealed[fitting[index]], noise=noise)
-            measurements.append(measurement)
-            step = Round(
-                clique=fitting[index],
-                answer=answers[index],
-                measurement=measurement,
-                epsilon=epsilon,
-                candidates=tuple(fitting),
-                weight=1.0,
-                largest_weight=1.0,
-                penalty=1.0,
-                l1=float(curator.unit.histogram_l1),
-                last=number + 1 == self._rounds(domain),
+            last = number + 1 == self._rounds(domain)
+            step = measure_worst(
+                curator, sealed, fitting, answers, noise=noise, epsilon=epsilon, penalty=1.0, last=last
             )
+            measurements.append(step.measurement)
             log.add(step, answers, [1.0] * len(fitting))
             model = estimate(domain, measurements, total=total, zeros=support, warm_start=model)
         progress("final estimate", 1.0)

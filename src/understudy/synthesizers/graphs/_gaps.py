@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, gap_sensitivity, independence_gap
-from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Gaussian, Laplace, Unit
-from understudy.schema import Clique, Domain
+from understudy.curator import Curator, Noise, gap_sensitivity, independence_gap, noise_within
+from understudy.marginals import Statistic, in_batches
+from understudy.privacy import Accounting, Unit
+from understudy.schema import Clique
 
 _GRID_ROOM = 1 - 2.0**-15
 """Numbers are rounded to a grid of 2**-20 of their sensitivity, which adds that much to what is charged."""
@@ -45,9 +45,7 @@ def gap_noises(accounting: Accounting, unit: Unit, cost: float, pairs: int) -> N
     """
     share = accounting.split(cost * _GRID_ROOM, [1.0] * pairs)[0]
     sensitivity = gap_sensitivity(unit)
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(share, sensitivity))
-    return Gaussian(accounting.gaussian_sigma(share, sensitivity))
+    return noise_within(accounting, share, l1=sensitivity, l2=sensitivity)
 
 
 def measure_gaps(curator: Curator, pairs: Sequence[Clique], cost: float) -> Gaps:
@@ -61,7 +59,7 @@ def measure_gaps(curator: Curator, pairs: Sequence[Clique], cost: float) -> Gaps
     """
     sealed = [
         independence_gap(counts)
-        for batch in _batches(curator.domain, pairs)
+        for batch in in_batches(pairs, curator.domain.cells, most=_CELLS_AT_ONCE)
         for counts in curator.counts_many(batch)
     ]
     noise = gap_noises(curator.accounting, curator.unit, cost, len(pairs))
@@ -69,16 +67,3 @@ def measure_gaps(curator: Curator, pairs: Sequence[Clique], cost: float) -> Gaps
         sealed, noise=[noise] * len(pairs), purpose=f"measure the dependence of {len(pairs)} pairs of columns"
     )
     return Gaps(tuple(pairs), np.array(values))
-
-
-def _batches(domain: Domain, pairs: Sequence[Clique]) -> Iterator[list[Clique]]:
-    """Group pairs so that their counts fit into memory together."""
-    batch: list[Clique] = []
-    cells = 0
-    for pair in pairs:
-        if batch and cells + domain.cells(pair) > _CELLS_AT_ONCE:
-            yield batch
-            batch, cells = [], 0
-        batch.append(pair)
-        cells += domain.cells(pair)
-    yield batch

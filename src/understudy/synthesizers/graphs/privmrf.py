@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from understudy.curator import Curator, Noise, SealedCounts, noise_for
 from understudy.engine import GraphicalModel, estimate
-from understudy.errors import BudgetError
-from understudy.inference import Round, RoundLog, answer_each
+from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import require_cells, total_is_public, workload_for
-from understudy.synthesizers._rounds import require_fixed
+from understudy.synthesizers._allocation import cells_of, total_is_public, workload_for
+from understudy.synthesizers._options import at_least, positive, refuse
+from understudy.synthesizers._rounds import measure_worst, require_columns
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 from understudy.synthesizers.graphs._attribute_graph import (
     AttributeGraph,
@@ -102,31 +102,15 @@ class PrivMRF(Synthesizer):
     max_candidates: int = 2_000
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} ({value}) must be positive."
-            for name, value in (
-                ("theta", self.theta),
-                ("gap_share", self.gap_share),
-                ("choose_share", self.choose_share),
-                ("max_model_mb", self.max_model_mb),
-            )
-            if not value > 0
-        ]
-        problems += [
-            f"{name} ({value}) must be at least 1."
-            for name, value in (
-                ("max_order", self.max_order),
-                ("max_clique_cells", self.max_clique_cells),
-                ("max_candidates", self.max_candidates),
-            )
-            if value < 1
-        ]
-        if not self.rounds_per_column >= 0:
-            problems.append(f"rounds_per_column ({self.rounds_per_column}) must not be negative.")
+        together = []
         if not self.gap_share + self.choose_share + _TOTAL_SHARE < 1:
-            problems.append("gap_share and choose_share together must leave a share for the marginals.")
-        if problems:
-            raise BudgetError(" ".join(problems))
+            together.append("gap_share and choose_share together must leave a share for the marginals.")
+        refuse(
+            positive(self, "theta", "gap_share", "choose_share", "max_model_mb"),
+            at_least(self, 1, "max_order", "max_clique_cells", "max_candidates"),
+            at_least(self, 0, "rounds_per_column"),
+            together,
+        )
 
     # ------------------------------------------------------------------ public facts
 
@@ -134,9 +118,7 @@ class PrivMRF(Synthesizer):
         """Say how dependences and marginals will be measured."""
         domain = schema.domain
         workload_for(self.workload, domain)
-        columns: list[Clique] = [(name,) for name in domain.names]
-        require_cells(domain, columns, self._cells(), method=self.name)
-        require_fixed(schema, columns, self.max_model_mb)
+        require_columns(schema, max_cells=self._cells(), max_model_mb=self.max_model_mb, method=self.name)
         accounting = self.accounting(budget)
         prices = self._prices(
             accounting, accounting.total(budget), domain, total_known=total_is_public(schema, unit)
@@ -165,7 +147,7 @@ class PrivMRF(Synthesizer):
         )
 
     def _cells(self) -> int:
-        return int(self.max_model_mb * 2**20 / 8)
+        return cells_of(self.max_model_mb)
 
     def _pairs(self, domain: Domain) -> list[Clique]:
         """Return the pairs that a clique can hold. Columns of one value depend on nothing."""
@@ -281,25 +263,10 @@ class PrivMRF(Synthesizer):
             measured = {item.clique for item in measurements}
             fresh = [clique for clique in candidates if clique not in measured] or candidates
             answers = model.marginals(fresh)
-            scores = [
-                sealed[clique].l1_distance(answer) for clique, answer in zip(fresh, answers, strict=True)
-            ]
-            best = curator.choose(scores, epsilon=epsilon, purpose="choose a marginal to measure")
-            last = index + 1 == number
-            measurement = curator.measure(sealed[fresh[best]], noise=noise)
-            measurements.append(measurement)
-            step = Round(
-                clique=fresh[best],
-                answer=answers[best],
-                measurement=measurement,
-                epsilon=epsilon,
-                candidates=tuple(fresh),
-                weight=1.0,
-                largest_weight=1.0,
-                penalty=0.0,
-                l1=float(curator.unit.histogram_l1),
-                last=last,
+            step = measure_worst(
+                curator, sealed, fresh, answers, noise=noise, epsilon=epsilon, last=index + 1 == number
             )
+            measurements.append(step.measurement)
             log.add(step, answers, [1.0] * len(fresh))
             model = estimate(domain, measurements, total=total, zeros=support, warm_start=model)
         return model

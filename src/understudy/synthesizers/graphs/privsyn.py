@@ -8,18 +8,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from understudy.curator import Curator, Noise, SealedCounts, noise_for
+from understudy.curator import Curator, noise_for
 from understudy.engine import Distribution, estimate
 from understudy.engine.records import fit_records
 from understudy.engine.released import ReleasedRecords
 from understudy.engine.targets import estimate_total
-from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
-from understudy.synthesizers._rounds import column_share, expected_absolute_noise, require_fixed
+from understudy.synthesizers._allocation import cells_of, noises_by_size, workload_for
+from understudy.synthesizers._options import at_least, one_of, positive, refuse
+from understudy.synthesizers._rounds import columns_again, expected_absolute_noise, require_columns
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
 from understudy.synthesizers.graphs._dense import combine_pairs, select_pairs, share_power
 from understudy.synthesizers.graphs._gaps import gap_noises, measure_gaps
@@ -97,32 +97,16 @@ class PrivSyn(Synthesizer):
     public_seed: int = 0
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} ({value}) must be positive."
-            for name, value in (
-                ("column_share", self.column_share),
-                ("gap_share", self.gap_share),
-                ("max_model_mb", self.max_model_mb),
-            )
-            if not value > 0
-        ]
-        problems += [
-            f"{name} ({value}) must be at least 1."
-            for name, value in (
-                ("max_clique_cells", self.max_clique_cells),
-                ("max_cells", self.max_cells),
-                ("iterations", self.iterations),
-            )
-            if value < 1
-        ]
-        if not self.column_noise >= 0:
-            problems.append(f"column_noise ({self.column_noise}) must not be negative.")
+        together = []
         if not self.column_share + self.gap_share < 1:
-            problems.append("column_share and gap_share together must leave a share for the marginals.")
-        if self.records not in ("fitted", "gum"):
-            problems.append(f"No way to make records named {self.records!r}. Known: fitted, gum.")
-        if problems:
-            raise BudgetError(" ".join(problems))
+            together.append("column_share and gap_share together must leave a share for the marginals.")
+        refuse(
+            positive(self, "column_share", "gap_share", "max_model_mb"),
+            at_least(self, 1, "max_clique_cells", "max_cells", "iterations"),
+            at_least(self, 0, "column_noise"),
+            one_of(self, "records", ("fitted", "gum")),
+            together,
+        )
 
     # ------------------------------------------------------------------ public facts
 
@@ -130,13 +114,13 @@ class PrivSyn(Synthesizer):
         """Say how columns and dependences will be measured, and what a marginal could get at best."""
         domain = schema.domain
         workload_for(self.workload, domain)
-        columns: list[Clique] = [(name,) for name in domain.names]
-        require_cells(domain, columns, self.max_cells, method=self.name)
-        require_fixed(schema, columns, self.max_model_mb)
+        columns = require_columns(
+            schema, max_cells=self.max_cells, max_model_mb=self.max_model_mb, method=self.name
+        )
         pairs = self._pairs(domain)
         accounting = self.accounting(budget)
         one_way, gaps, rest = self._parts(accounting, accounting.total(budget), bool(pairs))
-        design = list(zip(columns, _column_noises(domain, accounting, unit, one_way), strict=True))
+        design = list(zip(columns, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True))
         notes = []
         if pairs:
             scale = gap_noises(accounting, unit, gaps, len(pairs)).scale
@@ -154,7 +138,7 @@ class PrivSyn(Synthesizer):
             unit=unit,
             accounting=accounting.name,
             measurements=planned(domain, design),
-            model_cells=int(self.max_model_mb * 2**20 / 8),
+            model_cells=cells_of(self.max_model_mb),
             notes=tuple(notes),
         )
 
@@ -211,21 +195,16 @@ class PrivSyn(Synthesizer):
         sealed = curator.counts_many(columns)
         measurements = curator.measure_many(
             sealed,
-            noise=_column_noises(domain, accounting, unit, first),
+            noise=noises_by_size(accounting, unit, first, domain.sizes),
             purpose=f"measure {len(columns)} one-way marginals",
         )
-        if not pairs or self.column_noise == 0:
+        if not pairs:
             return measurements
         total = fixed_total(curator)
         rows = estimate_total(measurements) if total is None else total
-        share = column_share(accounting, unit, domain.sizes, cost, rows=rows, tolerated=self.column_noise)
-        if share * cost > 2 * first:
-            measurements += curator.measure_many(
-                sealed,
-                noise=_column_noises(domain, accounting, unit, share * cost - first),
-                purpose=f"measure {len(columns)} one-way marginals again, more exactly",
-            )
-        return measurements
+        return measurements + columns_again(
+            curator, sealed, cost=cost, spent=first, rows=rows, tolerated=self.column_noise
+        )
 
     def _choose(
         self,
@@ -250,13 +229,10 @@ class PrivSyn(Synthesizer):
 
     def _measure(self, curator: Curator, cliques: list[Clique]) -> list[Measurement]:
         """Spend what is left on marginals, in the shares that minimise their expected L1 noise."""
-        sealed: list[SealedCounts] = curator.counts_many(cliques)
-        weights = direct_weights(
-            curator.accounting, [1.0] * len(cliques), [curator.domain.cells(clique) for clique in cliques]
-        )
+        cells = [curator.domain.cells(clique) for clique in cliques]
         return curator.measure_many(
-            sealed,
-            noise=noises(curator.accounting, curator.unit, curator.remaining, weights),
+            curator.counts_many(cliques),
+            noise=noises_by_size(curator.accounting, curator.unit, curator.remaining, cells),
             purpose=f"measure {len(cliques)} chosen marginals",
         )
 
@@ -273,7 +249,7 @@ class PrivSyn(Synthesizer):
                 measurements,
                 total=total,
                 zeros=support,
-                max_cells=int(self.max_model_mb * 2**20 / 8),
+                max_cells=cells_of(self.max_model_mb),
                 thorough=True,
                 if_too_large="local-consistency",
             )
@@ -294,8 +270,3 @@ class PrivSyn(Synthesizer):
                 seed=self.public_seed,
             ).codes
         return ReleasedRecords(domain, total, codes), None
-
-
-def _column_noises(domain: Domain, accounting: Accounting, unit: Unit, total: float) -> list[Noise]:
-    """Divide a cost over the columns so that the expected error of their marginals is least."""
-    return noises(accounting, unit, total, direct_weights(accounting, [1.0] * len(domain), domain.sizes))
