@@ -56,3 +56,44 @@ def test_croissant_is_valid_and_yields_the_rows(bundle: Path, monkeypatch: pytes
         first = next(iter(dataset.records(record_set="rows")))
     header = (bundle / "data.csv").read_text().splitlines()[0].split(",")
     assert set(first) == {f"rows/{name}" for name in header}
+
+
+def test_a_table_as_offices_write_it_becomes_a_bundle_that_every_tool_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Semicolons, a byte order mark, blanks and umlauts in names, dates in a format of their own, packed output."""
+    lines = [f"{1 + n % 28:02d}.{1 + n % 12:02d}.2023 10:30;{'ja' if n % 3 else 'nein'}" for n in range(2000)]
+    header = "Letzte Änderung;Raucher"
+    (tmp_path / "table.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8-sig")
+    (tmp_path / "spec.yaml").write_text(
+        """
+name: office
+source: {path: table.csv}
+schema:
+  columns:
+    - {name: Letzte Änderung, kind: date, minimum: 2023-01-01, maximum: 2023-12-31, resolution: month,
+       format: "%d.%m.%Y %H:%M"}
+    - {name: Raucher, kind: categorical, values: [ja, nein]}
+unit: replace-one
+synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+acceptance: {form: pass-only, epsilon: 20, criteria: [{name: c, kind: max-marginal-error, threshold: 0.3}]}
+selection: {rule: single}
+budget: {total: {epsilon: 40}, model: {epsilon: 20}}
+output: {formats: [csv.gz, parquet]}
+""",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    released = understudy("release", "spec.yaml", "--out", "bundle", "--yes")
+    assert released.code == 0, released.err
+    assert understudy("verify", "bundle").code == 0
+    monkeypatch.chdir(tmp_path / "bundle")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        package = frictionless.Package("datapackage.json")
+        assert package.validate().valid
+        packed = package.get_resource("data-csv-gz").read_rows()
+        assert len(packed) == 2000
+        mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant referees the Croissant file")
+        first = next(iter(mlcroissant.Dataset(jsonld="croissant.json").records(record_set="rows")))
+    assert set(first) == {"rows/Letzte_Änderung", "rows/Raucher"}

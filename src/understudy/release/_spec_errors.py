@@ -28,7 +28,7 @@ _WORDS = {
     "string_too_long": "is too long",
     "too_short": "must hold at least one entry",
     "finite_number": "must be a finite number",
-    "string_pattern_mismatch": "may hold letters, digits, spaces, dots, dashes and underscores",
+    "string_pattern_mismatch": "may hold letters (a to z), digits, spaces, dots, dashes and underscores",
 }
 _BOUNDS = {
     "greater_than": ("gt", "must be above"),

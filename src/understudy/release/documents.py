@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from understudy.privacy import Budget
 from understudy.release.reporting import epsilon_delta, shown_labels
 from understudy.release.result import CriterionResult, ReleaseResult
-from understudy.report import Block, Bullets, Heading, Page, Table, Text
+from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column
 
 __all__ = ["acceptance_table", "dictionary", "odds", "readme"]
@@ -74,7 +74,7 @@ def odds(budget: Budget) -> str:
     exception = f", except with a chance of {delta:g}" if delta else ""
     return (
         "somebody who would have guessed with even odds (50 %) that you are in the data "
-        f"can raise that to at most {100 * share:.3g} %{exception}"
+        f"can raise that to at most {chance(share).replace('%', ' %')}{exception}"
     )
 
 
@@ -148,7 +148,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
                 f"Method: {result.configuration.name}.",
                 f"Selection: {guarantee.selection} ({guarantee.argument}).",
                 f"Model: {guarantee.model.describe()}; acceptance: epsilon={guarantee.acceptance_epsilon:g}.",
-                f"Charges: {charges} entries of ledger {result.ledger_id} of the table {result.ledger_table!r}, "
+                f"Charges: {charges} in the ledger {result.ledger_id} of the table {result.ledger_table!r}, "
                 f"head {result.ledger_head}.",
                 f"Software: {result.software}. Started {result.started}, finished {result.finished}.",
             ]

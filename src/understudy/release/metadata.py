@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.release.result import ReleaseResult
@@ -11,7 +13,7 @@ __all__ = ["croissant", "data_package"]
 
 _TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "date": "date"}
 _CROISSANT_TYPES = {"integer": "sc:Integer", "real": "sc:Float", "boolean": "sc:Boolean", "date": "sc:Date"}
-_MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+_MEDIA = {"csv": "text/csv", "csv.gz": "application/gzip", "parquet": "application/vnd.apache.parquet"}
 
 _CROISSANT_TERMS = (
     "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet", "format",
@@ -69,24 +71,42 @@ def _licence(words: str) -> dict[str, str]:
 
 def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -> dict[str, Any]:
     """Describe one file; only CSV is a table to Frictionless, other formats are files."""
-    kind = name.rsplit(".", 1)[-1]
+    kind = name.split(".", 1)[-1]
     told: dict[str, Any] = {
-        "profile": "tabular-data-resource" if kind == "csv" else "data-resource",
-        "name": f"data-{kind}",
+        "profile": "data-resource" if kind == "parquet" else "tabular-data-resource",
+        "name": f"data-{kind.replace('.', '-')}",
         "path": name,
-        "format": kind,
+        "format": kind.split(".")[0],
         "mediatype": _MEDIA[kind],
         "hash": f"sha256:{digest}",
         "bytes": size,
     }
     return told | (
-        {"schema": {"fields": fields, "missingValues": [""]}} if kind == "csv" else {"type": "file"}
+        {"type": "file"} if kind == "parquet" else {"schema": {"fields": fields, "missingValues": [""]}}
     )
+
+
+def _identifiers(names: Sequence[str]) -> dict[str, str]:
+    """Return a name for each column that Croissant accepts as an identifier: without blanks, and unique.
+
+    Examples
+    --------
+    >>> _identifiers(["age", "day of birth", "day_of_birth"])
+    {'age': 'age', 'day of birth': 'day_of_birth-2', 'day_of_birth': 'day_of_birth'}
+    """
+    found = {name: name for name in names if not re.search(r"\s", name)}
+    for place, name in enumerate(names, start=1):
+        plain = re.sub(r"\s+", "_", name)
+        while name not in found and plain in found.values():
+            plain = f"{plain}-{place}"
+        found.setdefault(name, plain)
+    return {name: found[name] for name in names}
 
 
 def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
     """Return a Croissant (MLCommons) description of the table."""
     first = next(iter(data))
+    identifiers = _identifiers([column.name for column in result.schema.columns])
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -104,7 +124,7 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
                 "@id": name,
                 "name": name,
                 "contentUrl": name,
-                "encodingFormat": _MEDIA[name.rsplit(".", 1)[-1]],
+                "encodingFormat": _MEDIA[name.split(".", 1)[-1]],
                 "sha256": digest,
                 "contentSize": f"{size} B",
             }
@@ -118,7 +138,7 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
                 "field": [
                     {
                         "@type": "cr:Field",
-                        "@id": f"rows/{column.name}",
+                        "@id": f"rows/{identifiers[column.name]}",
                         "name": column.name,
                         "description": column.description or column.name,
                         "dataType": "sc:Text"

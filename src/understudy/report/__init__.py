@@ -5,7 +5,7 @@ from understudy.report.charts import Panel, marginal_chart
 from understudy.report.evaluation import evaluation_page
 from understudy.report.page import Block, Bullets, Heading, Page, Table, Text, markdown, render
 from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
-from understudy.report.release import ReportContent, release_page
+from understudy.report.release import ReportContent, chance, release_page
 from understudy.report.texts import ENGLISH, Texts
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Verdict",
     "Whiskers",
     "audit_chart",
+    "chance",
     "comparison_panels",
     "evaluation_page",
     "marginal_chart",

@@ -17,7 +17,7 @@ from understudy.report.pictures import (
 )
 from understudy.report.texts import ENGLISH, Texts
 
-__all__ = ["ReportContent", "release_page"]
+__all__ = ["ReportContent", "chance", "release_page"]
 
 Rows = Sequence[Sequence[str]]
 
@@ -123,8 +123,23 @@ def _what(content: ReportContent, words: Texts) -> list[Block]:
     return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>')]
 
 
+def chance(share: float) -> str:
+    """Write a probability in per cent, with more decimals where one would read as certainty.
+
+    Examples
+    --------
+    >>> chance(0.7311), chance(0.99981), chance(0.00012), chance(0.0)
+    ('73.1%', '99.98%', '0.01%', '0.0%')
+    """
+    for decimals in range(1, 6):
+        text = f"{share:.{decimals}%}"
+        if 0 < float(text[:-1]) < 100:
+            return text
+    return f"{share:.1%}"
+
+
 def _you(content: ReportContent, words: Texts) -> list[Block]:
-    odds = [[f"{before:.0%}", f"{least:.1%}", f"{most:.1%}"] for before, least, most in content.odds]
+    odds = [[f"{before:.0%}", chance(least), chance(most)] for before, least, most in content.odds]
     blocks: list[Block] = [
         Text(words["you"]),
         Table(
