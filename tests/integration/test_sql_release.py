@@ -16,8 +16,12 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import Database
+from understudy.errors import DataError
+from understudy.privacy import Ledger
+from understudy.release import run as running
 from understudy.release import transform
 from understudy.release.bundle import write_bundle
+from understudy.release.result import ReleaseResult
 from understudy.release.run import run_release
 from understudy.release.spec import Spec
 
@@ -204,3 +208,78 @@ def test_the_command_line_reads_a_database_and_shows_no_address(postgres, tmp_pa
     assert server.password not in refused.stderr + refused.stdout
     assert told(server.url).returncode == 4
     assert "--table" in told("people.csv", "--table", "people").stderr
+
+
+LOOP = (
+    SPEC.replace("row_count: declared", "row_count: {epsilon: 1}")
+    .replace("UNIT", "{relation: add-remove, id_column: person, max_rows: 1}")
+    .replace("TOTAL", "12.302")
+    .replace("{rule: single}", "{rule: until-accepted, gamma: 0.1}")
+)
+
+
+def looping(source, ledger, monkeypatch, attempts):
+    """Run a selection whose attempts end as told: None passes on to the real one, an exception is raised."""
+    original, told = running.fit_model, iter(attempts)
+
+    def fit(*args, **words):
+        ending = next(told, None)
+        if ending is not None:
+            raise ending
+        return original(*args, **words)
+
+    monkeypatch.setattr(running, "fit_model", fit)
+    monkeypatch.setattr(running, "bernoulli", lambda *_: False)
+    return run_release(Spec.parse(LOOP).with_source(source), ledger=ledger)
+
+
+class Stopped(BaseException):
+    """Stands for a process that is killed."""
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres"])
+def test_a_selection_by_person_is_made_in_a_database(request, tmp_path, monkeypatch, seen, engine):
+    """Every attempt truncates anew, on one snapshot; two that fail are rejections like any other."""
+    (tmp_path / "d").mkdir()
+    source = places(request, tmp_path / "d", engine)
+    ledger = tmp_path / "staff.ledger"
+    outcome = looping(source, ledger, monkeypatch, [ValueError(), DataError("lost"), None])
+    assert isinstance(outcome, ReleaseResult)
+    with Ledger.open(ledger) as book:
+        purposes = [entry.purpose for entry in book.entries() if entry.event is not None]
+    assert len(purposes) == 2  # the number of rows, and the selection as a whole
+    assert len({tuple(int(count.sum()) for _, count in table) for table in seen}) == 1  # one snapshot
+
+
+def test_a_selection_goes_on_with_the_same_records_of_a_database_only(request, tmp_path, monkeypatch):
+    (tmp_path / "d").mkdir()
+    file = tmp_path / "d" / "staff.parquet"
+    frame = records()
+    typed = pa.Table.from_pandas(frame.assign(joined=frame["joined"].dt.date), preserve_index=False)
+    pq.write_table(typed, file)
+    source, ledger = Database(url="duckdb://", table=str(file)), tmp_path / "staff.ledger"
+    with pytest.raises(Stopped):
+        looping(source, ledger, monkeypatch, [ValueError(), Stopped()])
+    pq.write_table(typed.slice(1), file)
+    with pytest.raises(DataError, match="not the one that this release began with"):
+        looping(source, ledger, monkeypatch, [])
+    pq.write_table(typed.take(np.arange(len(typed))[::-1]), file)  # written anew, with the same records
+    assert isinstance(looping(source, ledger, monkeypatch, []), ReleaseResult)
+
+
+def test_a_database_that_is_lost_interrupts_a_selection_and_does_not_end_it(request, tmp_path, monkeypatch):
+    """Before, the attempt that failed for want of a connection was a rejection, and could be the last one."""
+    (tmp_path / "d").mkdir()
+    source, ledger = places(request, tmp_path / "d", "duckdb"), tmp_path / "staff.ledger"
+    coins = []
+
+    def lost(self):
+        raise DataError("The connection was lost.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transform.SqlTable, "require_unchanged", lost)
+        with pytest.raises(DataError, match="connection was lost"):
+            looping(source, ledger, patch, [ValueError()])
+    monkeypatch.setattr(running, "bernoulli", lambda *_: coins.append(1) or True)
+    assert isinstance(run_release(Spec.parse(LOOP).with_source(source), ledger=ledger), ReleaseResult)
+    assert not coins

@@ -199,6 +199,10 @@ class ArrowTable:
         table._kept, table._rows = kept, int(kept.sum())
         return table
 
+    def require_unchanged(self) -> None:
+        """Refuse to go on if a file was added, removed, replaced or written to."""
+        self._check_unchanged(self._stored_rows)
+
     def _check_records(self) -> int:
         """Encode every record once; return how many there are."""
         saved = self._saved("checking", [])
@@ -226,7 +230,7 @@ class ArrowTable:
     def _batches(
         self, columns: Sequence[str], *, skip: int = 0, task: str = "reading"
     ) -> Iterator[tuple[int, dict[str, Codes]]]:
-        self._check_unchanged(self._stored_rows)
+        self.require_unchanged()
         pace = Pace(task, self._stored_rows, self._watch, skip)
         for rows, codes in encoded_batches(self._stream, self._schema, columns, skip=skip):
             if self._kept is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -173,7 +173,8 @@ class Release:
         BudgetError
             If an earlier run was interrupted between a charge and its result.
         DataError
-            If the table cannot be read or does not fit; nothing was spent on it.
+            If the table cannot be read, does not fit, or is another one than an earlier run was charged for;
+            nothing was spent on it.
         """
         configurations = usable_configurations(self.spec)
         if self.state.get("outcome") is None:
@@ -203,6 +204,26 @@ class Release:
             self.state.record(seed=seed, started=_today())
         if not self._charges():
             self.state.reserve_room(room_needed(self.spec))
+
+    def _same_records(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+        """Refuse a table that is not the one that an earlier run looked at.
+
+        Privacy
+        -------
+        The cost of a selection is that of attempts on one table; attempts on two of them, or a model of one judged by
+        another, were not paid for. Which rows a person keeps may differ between looks: every curator draws them anew,
+        and each look is private for every choice.
+        """
+        known = self.state.get("records")
+        if known is None or not self._charges():
+            key = secrets.token_bytes(32)
+            digest = data.digest(configurations, key)
+            self.state.record(records={"key": key.hex(), "digest": digest})
+        elif data.digest(configurations, bytes.fromhex(known["key"])) != known["digest"]:
+            raise DataError(
+                "The table is not the one that this release began with: records were added, removed or changed since. "
+                "Nothing was drawn from it. Put the table back, or start anew (--restart), which is charged anew."
+            )
 
     # ------------------------------------------------------------------ once, outside the selection
 
@@ -270,6 +291,7 @@ class Release:
         if state.get("configuration") is None:
             state.record(configuration=uniform_index(len(configurations), self._random))
         configuration = configurations[int(state.get("configuration"))]
+        self._same_records(data, [configuration])
         rows = self._rows(data, configuration, configurations)
         baselines = self._baselines(data, (configuration,), rows)
         if not state.model_path.exists():  # a model file is complete or absent
@@ -323,6 +345,7 @@ class Release:
         state, rule = self.state, self.spec.attempts
         for configuration in configurations:  # every transformation is read before anything is spent
             data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
+        self._same_records(data, configurations)
         rows = self._rows(data, configurations[0], configurations)
         baselines = self._baselines(data, configurations, rows)
         if not self._charges("selection"):
@@ -335,7 +358,6 @@ class Release:
             state.record(selecting={"left": draw_attempts(rule, self._random)})
         progress("searching", 0.0)
         while True:
-            data.require_unchanged()
             configuration = configurations[uniform_index(len(configurations), self._random)]
             found = self._attempt(data, configuration, rows, baselines)
             if found is not None:
@@ -345,6 +367,7 @@ class Release:
                 state.store_candidate(candidate.types)
                 self._decide(candidate, judgement)
                 return
+            data.require_unchanged()  # or the attempt was interrupted, and another is made in its place later
             left = state.get("selecting")["left"]
             left = None if left is None else left - 1
             stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)

@@ -43,8 +43,10 @@ __all__ = ["State", "complete_folder"]
 
 FORMAT, VERSION = "understudy-release-state", 1
 _FILE, _LOCK, _MODEL, _CANDIDATE, _ROOM = "state.json", "lock", "model.understudy", "candidate.npz", "room"
-_BEGUN = {"format", "version", "fingerprint", "ledger_id", "release_id", "seed", "started", "configuration"}
-"""What is recorded before the first result: nothing of it comes from the records."""
+_BEGUN = {
+    "format", "version", "fingerprint", "ledger_id", "release_id", "seed", "started", "configuration", "records",
+}  # fmt: skip
+"""What is recorded before the first result."""
 
 
 class State:
@@ -61,7 +63,9 @@ class State:
     -------
     Before acceptance the state of a single attempt holds its model and candidate: differentially private, but
     not meant for publication. The state of a loop never holds anything of a rejected attempt. It does say how
-    many attempts were made where the rule limits them, which must not be published.
+    many attempts were made where the rule limits them, which must not be published. Both hold a digest of the records
+    with its key, to tell whether a later run looks at the same table: whoever reads them can check a guess of the
+    whole table. The folder is for its owner alone, and nothing of it goes into a bundle but the accepted outcome.
     """
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:

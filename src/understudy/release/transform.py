@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import hashlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from understudy.curator import Curator
-from understudy.data import Database, LocalTable, SqlTable, connect, read_table
+from understudy.data import ArrowTable, Database, SqlTable, connect, read_table
 from understudy.errors import DataError
 from understudy.privacy import PURE, Ledger, Randomness, Unit
 
@@ -45,7 +47,6 @@ class Transformed:
         self._source = (spec.source.path or spec.source.database) if source is None else source
         self._from_file = source is None and spec.source.database is None
         self._tables: dict[tuple[str, ...], Table] = {}
-        self._stamp = _stamp(self._source)
         self.rows: int | None = spec.row_count.value
         self.exact_rows = spec.row_count.kind in ("given", "declared")
         if self._source is None:
@@ -75,22 +76,32 @@ class Transformed:
         )
 
     def require_unchanged(self) -> None:
-        """Refuse to go on if the file was written to since it was opened, or the snapshot of a database is lost.
+        """Refuse to go on if files were written to since they were opened, or the snapshot of a database is lost.
 
         Privacy
         -------
-        Looks at sizes and times of files, or at the connection, and at no record. In a loop every failure of an attempt counts as a
-        rejection, because it may depend on the records; a changed file would make all of them fail, without end.
+        Looks at sizes and times of files, or at the connection, and at no record. In a loop every failure of an attempt
+        counts as a rejection, because it may depend on the records; a changed file would make all of them fail.
         """
         for table in self._tables.values():
-            if isinstance(table, SqlTable):
+            if isinstance(table, ArrowTable | SqlTable):
                 table.require_unchanged()
-        in_memory = all(isinstance(table, LocalTable | SqlTable) for table in self._tables.values())
-        if not in_memory and _stamp(self._source) != self._stamp:
-            raise DataError(
-                "The source changed while candidates were being made. Nothing is published, and what was charged "
-                "stays charged; put the file back and give the same command to go on, or start anew (--restart)."
-            )
+
+    def digest(self, configurations: Iterable[Configuration], key: bytes) -> str:
+        """Return a keyed digest of the records as some configurations transform them, in whatever order they are stored.
+
+        Privacy
+        -------
+        Out: private. Whoever has the key can tell whether a guess of the *whole* table is right, and nothing else.
+        """
+        found = hashlib.blake2b(key=key, digest_size=32)
+        for configuration in configurations:
+            table = self._table(configuration)
+            codes, counts = table.distinct(table.schema.names)
+            found.update(table.schema.fingerprint().encode("ascii"))
+            found.update(np.ascontiguousarray(codes, "<u4").tobytes())
+            found.update(np.ascontiguousarray(counts, "<i8").tobytes())
+        return found.hexdigest()
 
     def _table(self, configuration: Configuration) -> Table:
         key = tuple(configuration.transformations.values())
@@ -122,22 +133,6 @@ class Transformed:
                     "Declare the right number if it is public, or measure it: {epsilon: ...}."
                 )
         return table
-
-
-def _stamp(source: Any) -> tuple[tuple[str, int, int], ...]:
-    """Return name, size and time of the files of a source; nothing for tables in memory."""
-    if not isinstance(source, str | os.PathLike):
-        return ()
-    path = Path(source)
-    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
-    found = []
-    for item in files:
-        try:
-            seen = item.stat()
-        except OSError:
-            continue
-        found.append((str(item), seen.st_size, seen.st_mtime_ns))
-    return tuple(found)
 
 
 def rows_scale(spec: Spec) -> float | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from spec_examples import fitting_spec, people, small, small_spec
 
+from understudy.data import ArrowTable
 from understudy.errors import BudgetExceeded, DataError, SchemaError
 from understudy.privacy import Ledger, Unit
 from understudy.release import MinimalOccurrence, RecordTypes
@@ -159,13 +159,14 @@ def test_the_same_method_is_welcome_in_a_single_attempt() -> None:
 
 
 def test_a_changed_file_ends_a_loop_instead_of_making_every_attempt_fail(tmp_path: Path) -> None:
-    file = tmp_path / "people.csv"
-    people().to_csv(file, index=False)
-    data = Transformed(small_spec(), file)
-    data._tables[()] = SimpleNamespace()  # type: ignore[assignment]  # stands for a table that is read in pieces
+    file = tmp_path / "people.parquet"
+    people().to_parquet(file)
+    spec = small_spec()
+    data = Transformed(spec, file)
+    data._tables[()] = ArrowTable(file, spec.schema)  # as if it were larger than memory
     data.require_unchanged()
     os.utime(file, ns=(1, 1))
-    with pytest.raises(DataError, match="The source changed"):
+    with pytest.raises(DataError, match="changed while it was in use"):
         data.require_unchanged()
 
 
@@ -179,7 +180,7 @@ def test_a_changed_file_does_not_matter_once_it_is_in_memory(tmp_path: Path) -> 
     data.require_unchanged()
 
 
-def test_the_loop_asks_before_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_asks_after_every_rejected_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def changed(self: Transformed) -> None:

@@ -25,6 +25,7 @@ from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import run as running
 from understudy.release import state as states
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
+from understudy.release.bundle import write_bundle
 from understudy.release.planning import usable_configurations
 from understudy.release.result import ReleaseFailure, ReleaseResult
 from understudy.release.run import Release, run_release
@@ -423,6 +424,64 @@ def test_a_loop_stopped_at_any_instant_is_charged_once(tmp_path: Path) -> None:
         assert entry.purpose.startswith("private selection")
 
 
+def _stopped_while_fitting(spec: Spec, ledger: Path, source: Any) -> None:
+    """Run a release until its first fit: a measured number of rows or a selection was charged and recorded."""
+
+    def stopped(*args: Any, **words: Any) -> None:
+        raise Stopped
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "fit_model", stopped)
+        with pytest.raises(Stopped):
+            run_release(spec, ledger=ledger, source=source)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {
+            "acceptance__epsilon": 96.0,
+            "cleaning": ["age >= 6"],
+            "public": {"row_count": {"epsilon": 20.0}},
+            "budget": {"total": {"epsilon": 120}, "model": {"epsilon": 4}},
+        },
+        LOOP,
+    ],
+    ids=["single", "loop"],
+)
+def test_a_release_does_not_go_on_with_another_table(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Before, attempts on two versions of a table were covered by one charge, whose proof is about one table."""
+    spec, table = small_spec(**changes), people()
+    for place, other in enumerate((table.iloc[1:], table.assign(age=table["age"].to_numpy()[::-1]))):
+        ledger = tmp_path / f"{place}.ledger"
+        _stopped_while_fitting(spec, ledger, table)
+        before = charges(ledger)
+        assert before
+        with pytest.raises(DataError, match="not the one that this release began with"):
+            run_release(spec, ledger=ledger, source=other)
+        assert charges(ledger) == before
+        shuffled = table.sample(frac=1.0, random_state=1)  # the order of records means nothing
+        assert isinstance(run_release(spec, ledger=ledger, source=shuffled), ReleaseResult)
+
+
+def test_the_table_may_be_corrected_while_nothing_was_charged(tmp_path: Path) -> None:
+    spec, ledger = small_spec(**SURE), tmp_path / "l.ledger"
+    _stopped_while_fitting(spec, ledger, people().iloc[1:])
+    assert not charges(ledger)
+    assert isinstance(run_release(spec, ledger=ledger, source=people()), ReleaseResult)
+
+
+def test_what_identifies_the_records_stays_in_the_state(tmp_path: Path) -> None:
+    spec, ledger = small_spec(**SURE), tmp_path / "l.ledger"
+    outcome = run_release(spec, ledger=ledger, source=people())
+    assert isinstance(outcome, ReleaseResult)
+    bundle = write_bundle(outcome, tmp_path / "bundle")
+    content = json.loads((State.folder_for(ledger, spec.name) / "state.json").read_text(encoding="utf-8"))
+    for secret in content["records"].values():
+        assert not any(secret.encode("ascii") in path.read_bytes() for path in bundle.iterdir())
+        assert secret.encode("ascii") not in ledger.read_bytes()
+
+
 def test_a_full_disk_leaves_a_state_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, ledger = small_spec(**SURE), tmp_path / "people.ledger"
 
@@ -652,6 +711,9 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
     class Data:
         def curator(self, *args: Any, **words: Any) -> None:
             return None
+
+        def digest(self, *args: Any) -> str:
+            return ""
 
         def require_unchanged(self) -> None:
             pass
