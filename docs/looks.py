@@ -1,4 +1,4 @@
-"""Find every place where a charge is committed and a sealed value opened, with the argument written beside it."""
+"""Find every place where a charge is committed or what was paid for is opened, with the argument written beside it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 CHARGES = ("_charge", "charge")
+DRAWS = ("_randomness", "draw")
 ROOMS = ("curator", "release", "synthesizers", "evaluation", "cli")
 
 
 @dataclass(frozen=True)
 class Look:
-    """A function that commits a charge and then opens what was sealed.
+    """A function that commits a charge and then opens what was sealed, or opens what was paid for before.
 
     Attributes
     ----------
@@ -26,12 +27,18 @@ class Look:
         How long the body is, without its documentation.
     summary, argument
         First sentence of the documentation, and its *Privacy* section: the function's own, its class's or its module's.
+    head
+        What stands at the head of the module, if the argument points there.
+    prepaid
+        Whether the charge was committed by another look, which returned the object this is a method of.
     """
 
     place: str
     lines: int
     summary: str
     argument: str
+    head: str
+    prepaid: bool
 
 
 def looks() -> list[Look]:
@@ -52,18 +59,22 @@ def _in_file(path: Path) -> Iterator[Look]:
         holders = node.body if isinstance(node, ast.ClassDef) else [node]
         outer = (ast.get_docstring(node) or "") if isinstance(node, ast.ClassDef) else ""
         for function in holders:
-            if not isinstance(function, ast.FunctionDef) or not _charges(function):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            prepaid = isinstance(node, ast.ClassDef) and _opens(function)
+            if not _charges(function) and not prepaid:
                 continue
             words = ast.get_docstring(function) or ""
             argument = _privacy(words) or _privacy(outer) or _privacy(whole)
-            if "module" in argument and whole:  # the proof is at its head: show it too
-                argument = f"{argument}\n\n{_privacy(whole) or whole}"
+            head = (_privacy(whole) or whole) if "module" in argument else ""
             owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
             yield Look(
                 f"{module}.{owner}{function.name}",
                 (function.end_lineno or 0) - function.body[bool(words)].lineno + 1,
                 " ".join(words.split("\n\n")[0].split()),
                 _plain(argument),
+                _plain(head) if head != argument else "",
+                prepaid and not _charges(function),
             )
 
 
@@ -72,6 +83,13 @@ def _charges(function: ast.FunctionDef) -> bool:
     return function.name not in CHARGES and any(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHARGES
         for node in ast.walk(function)
+    )
+
+
+def _opens(function: ast.FunctionDef) -> bool:
+    """Say whether a public method draws noise, or hands out something that will."""
+    return not function.name.startswith("_") and any(
+        isinstance(node, ast.Attribute) and node.attr in DRAWS for node in ast.walk(function)
     )
 
 
@@ -101,17 +119,24 @@ def _plain(words: str) -> str:
 def page(note: str) -> str:
     """Return the list as a page."""
     found = looks()
+    prepaid = sum(look.prepaid for look in found)
     parts = [
         note,
         "# Every look at the records\n",
-        f"The {len(found)} functions in which a charge is committed and what was under seal is then opened with noise. "
+        f"The {len(found) - prepaid} functions in which a charge is committed and what was under seal is then opened with noise, and "
+        f"{prepaid} methods of what they return, which open what was paid for before. "
         "Nothing else in the package reads a record for a release: mechanisms call these, and a test compares this page "
         "with the code. The numbers in brackets are lines of code.\n",
     ]
+    shown: set[str] = set()
     for look in found:
+        before = ", paid for before" if look.prepaid else ""
         parts += [
-            f"## {look.place.removeprefix('understudy.')} ({look.lines})\n",
+            f"## {look.place.removeprefix('understudy.')} ({look.lines}{before})\n",
             look.summary + "\n",
             look.argument + "\n",
         ]
+        if look.head and look.head not in shown:  # once for all looks of a module
+            parts += ["*At the head of the module:*\n", look.head + "\n"]
+            shown.add(look.head)
     return "\n".join(parts)

@@ -184,4 +184,5 @@ def test_every_look_is_short_and_argued() -> None:
     assert len(found) > 15
     for look in found:
         assert look.lines <= 45, look.place
-        assert len(look.argument) > 60, f"{look.place} says nothing about privacy"
+        assert look.summary, f"{look.place} does not say what it does"
+        assert len(look.argument + look.head) > 80, f"{look.place} says too little about privacy"

@@ -14,7 +14,15 @@ from understudy.privacy import Laplace, Randomness
 
 
 class Seeds:
-    """The seeds during one release. Private; lives inside :meth:`Part.release` only."""
+    """The seeds during one release. Private; lives inside :meth:`Part.release` only.
+
+    Privacy
+    -------
+    In: private. Out: records, at the cost of the event of :meth:`Part.release`. Each has the same number of attempts. An attempt draws
+    a slot, of which there are at least ``min_seeds``, a candidate from its seed, and passes if the exact number of plausible
+    seeds reaches ``k`` plus Laplace noise of its own; with probability ``floor``, or if no attempt passes, the record comes from the
+    network alone. What :mod:`understudy.curator._deniability_bounds` proves is the law of this procedure.
+    """
 
     def __init__(self, table: Table, model: SeedModel, test: SeedTest, randomness: Randomness) -> None:
         names = table.schema.domain.names

@@ -37,7 +37,13 @@ class Paid(Sealed):
         self._measured = False
 
     def marginals(self) -> list[Measurement]:
-        """Measure the one-way marginals, once."""
+        """Measure the one-way marginals, once.
+
+        Privacy
+        -------
+        In: private. Out: releasable. One histogram per column with the noise that was charged when this was opened; a second
+        request is refused.
+        """
         if self._measured:
             raise BudgetError("The marginals that were paid for have been measured already.")
         self._measured = True

@@ -87,7 +87,7 @@ def measure_coefficients(
     Privacy
     -------
     In: private. Out: releasable. In steps the coefficients are whole numbers that neighbours change by at most
-    ``l1 / step`` and ``l2 / step``; discrete Laplace noise of scale ``b / step`` is ``l1/b``-DP and the rounded Gaussian of
+    ``l1 / step`` and ``l2 / step`` (head of this module; :func:`linear_reach` and :func:`fourier_reach` compute both); discrete Laplace noise of scale ``b / step`` is ``l1/b``-DP and the rounded Gaussian of
     scale ``sigma / step`` is ``l2/sigma``-GDP (the discrete one has its zCDP bound). A step is a power of two, so scales and sensitivities are the same
     numbers in rows, and the ledger records them in rows.
     """

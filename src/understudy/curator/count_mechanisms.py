@@ -115,8 +115,10 @@ def draw_from_urns(
 
     Privacy
     -------
-    In: private. Out: releasable. Each table costs ``max_rows ln(1 + m/alpha)`` under either relation; the proof is in
-    :mod:`understudy.privacy.count_models.urn`. Several tables of the same rows compose. Leaving out rows by their cell turns a
+    In: private. Out: releasable. ``m`` records from an urn with ``a_i + alpha`` balls of colour ``i`` are the counts ``b`` with a probability
+    in which a row more in cell ``k`` brings the factor ``1 + b_k/(a_k + alpha)``, at most ``1 + m/alpha``, and one for the size of the
+    urn between ``1/(1 + m/(K alpha))`` and 1. So each table costs ``max_rows ln(1 + m/alpha)`` under either relation (proof in
+    :mod:`understudy.privacy.count_models.urn`). Several tables of the same rows compose. Leaving out rows by their cell turns a
     replaced row into an added or removed one at worst, which costs the same.
     """
     if len(sealed) != len(priors):

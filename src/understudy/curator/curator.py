@@ -389,9 +389,12 @@ class Curator:
 
         Privacy
         -------
-        In: private. Out: the chosen index. The sensitivity of the choice is the largest sensitivity
-        of a score. The exponential mechanism is ``epsilon``-DP and ``epsilon``-bounded-range;
-        permute-and-flip is ``epsilon``-DP.
+        In: private. Out: the chosen index. Let ``D`` be the largest sensitivity of a score. Between neighbours the exponent
+        ``epsilon score_i / (2 D)`` moves by at most ``epsilon/2`` either way, and the logarithm of the sum of all weights
+        by no more than its terms. So every log-ratio is at most ``epsilon``, and any two of them differ by at most
+        ``epsilon`` because the sum is the same for both: ``epsilon``-DP and ``epsilon``-bounded-range. Permute-and-flip is
+        ``epsilon``-DP. Scores are put on a grid of at most ``2**-20 D`` and may be off by ``2**-13 D`` as computed; the sampler
+        enlarges ``D`` by both and draws with exact probabilities (proofs in :mod:`understudy.privacy.selection`).
         """
         if not scores:
             raise BudgetError("There is nothing to choose from.")

@@ -38,6 +38,7 @@ from understudy.curator._grouped import count_grouped
 from understudy.curator.curator import Curator
 from understudy.curator.information import entropy_sensitivity
 from understudy.curator.moments import rows_are_fixed
+from understudy.curator.seal import Sealed
 from understudy.curator.sealed import _entropy
 from understudy.data import LocalTable, Table
 from understudy.errors import BudgetError, NoSuchGuarantee
@@ -94,12 +95,19 @@ def records_event(test: SeedTest, *, unit: Unit, records: int, delta: float) -> 
     return ApproxEvent(epsilon, delta)
 
 
-class Part:
-    """Some rows of the table and what was paid for looking at them.
+class Part(Sealed):
+    """Some rows of the table and what was paid for looking at them. Holds records, so it can be neither copied nor shown.
 
     Every method uses up one of the events that were charged when the part was made; an act that was not
     paid for is refused before anything is counted.
+
+    Privacy
+    -------
+    In: private. Out: what each method releases, as charged by :func:`open_parts`. A method says which event covers it, takes that
+    event from those that were paid for, and only then counts and draws.
     """
+
+    __slots__ = ("_prepaid", "_randomness", "_rows_fixed", "_table", "_unit")
 
     def __init__(
         self,
@@ -138,7 +146,8 @@ class Part:
 
         Privacy
         -------
-        One unit changes it by at most its number of rows.
+        In: private. Out: releasable. One unit changes it by at most its number of rows, whether added, removed or
+        replaced by up to as many; :func:`rows_event` charges that.
         """
         self._use(rows_event(self._unit, noise))
         return self._table.exact_row_count() + int(noise.draw((), self._randomness))
@@ -193,7 +202,8 @@ class Part:
 
         Privacy
         -------
-        In: private. Out: releasable. Each marginal is one histogram of the rows of the part.
+        In: private. Out: releasable. Each marginal is one histogram of the rows of the part over public groups: whole numbers that
+        a unit moves by its ``histogram_l1`` and ``histogram_l2``, with whole-number noise, as :func:`counts_event` charges.
         """
         event = counts_event(self._unit, noise)
         for _ in wanted:
@@ -240,7 +250,13 @@ class Part:
         return np.asarray((sums + drawn) / _STEPS, dtype=np.float64)
 
     def lazy_counts(self, columns: Groups, target: str, *, noise: Noise) -> LazyCounts:
-        """Pay for one marginal and look only at the rows of it that are asked for; see :class:`LazyCounts`."""
+        """Pay for one marginal and look only at the rows of it that are asked for; see :class:`LazyCounts`.
+
+        Privacy
+        -------
+        In: private. Out: noisy rows on demand. All of them together are one histogram of the rows of the part with independent
+        noise, which :func:`counts_event` covers; showing some of them is post-processing.
+        """
         self._use(counts_event(self._unit, noise))
         return LazyCounts(self._table, columns, target, noise, self._randomness.bytes(32))
 

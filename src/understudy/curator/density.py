@@ -175,8 +175,10 @@ def smoothed_records(
 
     Privacy
     -------
-    In: private. Out: releasable at the cost of ``records`` times ``smoothing.event``; the proof is in
-    :class:`Smoothing`. The weights ``c_j + t`` are whole multiples of ``2**-20`` and a record is a uniform whole number
+    In: private. Out: releasable at the cost of ``records`` times ``smoothing.event``. A record falls into bin ``j`` with
+    probability ``(c_j + t) / (n + K t)``. Up to ``k`` more rows multiply ``c_j + t`` by a factor between 1 and ``1 + k/t`` and the
+    sum by one that is the same for all bins, so log-ratios have range ``e = ln(1 + k/t)``; exchanged rows are
+    in :class:`Smoothing`. Records are independent given the table and compose. The weights ``c_j + t`` are whole multiples of ``2**-20`` and a record is a uniform whole number
     below their sum, so no probability is rounded.
     """
     if not 1 <= records <= MAX_SMOOTHED:

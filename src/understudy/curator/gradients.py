@@ -168,7 +168,14 @@ class Training(Paid):
         return self._left
 
     def step(self, weights: Weights) -> list[Floats]:
-        """Return the noisy sum of the gradients of one random batch, by layer, the constants last."""
+        """Return the noisy sum of the gradients of one random batch, by layer, the constants last.
+
+        Privacy
+        -------
+        In: private. Out: releasable, one of the steps that :func:`open_training` charged for (head of this module): fresh coins choose
+        the batch, each record of it adds a vector of whole numbers of norm at most ``reach``, and every component gets fresh rounded
+        Gaussian noise of ``noise_multiplier`` times ``reach``. The network is public.
+        """
         if self._left < 1:
             raise BudgetError(f"All {self._plan.steps} steps that were paid for have been taken.")
         self._left -= 1

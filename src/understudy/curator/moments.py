@@ -264,7 +264,9 @@ def measure_moments(
     Privacy
     -------
     In: private. Out: releasable. Each block is a vector of whole numbers that neighbours change by at most
-    ``l1`` in L1 and ``l2`` in L2. Discrete Laplace noise of scale ``b`` on each is ``l1/b``-DP; the rounded
+    ``l1`` in L1 and ``l2`` in L2: a row adds its products, each between -1 and 1, to the sums of one cell, and
+    :func:`understudy.curator._moment_bounds.bounds_of` finds the largest norm of such a vector, or of the difference of two, over
+    all possible rows. Discrete Laplace noise of scale ``b`` on each is ``l1/b``-DP; the rounded
     Gaussian is the Gaussian mechanism followed by rounding, so ``l2/sigma``-GDP; the discrete one has its zCDP bound. Blocks compose; the charge of
     their sum is committed before the first draw.
     """

@@ -111,8 +111,9 @@ def measure_answer(
 
     Privacy
     -------
-    In: private. Out: releasable. The answer is a whole number of parts that neighbours move by at most
-    ``sealed.sensitivity`` rows; noise of scale ``b`` rows, drawn in whole parts, costs what the event says.
+    In: private. Out: releasable. The answer is a whole number of parts of ``2**-20`` that neighbours move by at most
+    ``sealed.sensitivity`` rows (head of this module). Noise of scale ``b`` rows is drawn in whole parts, with scale ``b 2**20``, so
+    the ratio of sensitivity and scale is the one of the event.
     """
     curator._charge(noise.event(l1=sealed.sensitivity, l2=sealed.sensitivity), purpose=purpose)
     return _noisy(curator, sealed, which, noise)
@@ -125,7 +126,8 @@ def measure_answers(
 
     Privacy
     -------
-    In: private. Out: releasable. The vector of answers moves by at most :func:`joint_reach` in L1 and L2. Queries that
+    In: private. Out: releasable. The vector of answers, in whole parts, moves by at most :func:`joint_reach` in L1 and L2 (head of
+    this module), and every component gets independent noise of the same scale: one Laplace or Gaussian mechanism. Queries that
     share a partition (the cells of a marginal) cost as much as one histogram, not as many queries.
     """
     if not len(which):
@@ -168,9 +170,10 @@ def draw_queries(
 
     Privacy
     -------
-    In: private. Out: the drawn places. One unit moves an answer by at most ``sealed.sensitivity``, so every score by at
-    most ``factor`` times that, up or down. Each draw is the exponential mechanism, ``epsilon``-DP and
-    ``epsilon``-bounded-range; the draws are independent given the table and compose.
+    In: private. Out: the drawn places. One unit moves an answer by at most ``sealed.sensitivity`` (head of this module), so every
+    score by at most ``factor`` times that, up or down. Each draw is the exponential mechanism, ``epsilon``-DP and
+    ``epsilon``-bounded-range; the draws are independent given the table and compose. Scores are doubles computed from a whole
+    number, a factor and a public number; the sampler allows for an error of ``2**-13`` of the sensitivity.
     """
     if not (math.isfinite(factor) and factor > 0):
         raise BudgetError(f"The factor ({factor}) of sealed answers must be positive.")

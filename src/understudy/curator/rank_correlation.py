@@ -206,7 +206,8 @@ def measure_concordance(
 
     Privacy
     -------
-    In: private. Out: releasable. Discrete Laplace noise of scale ``b`` is ``l1/b``-DP; the rounded Gaussian is
+    In: private. Out: releasable. The numbers are whole and move by at most ``l1`` and ``l2`` between neighbours
+    (:func:`concordance_bounds`, from the head of this module). Discrete Laplace noise of scale ``b`` is ``l1/b``-DP; the rounded Gaussian is
     the Gaussian mechanism on whole numbers followed by rounding, so ``l2/sigma``-GDP; the discrete Gaussian has its
     zCDP bound.
     """

@@ -5,8 +5,8 @@ repr that shows neither. Nothing can be read from it here; only the curator open
 the ledger before it draws the noise. Each operation below states its sensitivity and why.
 
 Python cannot hide an attribute from somebody who wants it: the seal guards against accidents (a
-print, a log line, a forgotten noise call), and every place that breaks it is in
-:mod:`understudy.curator.curator`.
+print, a log line, a forgotten noise call), and every place that breaks it is in this room: a test reads
+the source of all others.
 """
 
 from __future__ import annotations

@@ -195,9 +195,12 @@ def elect(
 
     Privacy
     -------
-    In: private. Out: one column per subset. Each election is an exponential mechanism on scores of one subset: ``epsilon``-DP and of
-    bounded range ``epsilon`` if a unit changes that subset alone. The subsets are disjoint, so the layer is charged as one
-    ``Parallel`` event.
+    In: private. Out: one column per subset. The subsets divide all possible records (head of this module), so a row is in one of them, and a
+    replaced row leaves one and enters one, perhaps the same. What a unit does inside one subset is therefore to add, remove or exchange at
+    most its rows there. ``dependence`` bounds its change by 2 per row added or removed and 4 per row exchanged, whatever the
+    number of rows of the subset, and a mean of such scores moves no further. So each election is an exponential mechanism,
+    ``epsilon``-DP and of bounded range ``epsilon``; subsets that a unit does not touch cost nothing, and ``Parallel`` charges as many as it
+    can touch.
     """
     if not candidates or any(not names for names in candidates.values()):
         raise BudgetError("An election needs subsets, and columns to choose from in each.")

@@ -244,7 +244,13 @@ class Panel(Paid):
             self._parameters[place] -= size * first / (np.sqrt(second) + np.float32(1e-8))
 
     def ask(self, made_up: npt.NDArray[Any], conditions: Ints) -> npt.NDArray[np.float64]:
-        """Return, for each made-up record, the noisy number of teachers that take it for real."""
+        """Return, for each made-up record, the noisy number of teachers that take it for real.
+
+        Privacy
+        -------
+        In: private. Out: releasable, some of the questions that :func:`open_panel` charged for (head of this module). One unit changes the
+        votes of at most ``max_rows`` teachers, so each number by at most as much, and every number gets fresh noise.
+        """
         if len(made_up) > self._left:
             raise BudgetError(f"{self._left} of the {self._plan.questions} questions paid for are left.")
         self._left -= len(made_up)

@@ -342,6 +342,17 @@ class Release:
     # ------------------------------------------------------------------ a loop of attempts
 
     def _loop(self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress) -> None:
+        """Make attempts until one is accepted or the selection ends, charged as a whole before the first.
+
+        Privacy
+        -------
+        In: private. Out: one accepted candidate, or that there was none. Given the table, attempts are independent and alike: a configuration
+        drawn uniformly, a fit, a candidate from a public seed, a judgement, on a ledger of their own that holds them to
+        ``shares.attempt``. An attempt that fails, for whatever reason, counts as rejected and leaves nothing behind. How many may be made
+        is drawn without looking at the table, how many were made is not told. That is the selection whose cost
+        :mod:`understudy.release.selection_accounting` proves and ``shares.selection_event`` charges. The number of rows and private
+        regressions are charged beside it.
+        """
         state, rule = self.state, self.spec.attempts
         for configuration in configurations:  # every transformation is read before anything is spent
             data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
