@@ -18,7 +18,7 @@ from understudy.data._pace import Pace, Watch, nobody
 from understudy.data._persons import check_max_rows, kept_rows_of_stream
 from understudy.data._records import distinct_records, merge_distinct
 from understudy.data._stream import Stream
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Path_ = str | PathLike[str]
 
 
-class ArrowTable:
+class ArrowTable(Encoded):
     """Parquet files (or any Arrow dataset) larger than memory, read in batches for every question.
 
     Only the columns a question needs are read, and one batch at a time is in memory. Questions are
@@ -106,27 +106,6 @@ class ArrowTable:
         self._stored_rows = self._check_records()
         self._rows = self._stored_rows
 
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        return self._schema
-
-    @property
-    def filtered(self) -> bool:
-        """Whether records were left out by their values, so that no relation fixes the number of rows."""
-        return self._filtered
-
-    def __repr__(self) -> str:
-        return f"ArrowTable({len(self._schema.domain)} columns; records not shown)"
-
-    def exact_row_count(self) -> int:
-        """Return the exact number of rows. Private."""
-        return self._rows
-
-    def count(self, clique: Sequence[str]) -> Counts:
-        """Return the exact marginal of one clique. Private. Reads the files once."""
-        return self.count_many([clique])[0]
-
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques. Private. Reads the files once."""
         counter = MarginalCounter(self._schema.domain, cliques)
@@ -165,9 +144,8 @@ class ArrowTable:
         self, columns: Sequence[str] | None = None, *, rows: int = DEFAULT_CHUNK_ROWS
     ) -> Iterator[dict[str, Codes]]:
         """Iterate over the records in the order they are stored, at most ``rows`` at a time. Private."""
-        names = self._names(self._schema.domain.names if columns is None else columns)
-        if rows < 1:
-            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        names = self._names(columns)
+        rows = self._chunk_rows(rows)
         for length, codes in self._batches(names):
             for start in range(0, length, rows):
                 yield {name: codes[name][start : start + rows] for name in names}
@@ -180,10 +158,7 @@ class ArrowTable:
         """
         check_max_rows(max_rows)
         if id_column != self._id_column or self._kept is not None:
-            raise DataError(
-                f"This table was read without the id column {id_column!r}. "
-                f"Read it with read_table(..., id_column={id_column!r})."
-            )
+            raise read_without(id_column)
         kept = kept_rows_of_stream(
             lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
             id_column,
@@ -251,10 +226,6 @@ class ArrowTable:
             "Counts from it were thrown away and no noise was drawn from them. Work on a copy that nobody changes, "
             "and read the table again."
         )
-
-    def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
-        self._schema.domain.canonical(columns)  # refuses unknown and repeated names
-        return tuple(columns)
 
 
 def wanted_columns(schema: Schema, id_column: str | None) -> list[str]:

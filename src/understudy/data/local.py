@@ -11,14 +11,14 @@ import numpy.typing as npt
 from understudy.data._counting import Counts, MarginalCounter, code_dtype
 from understudy.data._persons import Persons, check_max_rows, draw_words, kept_rows
 from understudy.data._records import distinct_records
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
     from understudy.schema import Codes, Schema
 
 
-class LocalTable:
+class LocalTable(Encoded):
     """An encoded table in memory; the usual back end.
 
     Parameters
@@ -90,27 +90,6 @@ class LocalTable:
         self._filtered = filtered
         return self
 
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        return self._schema
-
-    @property
-    def filtered(self) -> bool:
-        """Whether records were left out by their values, so that no relation fixes the number of rows."""
-        return self._filtered
-
-    def __repr__(self) -> str:
-        return f"LocalTable({len(self._schema.domain)} columns; records not shown)"
-
-    def exact_row_count(self) -> int:
-        """Return the exact number of rows. Private."""
-        return self._rows
-
-    def count(self, clique: Sequence[str]) -> Counts:
-        """Return the exact marginal of one clique. Private."""
-        return self.count_many([clique])[0]
-
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques, counted together. Private."""
         counter = MarginalCounter(self._schema.domain, cliques)
@@ -127,9 +106,8 @@ class LocalTable:
         self, columns: Sequence[str] | None = None, *, rows: int = DEFAULT_CHUNK_ROWS
     ) -> Iterator[dict[str, Codes]]:
         """Iterate over the records, at most ``rows`` at a time, without copying. Private."""
-        names = self._names(self._schema.domain.names if columns is None else columns)
-        if rows < 1:
-            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        names = self._names(columns)
+        rows = self._chunk_rows(rows)
         for start in range(0, self._rows, rows):
             yield {name: self._columns[name][start : start + rows] for name in names}
 
@@ -140,10 +118,7 @@ class LocalTable:
         """
         check_max_rows(max_rows)
         if id_column not in self._persons:
-            raise DataError(
-                f"This table was read without the id column {id_column!r}. "
-                f"Read it with read_table(..., id_column={id_column!r})."
-            )
+            raise read_without(id_column)
         kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
         return LocalTable._adopting(
             self._schema,
@@ -151,10 +126,6 @@ class LocalTable:
             {},
             filtered=self._filtered,
         )
-
-    def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
-        self._schema.domain.canonical(columns)  # refuses unknown and repeated names
-        return tuple(columns)
 
 
 def _checked_columns(schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Codes], int]:

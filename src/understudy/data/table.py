@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data._counting import Counts
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     from understudy.schema import Codes, Schema
@@ -86,3 +87,55 @@ class Table(Protocol):
             Source of uniform random 64-bit words, from the curator's generator.
         """
         ...
+
+
+class Encoded:
+    """What the tables of this room share: a schema, a number of rows, and questions that follow from others."""
+
+    _schema: Schema
+    _rows: int
+    _filtered: bool
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self._schema
+
+    @property
+    def filtered(self) -> bool:
+        """Whether records were left out by their values, so that no relation fixes the number of rows."""
+        return self._filtered
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._schema.domain)} columns; records not shown)"
+
+    def exact_row_count(self) -> int:
+        """Return the exact number of rows. Private."""
+        return self._rows
+
+    def count(self, clique: Sequence[str]) -> Counts:
+        """Return the exact marginal of one clique. Private."""
+        return self.count_many([clique])[0]
+
+    def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
+        """Return the exact marginals of several cliques. Private."""
+        raise TypeError("Encoded is a base; use one of the kinds of table.")
+
+    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the columns asked for, all of them by default; unknown and repeated names are refused."""
+        domain = self._schema.domain
+        domain.canonical(domain.names if columns is None else columns)
+        return tuple(domain.names if columns is None else columns)
+
+    def _chunk_rows(self, rows: int) -> int:
+        if rows < 1:
+            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        return rows
+
+
+def read_without(id_column: str) -> DataError:
+    """Return the error for a table that does not know whose its rows are."""
+    return DataError(
+        f"This table was read without the id column {id_column!r}. "
+        f"Read it with read_table(..., id_column={id_column!r})."
+    )

@@ -27,7 +27,7 @@ from understudy.data.sql._relation import PERSON, code_name, encoded_relation
 from understudy.data.sql._session import Session
 from understudy.data.sql._truncation import draw_key, truncated
 from understudy.data.sql.source import Database
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Words
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ __all__ = ["SqlTable"]
 _RECORDS_AT_LEAST = 1 << 16  # so many distinct records are always held, whatever the limit
 
 
-class SqlTable:
+class SqlTable(Encoded):
     """A table in DuckDB, PostgreSQL, Spark or another engine, encoded and counted where it is.
 
     Opening it checks every record against the schema in one scan. If the distinct encoded records fit the memory
@@ -108,26 +108,8 @@ class SqlTable:
 
     # -- what the curator sees
 
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        return self._schema
-
-    @property
-    def filtered(self) -> bool:
-        """Whether records were left out by their values, so that no relation fixes the number of rows."""
-        return self._filtered
-
     def __repr__(self) -> str:
         return f"SqlTable({self._session.source.kind}, {len(self._schema.domain)} columns; records not shown)"
-
-    def exact_row_count(self) -> int:
-        """Return the exact number of rows. Private."""
-        return self._rows
-
-    def count(self, clique: Sequence[str]) -> Counts:
-        """Return the exact marginal of one clique. Private."""
-        return self.count_many([clique])[0]
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques, from as few scans as possible. Private."""
@@ -182,9 +164,8 @@ class SqlTable:
 
         Databases have no order of rows; here it is the same in every call, whatever the columns.
         """
-        names = self._names(self._schema.domain.names if columns is None else columns)
-        if rows < 1:
-            raise DataError(f"A chunk must have at least one row, not {rows}.")
+        names = self._names(columns)
+        rows = self._chunk_rows(rows)
         if self._held is not None:
             yield from self._held.chunks(names, rows=rows)
             return
@@ -204,10 +185,7 @@ class SqlTable:
         """
         check_max_rows(max_rows)
         if id_column != self._id_column:
-            raise DataError(
-                f"This table was read without the id column {id_column!r}. "
-                f"Read it with read_table(..., id_column={id_column!r})."
-            )
+            raise read_without(id_column)
         domain = self._schema.domain
         names = [code_name(place) for place in range(len(domain))]
         codes = dict(zip(domain.names, (self._relation[name] for name in names), strict=True))
@@ -338,7 +316,3 @@ class SqlTable:
         axes = tuple(axis for axis, name in enumerate(larger) if name not in clique)
         summed = counts.sum(axis=axes) if axes else counts
         return np.ascontiguousarray(summed.transpose([clique.index(name) for name in asked])).copy()
-
-    def _names(self, columns: Sequence[str]) -> tuple[str, ...]:
-        self._schema.domain.canonical(columns)  # refuses unknown and repeated names
-        return tuple(columns)
