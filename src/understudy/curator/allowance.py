@@ -175,9 +175,10 @@ class Allowance:
             left = book.rule.remaining(book.spending, accounting=accounting.name)
             if wanted > Fraction(left):
                 raise BudgetExceeded(
-                    f"An allowance of {budget.describe()} needs {accounting.describe(float(wanted))}; the ledger of "
-                    f"{book.table!r} has {accounting.describe(left)} left of {book.budget.describe()}. "
-                    "Ask for less, or agree on a larger total with the owner of the table.",
+                    f"This needs {budget.describe()}, which costs {accounting.describe(float(wanted))}; the ledger of "
+                    f"{book.table!r} has {accounting.describe_left(left, book.total)} left of its "
+                    f"{book.budget.describe()}. Nothing was spent. Ask for less, or agree on a larger total with the "
+                    "owner of the table.",
                     requested=float(wanted),
                     remaining=left,
                     accounting=accounting.name,

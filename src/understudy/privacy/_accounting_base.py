@@ -225,6 +225,17 @@ class Accounting(ABC):
         """Return a cost in words, such as ``rho=0.125``."""
         return f"{self.symbol}={cost:.6g}"
 
+    def describe_left(self, cost: float, total: float) -> str:
+        """Return what is left of a total in words; what rounding leaves over is next to nothing.
+
+        Examples
+        --------
+        >>> from understudy.privacy import ZCDP_ACCOUNTING
+        >>> ZCDP_ACCOUNTING.describe_left(0.1, 0.5), ZCDP_ACCOUNTING.describe_left(4e-14, 0.5)
+        ('rho=0.1', 'next to nothing')
+        """
+        return self.describe(cost) if cost > 1e-5 * total else "next to nothing"
+
     def _within(self, event: Event, share: Fraction) -> bool:
         cost = self.exact_cost(event)
         return cost is not None and cost <= share

@@ -106,7 +106,8 @@ class LedgerGuarantee:
         lines = [
             f"Promise: {self.budget.describe()}, unit: {self.unit.describe()}.",
             f"Spent by {main.name} accounting: {main.symbol} "
-            f"{self.spending.spent(main.name):.6g} of {self.total:.6g}; {self.remaining:.6g} remains.",
+            f"{self.spending.spent(main.name):.6g} of {self.total:.6g}; "
+            f"{main.describe_left(self.remaining, self.total)} remains.",
         ]
         others = [
             ACCOUNTINGS[name].describe(value) + f" ({name})"

@@ -193,8 +193,8 @@ class Release:
         if not self._charges() and not all(shares.admitted(rule, self.ledger.spending)):
             raise BudgetExceeded(
                 f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
-                f"{self.ledger.accounting.describe(self.ledger.remaining)} left of "
-                f"{self.ledger.budget.describe()}. Ask for less, or agree on a larger total with the owner.",
+                f"{self.ledger.accounting.describe_left(self.ledger.remaining, self.ledger.total)} left of its "
+                f"{self.ledger.budget.describe()}. Nothing was spent. Ask for less, or agree on a larger total with the owner.",
                 requested=self.spec.shares.used * self.ledger.total,
                 remaining=self.ledger.remaining,
                 accounting=self.ledger.accounting.name,
