@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from understudy.curator import Curator, Noise, noise_for
-from understudy.errors import BudgetError
-from understudy.marginals import Measurement, Query, QuerySource, Statistic, StatisticNoise, read_queries
-from understudy.privacy import Accounting, Gaussian, Laplace, Unit
-from understudy.schema import Schema
+from understudy.curator import Curator, Noise, noise_for, noise_within
+from understudy.errors import BudgetError, DomainTooLarge
+from understudy.marginals import Measurement, Query, QuerySource, Statistic, read_queries
+from understudy.privacy import Accounting, Unit
+from understudy.schema import Domain, Schema
+from understudy.synthesizers._options import refuse
 from understudy.synthesizers.base import fixed_total
 
 TOTAL_SHARE = 0.02
 """Share of the budget that measures the number of rows when it is private."""
 
 
-def own_queries(schema: Schema, source: QuerySource) -> list[Query]:
-    """Return the questions a user gave, checked against the schema; refuse those that no record can change."""
+def own_queries(
+    schema: Schema, source: QuerySource, too_few: Callable[[int], list[str]] = lambda _: []
+) -> list[Query]:
+    """Return the questions a user gave, checked against the schema; refuse those that no record can change.
+
+    ``too_few`` says what is wrong with so many of them.
+    """
     queries = read_queries(schema, source)
     if not any(query.reach > 0 for query in queries):
         raise BudgetError("Every query is zero for every record: there is nothing to learn from them.")
+    refuse(too_few(len(queries)))
     return queries
+
+
+def fewer_than(iterations: int | None, pool: int | None) -> list[str]:
+    """Find fewer queries than iterations, which paper Births (4.7.2) excludes too; what is not known is not wrong."""
+    if iterations is None or pool is None or iterations <= pool:
+        return []
+    return [
+        f"num_query ({pool}) must not be smaller than num_iterations ({iterations}): some iterations would "
+        "pay to ask again what is known already. Use more queries or fewer iterations."
+    ]
+
+
+def require_narrow(domain: Domain, allowed: int, *, does: str, option: str) -> None:
+    """Refuse a column that has by itself more cells than a mechanism can hold."""
+    for name, size in zip(domain.names, domain.sizes, strict=True):
+        if size > allowed:
+            raise DomainTooLarge(
+                f"The column {name!r} alone has {size:,} codes; {does} at most {allowed:,} cells. Use coarser bins, or "
+                f"raise {option}.",
+                cells=size,
+                allowed=allowed,
+            )
 
 
 def plain_queries(source: QuerySource | None) -> Any:
@@ -45,14 +74,7 @@ def query_count(source: QuerySource | None, otherwise: int) -> int | None:
 
 def answer_noise(accounting: Accounting, cost: float, sensitivity: float) -> Noise:
     """Return the noise on one answer that costs at most ``cost``: Laplace if pure, Gaussian otherwise."""
-    if accounting.name == "pure":
-        return Laplace(accounting.laplace_scale(cost, sensitivity))
-    return Gaussian(accounting.gaussian_sigma(cost, sensitivity))
-
-
-def noise_name(noise: Noise) -> StatisticNoise:
-    """Return the family of a noise, as statistics record it."""
-    return "laplace" if isinstance(noise, Laplace) else "gaussian"
+    return noise_within(accounting, cost, l1=sensitivity, l2=sensitivity)
 
 
 def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
@@ -67,9 +89,7 @@ def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
         return known, []
     noise = answer_noise(curator.accounting, curator.remaining * TOTAL_SHARE, float(curator.unit.max_rows))
     told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
-    return max(1.0, float(told.values)), [
-        Statistic("number of rows", told.values, noise_name(noise), noise.scale)
-    ]
+    return max(1.0, float(told.values)), [Statistic("number of rows", told.values, noise.kind, noise.scale)]
 
 
 def row_measurement(statistics: Sequence[Statistic]) -> list[Measurement]:

@@ -11,32 +11,26 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from understudy.curator import (
-    Curator,
-    Noise,
-    SealedAnswers,
-    SealedCounts,
-    SealedScalar,
-    measure_answers,
-    noise_for,
-    seal_answers,
-)
+from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import ProductMixture
-from understudy.errors import BudgetError, DomainTooLarge
+from understudy.errors import BudgetError
 from understudy.marginals import Measurement, Query, QuerySource, Statistic, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises, workload_for
-from understudy.synthesizers._rounds import expected_absolute_noise, small_first
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned
+from understudy.synthesizers._allocation import noises_by_size, workload_for
+from understudy.synthesizers._options import at_least, refuse
+from understudy.synthesizers._options import shares as shares_of
+from understudy.synthesizers._rounds import small_first
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
+from understudy.synthesizers.queries._asking import Marginals, Queries, above_noise, first_look
 from understudy.synthesizers.queries._pool import (
     answer_noise,
     default_rounds,
-    noise_name,
     own_queries,
     plain_queries,
     query_count,
     reach_of,
+    require_narrow,
 )
 from understudy.synthesizers.queries._product import Layout, Singles, Target, shares, target_of_queries
 
@@ -85,31 +79,19 @@ class RelaxedProjection(Synthesizer):
     public_seed: int = 0
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} ({value}) must be at least 1."
-            for name, value in self._counts().items()
-            if value is not None and value < 1
-        ]
-        for name in ("one_way_share", "measure_share"):
-            if not 0 < getattr(self, name) < 1:
-                problems.append(f"{name} ({getattr(self, name)}) must lie between 0 and 1.")
-        if not self.calm >= 0:
-            problems.append(f"calm ({self.calm}) must not be negative.")
-        if self.queries is not None and self.workload is not None:
-            problems.append("Give queries or a workload of marginals, not both.")
-        pool = query_count(self.queries, 0)
-        if self.queries is not None and pool is not None:
-            problems += self._too_few(pool)
-        if problems:
-            raise BudgetError(" ".join(problems))
+        both = self.queries is not None and self.workload is not None
+        pool = None if self.queries is None else query_count(self.queries, 0)
+        refuse(
+            at_least(self, 1, *self._counted(), optional=True),
+            shares_of(self, "one_way_share", "measure_share"),
+            at_least(self, 0, "calm"),
+            ["Give queries or a workload of marginals, not both."] if both else [],
+            [] if pool is None else self._too_few(pool),
+        )
 
-    def _counts(self) -> dict[str, int | None]:
-        return {
-            "rounds": self.rounds,
-            "per_round": self.per_round,
-            "max_cells": self.max_cells,
-            "steps": self.steps,
-        }
+    def _counted(self) -> tuple[str, ...]:
+        """Return the options that are numbers of something."""
+        return ("rounds", "per_round", "max_cells", "steps")
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values."""
@@ -143,19 +125,8 @@ class RelaxedProjection(Synthesizer):
         """Return what may be measured: marginals of the workload's closure, or queries of one's own."""
         domain = schema.domain
         if self.queries is not None:
-            own = own_queries(schema, self.queries)
-            problems = self._too_few(len(own))
-            if problems:
-                raise BudgetError(problems[0])
-            return [], own
-        too_wide = [name for name in domain.names if domain.size(name) > self.max_cells]
-        if too_wide:
-            raise DomainTooLarge(
-                f"The column {too_wide[0]!r} alone has {domain.size(too_wide[0]):,} codes; {self.name} measures "
-                f"marginals of at most {self.max_cells:,} cells. Use coarser bins, or raise max_cells.",
-                cells=domain.size(too_wide[0]),
-                allowed=self.max_cells,
-            )
+            return [], own_queries(schema, self.queries, self._too_few)
+        require_narrow(domain, self.max_cells, does=f"{self.name} measures marginals of", option="max_cells")
         closure = workload_for(self.workload, domain).closure()
         found = small_first(domain, closure, limit=self.max_cells, most=20_000)
         if len(found) < self.per_round:
@@ -170,9 +141,6 @@ class RelaxedProjection(Synthesizer):
         each = accounting.split(total, [1.0] * (rounds * self.per_round))[0]
         measure, select = accounting.split(each, [self.measure_share, 1 - self.measure_share])
         return measure, select
-
-    def _column_noises(self, accounting: Accounting, unit: Unit, cost: float, domain: Domain) -> list[Noise]:
-        return noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(domain), domain.sizes))
 
     def _round_noise(
         self, accounting: Accounting, unit: Unit, cost: float, queries: Sequence[Query]
@@ -198,7 +166,7 @@ class RelaxedProjection(Synthesizer):
         measure, _ = self._prices(accounting, rest, number)
         noise = self._round_noise(accounting, unit, measure, queries)
         names = [(name,) for name in domain.names]
-        first = self._column_noises(accounting, unit, columns, domain)
+        first = noises_by_size(accounting, unit, columns, domain.sizes)
         what = f"{len(queries)} queries" if queries else f"{len(cliques)} marginals"
         return Plan(
             method=self.name,
@@ -226,7 +194,8 @@ class RelaxedProjection(Synthesizer):
         cliques, queries = self._candidates(curator.schema)
         progress("counting", 0.0)
         columns, _ = curator.split([self.one_way_share, 1 - self.one_way_share])
-        state = self._first_look(curator, columns)
+        rows, measured = first_look(curator, columns)
+        state = _State(rows, [_target(item) for item in measured], measured)
         number = self._rounds(accounting, curator.unit, curator.remaining, domain, state.rows)
         measure, select = self._prices(accounting, curator.remaining, number)
         epsilon = accounting.selection_epsilon(select)
@@ -235,16 +204,14 @@ class RelaxedProjection(Synthesizer):
         layout = Layout(domain)
         learner = self._learner(layout, _column_shares(domain, state.measurements))
         learner.fit(state.targets, state.rows, calm=calm, steps=self.steps)
-        ask = (
-            _Queries(curator, queries, noise, epsilon)
+        asking: Marginals | Queries = (
+            Queries(curator, queries, noise, epsilon)
             if queries
-            else _Marginals(
-                curator, self._hopeful(domain, cliques, noise, state.rows), noise, epsilon, self.workload
-            )
+            else (self._marginals(curator, cliques, noise, epsilon, state.rows))
         )
         for turn in range(number):
             progress(f"round {turn + 1}", (turn + 1) / (number + _LAST_STEPS))
-            ask.look(state, layout.split(learner.margins()), self.per_round)
+            self._look(asking, state, layout.split(learner.margins()))
             learner.fit(state.targets, state.rows, calm=calm, steps=self.steps)
         progress("final fit", number / (number + _LAST_STEPS))
         learner.fit(state.targets, state.rows, calm=calm, steps=_LAST_STEPS * self.steps)
@@ -257,94 +224,31 @@ class RelaxedProjection(Synthesizer):
         workload = None if queries else workload_for(self.workload, domain)
         return Fitted(model, state.measurements, workload=workload, statistics=state.statistics)
 
-    def _first_look(self, curator: Curator, cost: float) -> _State:
-        """Measure every column, and estimate the number of rows from that where it is private."""
+    def _marginals(
+        self, curator: Curator, cliques: list[Clique], noise: Noise, epsilon: float, rows: float
+    ) -> Marginals:
+        """Seal the marginals that noise does not drown, or the smallest if it drowns all."""
         domain = curator.domain
-        sealed = curator.counts_many([(name,) for name in domain.names])
-        noise = self._column_noises(curator.accounting, curator.unit, cost, domain)
-        measured = curator.measure_many(
-            sealed, noise=noise, purpose=f"measure {len(domain)} one-way marginals"
-        )
-        rows = fixed_total(curator)
-        if rows is None:
-            weights = np.array([1.0 / (item.variance * item.values.size) for item in measured])
-            sums = np.array([float(item.values.sum()) for item in measured])
-            rows = max(1.0, float(np.dot(weights, sums) / weights.sum()))
-        return _State(rows, [_target(item) for item in measured], list(measured))
+        kept = above_noise(domain, cliques, noise, rows) or [min(cliques, key=domain.cells)]
+        weights = workload_for(self.workload, domain).closure_weights()
+        return Marginals(curator, kept, noise, epsilon, weights=weights)
 
-    @staticmethod
-    def _hopeful(domain: Domain, cliques: Sequence[Clique], noise: Noise, rows: float) -> list[Clique]:
-        """Leave out marginals whose noise alone exceeds the largest possible error; by released values only."""
-        limit = 2 * rows / expected_absolute_noise(noise)
-        kept = [clique for clique in cliques if domain.cells(clique) <= limit]
-        return kept or [min(cliques, key=domain.cells)]
-
-
-class _Marginals:
-    """Choices among marginals by the L1 error of the mixture less the noise a measurement would have."""
-
-    def __init__(
-        self,
-        curator: Curator,
-        cliques: Sequence[Clique],
-        noise: Noise,
-        epsilon: float,
-        workload: Workload | None,
-    ) -> None:
-        self.curator, self.noise, self.epsilon = curator, noise, epsilon
-        weights = workload_for(workload, curator.domain).closure_weights()
-        self.sealed: dict[Clique, SealedCounts] = dict(
-            zip(cliques, curator.counts_many(cliques), strict=True)
-        )
-        self.weights = {clique: weights[clique] for clique in cliques}
-
-    def look(self, state: _State, margins: dict[str, Singles], number: int) -> None:
-        """Choose and measure some marginals, none of them twice."""
-        left = list(self.sealed)
-        penalty = expected_absolute_noise(self.noise)
-        answers = {clique: state.rows * shares(margins, clique) for clique in left}
-        for _ in range(min(number, len(left))):
-            scores: list[SealedScalar] = [
-                self.sealed[clique]
-                .l1_distance(answers[clique])
-                .shifted(-penalty * answers[clique].size)
-                .scaled(self.weights[clique])
-                for clique in left
-            ]
-            index = self.curator.choose(scores, epsilon=self.epsilon, purpose="choose a marginal to measure")
-            measured = self.curator.measure(self.sealed[left[index]], noise=self.noise)
+    def _look(self, asking: Marginals | Queries, state: _State, margins: dict[str, Singles]) -> None:
+        """Choose and measure ``per_round`` marginals, or queries, none of them twice."""
+        if isinstance(asking, Queries):
+            tables = {clique: shares(margins, clique) for clique in {q.clique for q in asking.queries}}
+            expected = [state.rows * query.answer(tables[query.clique]) for query in asking.queries]
+            chosen, values = asking.ask(expected, number=self.per_round)
+            told = [asking.queries[place] for place in chosen]
+            state.targets += target_of_queries(told, values, asking.variance)
+            state.statistics.append(asking.statistic(values))
+            return
+        answers = {clique: state.rows * shares(margins, clique) for clique in asking.sealed}
+        for _ in range(min(self.per_round, len(answers))):
+            measured = asking.ask(list(answers), list(answers.values()))
             state.measurements.append(measured)
             state.targets.append(_target(measured))
-            del left[index]
-
-
-class _Queries:
-    """Choices among linear queries by the error of the mixture."""
-
-    def __init__(self, curator: Curator, queries: Sequence[Query], noise: Noise, epsilon: float) -> None:
-        self.curator, self.noise, self.epsilon = curator, noise, epsilon
-        self.queries = list(queries)
-        self.sealed: SealedAnswers = seal_answers(curator, queries)
-
-    def look(self, state: _State, margins: dict[str, Singles], number: int) -> None:
-        """Choose some queries, none of them twice, and measure them together."""
-        tables = {clique: shares(margins, clique) for clique in {query.clique for query in self.queries}}
-        expected = [state.rows * query.answer(tables[query.clique]) for query in self.queries]
-        scores = self.sealed.distances(expected)
-        left, chosen = list(range(len(scores))), []
-        for _ in range(number):
-            index = self.curator.choose(
-                [scores[place] for place in left], epsilon=self.epsilon, purpose="choose a query"
-            )
-            chosen.append(left.pop(index))
-        values = measure_answers(
-            self.curator, self.sealed, chosen, noise=self.noise, purpose=f"measure {len(chosen)} queries"
-        )
-        variance = self.noise.scale**2 * (2.0 if self.noise.kind == "laplace" else 1.0)
-        state.targets += target_of_queries([self.queries[place] for place in chosen], values, variance)
-        state.statistics.append(
-            Statistic("answers to chosen queries", values, noise_name(self.noise), self.noise.scale)
-        )
+            del answers[measured.clique]
 
 
 def _target(measurement: Measurement) -> Target:

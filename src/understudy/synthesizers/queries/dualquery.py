@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, draw_queries, seal_answers
 from understudy.engine import ProductMixture
-from understudy.errors import BudgetError
 from understudy.marginals import Query, QuerySource, Statistic, random_boxes
 from understudy.privacy import Accounting, Budget, SelectionEvent, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, refuse
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.queries._pool import (
     TOTAL_SHARE,
@@ -96,15 +96,10 @@ class DualQuery(Synthesizer):
     public_seed: int = 0
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} ({getattr(self, name)}) must be at least 1."
-            for name in ("num_query", "samples", "marginal", "starts")
-            if getattr(self, name) is not None and getattr(self, name) < 1
-        ]
-        if self.rounds is not None and self.rounds < 2:
-            problems.append(f"rounds ({self.rounds}) must be at least 2: the first one learns nothing.")
-        if problems:
-            raise BudgetError(" ".join(problems))
+        refuse(
+            at_least(self, 1, "num_query", "samples", "marginal", "starts", optional=True),
+            at_least(self, 2, "rounds", optional=True),  # the first one learns nothing
+        )
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values."""

@@ -92,8 +92,8 @@ class GEM(RelaxedProjection):
         if not self.rate > 0:
             raise BudgetError(f"rate ({self.rate}) must be positive.")
 
-    def _counts(self) -> dict[str, int | None]:
-        return super()._counts() | {"batch": self.batch, "inputs": self.inputs, "hidden": self.hidden}
+    def _counted(self) -> tuple[str, ...]:
+        return (*super()._counted(), "batch", "inputs", "hidden")
 
     def _parts(self) -> int:
         return self.batch

@@ -16,15 +16,17 @@ from understudy.marginals import Query, QuerySource, Statistic, random_boxes
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
+from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.queries._pool import (
     TOTAL_SHARE,
     answer_noise,
-    noise_name,
+    fewer_than,
     own_queries,
     plain_queries,
     query_count,
     reach_of,
+    require_narrow,
     rows_of,
 )
 from understudy.synthesizers.queries._weights import Factor
@@ -89,34 +91,15 @@ class MWEM(Synthesizer):
     public_seed: int = 0
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} ({value}) must be at least 1."
-            for name, value in (
-                ("num_query", self.num_query),
-                ("num_inner_updates", self.num_inner_updates),
-                ("marginal", self.marginal),
-                ("max_cells", self.max_cells),
-            )
-            if value < 1
-        ]
-        if self.num_iterations is not None and self.num_iterations < 1:
-            problems.append(f"num_iterations ({self.num_iterations}) must be at least 1.")
-        pool = query_count(self.queries, self.num_query)
-        if pool is not None:
-            problems += self._too_few(pool)
-        if not 0 < self.measure_share < 1:
-            problems.append(f"measure_share ({self.measure_share}) must lie between 0 and 1.")
-        if problems:
-            raise BudgetError(" ".join(problems))
+        refuse(
+            at_least(self, 1, "num_query", "num_inner_updates", "marginal", "max_cells"),
+            at_least(self, 1, "num_iterations", optional=True),
+            self._too_few(query_count(self.queries, self.num_query)),
+            shares(self, "measure_share"),
+        )
 
-    def _too_few(self, pool: int) -> list[str]:
-        """Refuse fewer queries than iterations, which paper Births (4.7.2) excludes too."""
-        if self.num_iterations is None or self.num_iterations <= pool:
-            return []
-        return [
-            f"num_query ({pool}) must not be smaller than num_iterations ({self.num_iterations}): some iterations would "
-            "pay to ask again what is known already. Use more queries or fewer iterations."
-        ]
+    def _too_few(self, pool: int | None) -> list[str]:
+        return fewer_than(self.num_iterations, pool)
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values."""
@@ -126,14 +109,7 @@ class MWEM(Synthesizer):
 
     def _factors(self, domain: Domain, queries: Sequence[Query] = ()) -> list[Domain]:
         """Divide the columns into parts whose cells can be enumerated: joined by queries, or in runs."""
-        wide = [name for name in domain.names if domain.size(name) > self.max_cells]
-        if wide:
-            raise DomainTooLarge(
-                f"The column {wide[0]!r} alone has {domain.size(wide[0]):,} codes; mwem enumerates at most "
-                f"{self.max_cells:,} cells. Use coarser bins, or raise max_cells.",
-                cells=domain.size(wide[0]),
-                allowed=self.max_cells,
-            )
+        require_narrow(domain, self.max_cells, does="mwem enumerates", option="max_cells")
         if queries:
             return self._joined(domain, queries)
         runs: list[list[str]] = []
@@ -168,10 +144,7 @@ class MWEM(Synthesizer):
         """Return the factors and the pool: given, or random boxes, as many in a factor as it has columns of all."""
         domain = schema.domain
         if self.queries is not None:
-            own = own_queries(schema, self.queries)
-            problems = self._too_few(len(own))
-            if problems:
-                raise BudgetError(problems[0])
+            own = own_queries(schema, self.queries, self._too_few)
             return self._factors(domain, own), own
         factors = self._factors(domain)
         generator = np.random.default_rng(self.public_seed)
@@ -249,9 +222,7 @@ class MWEM(Synthesizer):
             answers.append(value)
             which, place = _home(chosen, order, parts)
             parts[which].learn(place, min(1.0, max(0.0, value / rows)), updates=self.num_inner_updates)
-        released.append(
-            Statistic("answers to chosen queries", np.array(answers), noise_name(noise), noise.scale)
-        )
+        released.append(Statistic("answers to chosen queries", np.array(answers), noise.kind, noise.scale))
         tables = [DenseTable(part.domain, rows * part.shares(average=self.average)) for part in parts]
         progress("done", 1.0)
         model = tables[0] if len(tables) == 1 else ProductModel(domain, tuple(tables), rows)

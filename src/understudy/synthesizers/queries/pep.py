@@ -9,23 +9,26 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, measure_answer, noise_for, seal_answers
+from understudy.curator import Curator, Noise, noise_for
 from understudy.engine import EntropyProjection, candidate_sizes
-from understudy.errors import BudgetError, DomainTooLarge
+from understudy.errors import DomainTooLarge
 from understudy.marginals import Measurement, Query, QuerySource, Statistic, all_kway, random_boxes
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import direct_weights, noises
-from understudy.synthesizers._rounds import expected_absolute_noise, require_fixed, small_first
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers._allocation import cells_of, noises_by_size
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
+from understudy.synthesizers._rounds import require_fixed, small_first
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, support_of
+from understudy.synthesizers.queries._asking import Marginals, Queries, above_noise, first_look
 from understudy.synthesizers.queries._pool import (
     answer_noise,
     default_rounds,
-    noise_name,
+    fewer_than,
     own_queries,
     plain_queries,
     query_count,
     reach_of,
+    require_narrow,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -103,33 +106,16 @@ class PEP(Synthesizer):
     public_seed: int = 0
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} ({getattr(self, name)}) must be at least 1."
-            for name in ("num_query", "num_iterations", "num_inner_updates", "marginal")
-            if getattr(self, name) is not None and getattr(self, name) < 1
-        ]
-        for name in ("one_way_share", "measure_share"):
-            if not 0 < getattr(self, name) < 1:
-                problems.append(f"{name} ({getattr(self, name)}) must lie between 0 and 1.")
-        for name in ("slack", "max_model_mb"):
-            if not getattr(self, name) > 0:
-                problems.append(f"{name} ({getattr(self, name)}) must be positive.")
-        if self.ask not in ("marginals", "queries"):
-            problems.append(f"ask ({self.ask!r}) must be marginals or queries.")
-        pool = query_count(self.queries, self.num_query)
-        if pool is not None:
-            problems += self._too_few(pool)
-        if problems:
-            raise BudgetError(" ".join(problems))
+        refuse(
+            at_least(self, 1, "num_query", "num_iterations", "num_inner_updates", "marginal", optional=True),
+            shares(self, "one_way_share", "measure_share"),
+            positive(self, "slack", "max_model_mb"),
+            one_of(self, "ask", ("marginals", "queries")),
+            self._too_few(query_count(self.queries, self.num_query)),
+        )
 
-    def _too_few(self, pool: int) -> list[str]:
-        """Refuse fewer queries than iterations, which paper Births (4.7.2) excludes too."""
-        if self.num_iterations is None or self.num_iterations <= pool:
-            return []
-        return [
-            f"num_query ({pool}) must not be smaller than num_iterations ({self.num_iterations}): some iterations would "
-            "pay to ask again what is known already. Use more queries or fewer iterations."
-        ]
+    def _too_few(self, pool: int | None) -> list[str]:
+        return fewer_than(self.num_iterations, pool)
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values."""
@@ -140,22 +126,11 @@ class PEP(Synthesizer):
     def _pool(self, schema: Schema) -> tuple[list[Clique], list[Query]]:
         """Return the marginals that may be measured, or the queries that may be asked."""
         domain = schema.domain
-        limit = int(self.max_model_mb * 2**20 / 8)
+        limit = cells_of(self.max_model_mb)
         generator = np.random.default_rng(self.public_seed)
-        wide = [name for name in domain.names if domain.size(name) > limit]
-        if wide:
-            raise DomainTooLarge(
-                f"The column {wide[0]!r} alone does not fit into a model of {self.max_model_mb:g} MB. Use coarser bins "
-                "or raise max_model_mb.",
-                cells=domain.size(wide[0]),
-                allowed=limit,
-            )
+        require_narrow(domain, limit, does="the model of pep has", option="max_model_mb")
         if self.queries is not None:
-            own = own_queries(schema, self.queries)
-            problems = self._too_few(len(own))
-            if problems:
-                raise BudgetError(problems[0])
-            return [], own
+            return [], own_queries(schema, self.queries, self._too_few)
         if self.ask == "queries":
             return [], list(random_boxes(domain, self.num_query, order=self.marginal, generator=generator))
         closure = all_kway(domain, min(self.marginal, len(domain))).closure()
@@ -185,9 +160,6 @@ class PEP(Synthesizer):
             return answer_noise(accounting, cost, reach_of(queries, unit))
         return noise_for(accounting, unit, cost)
 
-    def _columns(self, domain: Domain, accounting: Accounting, unit: Unit, cost: float) -> list[Noise]:
-        return noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(domain), domain.sizes))
-
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what is measured at first and how each iteration is priced."""
         domain = schema.domain
@@ -199,8 +171,8 @@ class PEP(Synthesizer):
             raise DomainTooLarge(
                 f"Beside the constraints no query fits into a model of {self.max_model_mb:g} MB. Use coarser bins or "
                 "raise max_model_mb.",
-                cells=int(smallest * 2**20 / 8),
-                allowed=int(self.max_model_mb * 2**20 / 8),
+                cells=cells_of(smallest),
+                allowed=cells_of(self.max_model_mb),
             )
         accounting = self.accounting(budget)
         columns, rest = accounting.split(
@@ -209,7 +181,7 @@ class PEP(Synthesizer):
         rows = None if schema.row_count is None else float(schema.row_count)
         number = self._iterations(accounting, unit, rest, domain, rows, len(queries))
         noise = self._noise(accounting, unit, rest / number * self.measure_share, queries)
-        first = self._columns(domain, accounting, unit, columns)
+        first = noises_by_size(accounting, unit, columns, domain.sizes)
         what = f"{len(queries)} queries" if queries else f"{len(cliques)} marginals"
         return Plan(
             method=self.name,
@@ -217,7 +189,7 @@ class PEP(Synthesizer):
             unit=unit,
             accounting=accounting.name,
             measurements=planned(domain, [((n,), k) for n, k in zip(domain.names, first, strict=True)]),
-            model_cells=int(self.max_model_mb * 2**20 / 8),
+            model_cells=cells_of(self.max_model_mb),
             notes=(
                 f"Then {number} of {what} are chosen and measured with {noise.kind} noise of scale {noise.scale:.4g} rows"
                 + ("." if rows or self.num_iterations else "; more on a table of more than 10,000 rows."),
@@ -231,19 +203,9 @@ class PEP(Synthesizer):
         cliques, queries = self._pool(curator.schema)
         progress("counting", 0.0)
         cost = curator.split([self.one_way_share, 1 - self.one_way_share])[0]
-        measured = curator.measure_many(
-            curator.counts_many([(name,) for name in domain.names]),
-            noise=self._columns(domain, accounting, unit, cost),
-            purpose=f"measure {len(domain)} one-way marginals",
-        )
-        rows = fixed_total(curator)
-        if rows is None:
-            weights = [1.0 / (item.variance * item.values.size) for item in measured]
-            rows = max(1.0, float(np.average([item.values.sum() for item in measured], weights=weights)))
+        rows, measured = first_look(curator, cost)
         support = support_of(curator.schema)
-        held = EntropyProjection(
-            domain, rows, zeros=support, max_cells=int(4 * self.max_model_mb * 2**20 / 8)
-        )
+        held = EntropyProjection(domain, rows, zeros=support, max_cells=cells_of(4 * self.max_model_mb))
         for item in measured:
             self._agree(held, item)
         held.sweep(2)
@@ -252,20 +214,24 @@ class PEP(Synthesizer):
         measure, select = accounting.split(price, [self.measure_share, 1 - self.measure_share])
         noise = self._noise(accounting, unit, measure, queries)
         epsilon = accounting.selection_epsilon(select)
-        look = _Queries if queries else _Marginals
-        source = look(self, curator, queries or cliques, noise, epsilon, [c for c, _ in support])  # type: ignore[arg-type]
+        look = _Look(self, curator.domain, [clique for clique, _ in support])
+        asking: Marginals | Queries = (
+            Queries(curator, queries, noise, epsilon)
+            if queries
+            else Marginals(curator, cliques, noise, epsilon)
+        )
         for turn in range(number):
             progress("projecting", (turn + 1) / (number + 1))
-            source.ask(held)
+            look.at(asking, held)
             held.project(updates=self.num_inner_updates, tolerance=1e-3 * noise.scale)
         held.sweep(_SWEEPS)
         progress("done", 1.0)
         workload = None if queries else all_kway(domain, min(self.marginal, len(domain)))
         return Fitted(
             held.model(),
-            [*measured, *source.measurements],
+            [*measured, *look.measurements],
             workload=workload,
-            statistics=source.statistics,
+            statistics=look.statistics,
         )
 
     def _agree(self, held: EntropyProjection, item: Measurement) -> None:
@@ -274,103 +240,45 @@ class PEP(Synthesizer):
         held.bound_cells(item.clique, item.values - reach, item.values + reach)
 
 
-class _Asking:
-    """What is left to ask within the size of the model."""
+class _Look:
+    """What may still be asked within the size of the model, and what was released."""
 
-    def __init__(
-        self,
-        method: PEP,
-        curator: Curator,
-        cliques: Sequence[Clique],
-        noise: Noise,
-        epsilon: float,
-        fixed: Sequence[Clique],
-    ) -> None:
-        self.method, self.curator, self.noise, self.epsilon = method, curator, noise, epsilon
-        self.cliques = list(cliques)
-        self.held = list(fixed)
+    def __init__(self, method: PEP, domain: Domain, fixed: Sequence[Clique]) -> None:
+        self.method, self.domain, self.held = method, domain, list(fixed)
         self.measurements: list[Measurement] = []
         self.statistics: list[Statistic] = []
 
-    def fitting(self) -> list[int]:
-        """Return which candidates fit into the model beside what was measured; by public sizes and earlier choices."""
+    def at(self, asking: Marginals | Queries, held: EntropyProjection) -> None:
+        """Choose and measure one marginal or one query, and ask the model to agree with the answer."""
+        if isinstance(asking, Queries):
+            self._at_query(asking, held)
+        else:
+            self._at_marginal(asking, held)
+
+    def _fitting(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """Return what fits into the model beside what was measured; by public sizes and earlier choices."""
         limit = self.method.max_model_mb
-        known = list(dict.fromkeys(self.cliques))
-        sizes = candidate_sizes(self.curator.domain, self.held, known, limit_mb=limit)
-        kept = {clique for clique, size in zip(known, sizes, strict=True) if size <= limit}
-        return [place for place, clique in enumerate(self.cliques) if clique in kept]
+        sizes = candidate_sizes(self.domain, self.held, cliques, limit_mb=limit)
+        return [clique for clique, size in zip(cliques, sizes, strict=True) if size <= limit]
 
-
-class _Marginals(_Asking):
-    """Whole marginals, chosen by their L1 error less the noise that a measurement would have."""
-
-    def __init__(
-        self,
-        method: PEP,
-        curator: Curator,
-        candidates: Sequence[Clique],
-        noise: Noise,
-        epsilon: float,
-        fixed: Sequence[Clique],
-    ) -> None:
-        super().__init__(method, curator, candidates, noise, epsilon, fixed)
-        self._sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))
-
-    def ask(self, held: EntropyProjection) -> None:
-        penalty = expected_absolute_noise(self.noise)
-        limit = 2 * held.total / penalty
-        fitting = [self.cliques[place] for place in self.fitting()]
-        # noise beyond every possible error: left out by released values, unless that leaves nothing
-        fitting = [c for c in fitting if self.curator.domain.cells(c) <= limit] or fitting
-        answers = held.model().marginals(fitting)
-        scores = [
-            self._sealed[clique].l1_distance(answer).shifted(-penalty * answer.size)
-            for clique, answer in zip(fitting, answers, strict=True)
-        ]
-        index = self.curator.choose(scores, epsilon=self.epsilon, purpose="choose a marginal to measure")
-        measured = self.curator.measure(self._sealed[fitting[index]], noise=self.noise)
+    def _at_marginal(self, asking: Marginals, held: EntropyProjection) -> None:
+        fitting = self._fitting(list(asking.sealed))
+        fitting = above_noise(self.domain, fitting, asking.noise, held.total) or fitting
+        measured = asking.ask(fitting, held.model().marginals(fitting))
         self.measurements.append(measured)
-        self.held.append(fitting[index])
+        self.held.append(measured.clique)
         self.method._agree(held, measured)
 
-
-class _Queries(_Asking):
-    """Single queries, chosen by the error of their answers."""
-
-    def __init__(
-        self,
-        method: PEP,
-        curator: Curator,
-        candidates: Sequence[Query],
-        noise: Noise,
-        epsilon: float,
-        fixed: Sequence[Clique],
-    ) -> None:
-        super().__init__(method, curator, [query.clique for query in candidates], noise, epsilon, fixed)
-        self._queries = list(candidates)
-        self._sealed = seal_answers(curator, self._queries)
-
-    def ask(self, held: EntropyProjection) -> None:
-        fitting = self.fitting()
-        known = list(dict.fromkeys(self.cliques[place] for place in fitting))
-        tables = dict(zip(known, held.model().marginals(known), strict=True))
-        expected = np.zeros(len(self._queries))
-        for place in fitting:
-            expected[place] = self._queries[place].answer(tables[self.cliques[place]])
-        distances = self._sealed.distances(expected)
-        chosen = fitting[
-            self.curator.choose(
-                [distances[place] for place in fitting], epsilon=self.epsilon, purpose="choose a query"
-            )
-        ]
-        value = measure_answer(
-            self.curator, self._sealed, chosen, noise=self.noise, purpose="measure a query"
-        )
-        self.statistics.append(
-            Statistic("answer to a chosen query", np.array([value]), noise_name(self.noise), self.noise.scale)
-        )
-        spread = self.noise.scale * (2**0.5 if self.noise.kind == "laplace" else 1.0)
-        query = self._queries[chosen]
+    def _at_query(self, asking: Queries, held: EntropyProjection) -> None:
+        fitting = self._fitting(list(dict.fromkeys(query.clique for query in asking.queries)))
+        tables = dict(zip(fitting, held.model().marginals(fitting), strict=True))
+        among = [place for place, query in enumerate(asking.queries) if query.clique in tables]
+        expected = np.zeros(len(asking.queries))
+        for place in among:
+            expected[place] = asking.queries[place].answer(tables[asking.queries[place].clique])
+        (chosen,), values = asking.ask(expected, among=among)
+        query, value = asking.queries[chosen], float(values[0])
+        self.statistics.append(asking.statistic(values))
         self.held.append(query.clique)
-        reach = self.method.slack * spread
+        reach = self.method.slack * asking.variance**0.5
         held.bound_query(query.clique, query.values, value - reach, value + reach)

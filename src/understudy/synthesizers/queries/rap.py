@@ -97,8 +97,8 @@ class RAP(RelaxedProjection):
         if not self.rate > 0:
             raise BudgetError(f"rate ({self.rate}) must be positive.")
 
-    def _counts(self) -> dict[str, int | None]:
-        return super()._counts() | {"relaxed_rows": self.relaxed_rows}
+    def _counted(self) -> tuple[str, ...]:
+        return (*super()._counted(), "relaxed_rows")
 
     def _parts(self) -> int:
         return self.relaxed_rows
