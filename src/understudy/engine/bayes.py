@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.coarse import Extended, Resolution, View, levels_from_arrays, levels_to_arrays
-from understudy.engine.counted import count_codes
+from understudy.engine.counted import Simulated
 from understudy.engine.model import GraphicalModel
 from understudy.engine.triangulation import model_cells
 from understudy.errors import ModelFileError, WorkloadError
@@ -24,7 +24,6 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 FORMAT = 1
 MAX_TREE_CELLS = 16_000_000
 """Largest junction tree that marginals are computed on exactly: 128 MB."""
-SIMULATED_ROWS = 1 << 20
 """Records drawn to answer marginals whose tree is larger than that."""
 
 
@@ -53,7 +52,7 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class BayesianNetwork:
+class BayesianNetwork(Simulated):
     """A distribution of records as a product of conditional tables, one per column.
 
     Parameters
@@ -75,6 +74,8 @@ class BayesianNetwork:
     >>> network.marginals([("b",)])[0]
     array([5., 3.])
     """
+
+    simulated_rows: ClassVar[int] = 1 << 20
 
     resolution: Resolution
     total: float
@@ -155,7 +156,7 @@ class BayesianNetwork:
         The network is turned into a graphical model, whose junction tree gives exact answers. Where the
         tree of the whole network is too large (``MAX_TREE_CELLS``), each clique is answered from the
         network of its ancestors, which is exact too. What is still too large is counted on
-        ``SIMULATED_ROWS`` records drawn with a fixed seed, and carries their sampling error.
+        ``simulated_rows`` records drawn with a fixed seed, and carries their sampling error.
         """
         wanted = [self.domain.canonical(clique) for clique in cliques]
         if self.exact:
@@ -218,14 +219,6 @@ class BayesianNetwork:
         return BayesianNetwork(
             resolution, self.total, tuple(node for node in self.nodes if node.column in columns)
         )
-
-    @cached_property
-    def _simulated(self) -> Codes:
-        return self.sample_codes(SIMULATED_ROWS, np.random.default_rng(0))
-
-    def _counted(self, clique: Clique) -> Array:
-        """Count simulated records over a clique and scale them to the total."""
-        return count_codes(self.domain, self._simulated, clique) * (self.total / SIMULATED_ROWS)
 
     # ------------------------------------------------------------------ files
 

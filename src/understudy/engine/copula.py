@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
+from understudy.engine.counted import Simulated
 from understudy.engine.dense import systematic_counts
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
@@ -19,7 +19,6 @@ Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FORMAT = 1
-SIMULATED_ROWS = 1 << 18
 """Records drawn to answer marginals of two or more columns of the copula."""
 
 
@@ -41,7 +40,7 @@ class Latent:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianCopula:
+class GaussianCopula(Simulated):
     """Parts of a table, margins of the other columns in each part, and a Gaussian copula between them.
 
     Parameters
@@ -182,7 +181,7 @@ class GaussianCopula:
         """Return expected counts over each clique.
 
         Exact for columns of the partition with at most one column of the copula. Others are counted on
-        ``SIMULATED_ROWS`` records drawn with a fixed seed, and carry their sampling error.
+        ``simulated_rows`` records drawn with a fixed seed, and carry their sampling error.
         """
         answers = []
         for clique in cliques:
@@ -202,14 +201,6 @@ class GaussianCopula:
         summed = table.sum(axis=tuple(i for i in range(len(names)) if i not in keep))
         left = [name for name in names if name in clique]
         return np.asarray(np.transpose(summed, [left.index(name) for name in clique]), dtype=np.float64)
-
-    @cached_property
-    def _simulated(self) -> Codes:
-        return self.sample_codes(SIMULATED_ROWS, np.random.default_rng(0))
-
-    def _counted(self, clique: Clique) -> Array:
-        """Count simulated records over a clique and scale them to the total."""
-        return count_codes(self.domain, self._simulated, clique) * (self.total / SIMULATED_ROWS)
 
     # ------------------------------------------------------------------ files
 

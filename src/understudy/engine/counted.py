@@ -1,28 +1,50 @@
-"""Counts of encoded records over a clique, for distributions that answer by simulation or hold records."""
+"""Distributions that answer marginals by counting records of their own."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.marginals import count_codes
 from understudy.schema import Clique, Domain
 
-__all__ = ["count_codes"]
+__all__ = ["Simulated"]
 
 
-def count_codes(domain: Domain, codes: npt.NDArray[Any], clique: Clique) -> npt.NDArray[np.float64]:
-    """Count encoded records, one per row in the order of the domain, over a clique.
+class _Drawn(Protocol):
+    """What a distribution must have for its records to be counted."""
 
-    Examples
-    --------
-    >>> count_codes(Domain(("a", "b"), (2, 2)), np.array([[0, 1], [1, 1]]), ("b",))
-    array([0., 2.])
+    simulated_rows: ClassVar[int]
+    simulated_seed: ClassVar[int]
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def total(self) -> float: ...
+
+    def sample_codes(self, n: int, generator: np.random.Generator) -> npt.NDArray[Any]: ...
+
+    @property
+    def _simulated(self) -> npt.NDArray[Any]: ...
+
+
+class Simulated:
+    """Counts ``simulated_rows`` records that are drawn once, with a fixed seed: the same answers every time.
+
+    Answers carry the sampling error of that many records.
     """
-    shape = domain.shape(clique)
-    cell = np.zeros(len(codes), dtype=np.int64)
-    for name, size in zip(clique, shape, strict=True):
-        cell = cell * size + codes[:, domain.index(name)]
-    return np.bincount(cell, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
+
+    simulated_rows: ClassVar[int] = 1 << 18
+    simulated_seed: ClassVar[int] = 0
+
+    @cached_property
+    def _simulated(self: _Drawn) -> npt.NDArray[Any]:
+        return self.sample_codes(self.simulated_rows, np.random.default_rng(self.simulated_seed))
+
+    def _counted(self: _Drawn, clique: Clique) -> npt.NDArray[np.float64]:
+        """Count the records over a clique and scale them to the total."""
+        return count_codes(self.domain, self._simulated, clique) * (self.total / self.simulated_rows)

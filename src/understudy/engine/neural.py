@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
+from understudy.engine.counted import Simulated
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
 
@@ -28,13 +28,12 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FORMAT = 1
 _LATENTS = 4_096
-_RECORDS = 200_000
 _BLOCK = 16_384
 _MOST_TERMS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralGenerator:
+class NeuralGenerator(Simulated):
     """Layers that turn latent numbers and a condition into probabilities of each column.
 
     Parameters
@@ -178,10 +177,6 @@ class NeuralGenerator:
             found.append(table)
         return found
 
-    @cached_property
-    def _records(self) -> Codes:
-        return self.sample_codes(_RECORDS, np.random.default_rng(1))
-
     def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
         """Return expected counts over each clique: averages over fixed latent numbers, or over fixed records if it is large."""
         return [self._marginal(clique) for clique in cliques]
@@ -191,7 +186,7 @@ class NeuralGenerator:
             return np.array(self.total)
         shape = self.domain.shape(clique)
         if math.prod(shape) > _MOST_TERMS // 64:
-            return count_codes(self.domain, self._records, clique) * (self.total / _RECORDS)
+            return self._counted(clique)
         tables = [self._mixture[self.domain.index(name)] for name in clique]
         result = np.zeros(math.prod(shape)).reshape(-1, shape[-1])
         rows = max(1, _MOST_TERMS // max(1, len(result)))

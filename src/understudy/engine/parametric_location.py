@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
+from understudy.engine.counted import Simulated
 from understudy.engine.parametric_counts import draw_probabilities, naive_counts, plausible_counts
 from understudy.engine.parametric_gaussian import (
     GaussianEvidence,
@@ -28,9 +28,7 @@ from understudy.schema import Clique, Domain
 
 Bounds = Literal["clip", "redraw"]
 
-_ANSWERS = 200_000
 """Rows of the fixed sample that answers marginals with several numbers."""
-_SEED = 20_140_101
 _TRIES = 50
 _MEAN_DRAWS = 40
 
@@ -70,7 +68,7 @@ class LocationEvidence:
 
 
 @dataclass(frozen=True, eq=False)
-class LocationModel:
+class LocationModel(Simulated):
     """Probabilities of the cells, and normal numbers within each.
 
     Parameters
@@ -155,22 +153,17 @@ class LocationModel:
     def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
         """Return expected counts over each clique.
 
-        Exact for cliques with at most one column of numbers; from one fixed sample of 200,000 records for others,
+        Exact for cliques with at most one column of numbers; from one fixed sample of records for others,
         and wherever numbers beyond the ends are drawn again.
         """
         means, covariance = self._gaussian
-        sample: Codes | None = None
-        answers = []
-        for clique in cliques:
-            several = numbers_in(self.mixed, clique) > (1 if self.bounds == "clip" else 0)
-            if several:
-                sample = (
-                    self.sample_codes(_ANSWERS, np.random.default_rng(_SEED)) if sample is None else sample
-                )
-                answers.append(count_codes(self.domain, sample, clique) * (self.total / _ANSWERS))
-            else:
-                answers.append(self.total * self.mixed.marginal(clique, self.shares, means, covariance))
-        return answers
+        most = 1 if self.bounds == "clip" else 0
+        return [
+            self._counted(clique)
+            if numbers_in(self.mixed, clique) > most
+            else self.total * self.mixed.marginal(clique, self.shares, means, covariance)
+            for clique in cliques
+        ]
 
     @property
     def _gaussian(self) -> tuple[Floats, Floats]:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
 from understudy.engine.estimation import estimate
 from understudy.engine.model import GraphicalModel
 from understudy.engine.parametric_mixed import Codes, Floats
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, count_codes
 from understudy.schema import Clique, Domain
 
 _PREFIX = "fitted-"

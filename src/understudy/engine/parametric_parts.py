@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
 from understudy.engine.distribution import Distribution, distribution_from_arrays
 from understudy.engine.parametric_mixed import Codes, Floats
 from understudy.schema import Clique, Domain
@@ -180,16 +179,6 @@ def drawn_again(distribution: Distribution, generator: np.random.Generator) -> D
     posterior = getattr(distribution, "posterior", None)
     drawn: Distribution = distribution if posterior is None else posterior(generator)
     return drawn
-
-
-def answers_by_sample(
-    distribution: Distribution, cliques: Sequence[Clique], *, rows: int, seed: int
-) -> list[Floats]:
-    """Answer marginals from one fixed sample of a distribution: the same numbers every time."""
-    codes = distribution.sample_codes(rows, np.random.default_rng(seed))
-    return [
-        count_codes(distribution.domain, codes, clique) * (distribution.total / rows) for clique in cliques
-    ]
 
 
 def _pack(parts: Sequence[Distribution]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

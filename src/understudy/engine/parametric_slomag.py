@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.counted import Simulated
 from understudy.engine.parametric_gaussian import (
     GaussianEvidence,
     GaussianParameters,
@@ -20,15 +21,12 @@ from understudy.engine.parametric_location import Bounds, draw_numbers
 from understudy.engine.parametric_logistic import draw_logistic, probabilities, solve_logistic
 from understudy.engine.parametric_mixed import Codes, Floats, Ints, Mixed
 from understudy.engine.parametric_normal import pairs_of
-from understudy.engine.parametric_parts import answers_by_sample
 from understudy.marginals import Statistic
 from understudy.schema import Clique, Domain
 
 Term = tuple[str, int, int]
 """A predictor: ``("one", 0, 0)``, ``("number", place, 0)``, or ``("level", factor, level)``."""
 
-_ANSWERS = 200_000
-_SEED = 20_150_101
 _LEAST_DESIGN, _MOST_DESIGN = 4_096, 32_768
 
 
@@ -85,7 +83,7 @@ def predictors_of(mixed: Mixed, factor: int) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class SlomagModel:
+class SlomagModel(Simulated):
     """Normal numbers, and categories by logistic regressions in the order of the factors.
 
     Factors that say whether a number is there come first.
@@ -156,8 +154,8 @@ class SlomagModel:
         return replace(drawn, total=self.total)
 
     def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
-        """Return expected counts over each clique, from one fixed sample of 200,000 records."""
-        return answers_by_sample(self, cliques, rows=_ANSWERS, seed=_SEED)
+        """Return expected counts over each clique, from one fixed sample of records."""
+        return [self._counted(clique) for clique in cliques]
 
     def sample_codes(self, n: int, generator: np.random.Generator) -> Codes:
         """Draw records, each independent of the others."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
 from understudy.errors import WorkloadError
+from understudy.marginals import count_codes
 from understudy.schema import Clique, Domain
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.counted import count_codes
+from understudy.engine.counted import Simulated
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
 
@@ -20,7 +19,6 @@ Labels = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FORMAT = 1
-SIMULATED_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +84,7 @@ Step = TableStep | ClassStep | LineStep
 
 
 @dataclass(frozen=True, eq=False)
-class SequentialModel:
+class SequentialModel(Simulated):
     """Regressions in a fixed order of the columns.
 
     Parameters
@@ -174,17 +172,9 @@ class SequentialModel:
 
     # ------------------------------------------------------------------ answering
 
-    @cached_property
-    def _simulated(self) -> Codes:
-        return self.sample_codes(SIMULATED_ROWS, np.random.default_rng(0))
-
     def marginals(self, cliques: Sequence[Clique]) -> list[Array]:
         """Return expected counts over each clique, counted on records drawn with a fixed seed."""
-        scale = self.total / SIMULATED_ROWS
-        return [
-            count_codes(self.domain, self._simulated, self.domain.canonical(clique)) * scale
-            for clique in cliques
-        ]
+        return [self._counted(self.domain.canonical(clique)) for clique in cliques]
 
     # ------------------------------------------------------------------ files
 

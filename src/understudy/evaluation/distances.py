@@ -8,8 +8,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.evaluation.codes import Codes, as_codes
+from understudy.evaluation.codes import as_codes
 from understudy.evaluation.result import Result
+from understudy.marginals import count_codes
 from understudy.schema import Domain
 
 Table = Mapping[str, npt.ArrayLike] | npt.ArrayLike
@@ -33,7 +34,7 @@ def single_distances(domain: Domain, real: Table, other: Table) -> Result:
     """Return the total variation of every column."""
     a, b = as_codes(domain, real), as_codes(domain, other)
     values = {
-        name: total_variation(_histogram(domain, a, (name,)), _histogram(domain, b, (name,)))
+        name: total_variation(count_codes(domain, a, (name,)), count_codes(domain, b, (name,)))
         for name in domain.names
     }
     return Result("total variation of single columns", values, better="lower")
@@ -43,14 +44,7 @@ def pair_distances(domain: Domain, real: Table, other: Table) -> Result:
     """Return the total variation of every pair of columns."""
     a, b = as_codes(domain, real), as_codes(domain, other)
     values = {
-        f"{x} {y}": total_variation(_histogram(domain, a, (x, y)), _histogram(domain, b, (x, y)))
+        f"{x} {y}": total_variation(count_codes(domain, a, (x, y)), count_codes(domain, b, (x, y)))
         for x, y in combinations(domain.names, 2)
     }
     return Result("total variation of pairs of columns", values, better="lower")
-
-
-def _histogram(domain: Domain, codes: Codes, columns: tuple[str, ...]) -> Codes:
-    cell = np.zeros(len(codes), dtype=np.int64)
-    for name in columns:
-        cell = cell * domain.size(name) + codes[:, domain.index(name)]
-    return np.bincount(cell, minlength=domain.cells(columns))

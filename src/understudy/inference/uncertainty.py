@@ -25,31 +25,14 @@ from understudy.inference.intervals import (
     mean_interval,
 )
 from understudy.inference.laws import require_beta
-from understudy.schema import Clique, Domain
+from understudy.marginals import count_codes
+from understudy.schema import Clique
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.bool_] | Iterable[Sequence[int]]
-
-
-def count_codes(domain: Domain, codes: Mapping[str, npt.NDArray[Any]], clique: Clique) -> Array:
-    """Count encoded rows over a clique.
-
-    Examples
-    --------
-    >>> domain = Domain(("a", "b"), (2, 2))
-    >>> codes = {"a": np.array([0, 1, 1]), "b": np.array([0, 1, 1])}
-    >>> count_codes(domain, codes, ("a", "b")).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
-    """
-    rows = len(next(iter(codes.values()), ()))
-    index = np.zeros(rows, dtype=np.int64)
-    for name in clique:
-        index = index * domain.size(name) + codes[name]
-    counts = np.bincount(index, minlength=domain.cells(clique))
-    return counts.reshape(domain.shape(clique)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +50,7 @@ class Uncertainty:
     --------
     >>> from understudy.inference.history import History
     >>> from understudy.marginals import Measurement
+    >>> from understudy.schema import Domain
     >>> y = Measurement(("a",), np.array([480.0, 310.0, 210.0]), "gaussian", 5.0)
     >>> evidence = Evidence(Domain(("a",), (3,)), (y,), History.planned(1), total=1000.0)
     >>> told = Uncertainty(evidence, lambda cliques: [np.array([480.0, 310.0, 210.0]) for _ in cliques])

@@ -1,6 +1,7 @@
 """Cliques, workloads, measurements, and the arithmetic of marginals. Nothing here sees records."""
 
 from understudy.marginals.batches import in_batches
+from understudy.marginals.counting import Records, cell_numbers, count_codes
 from understudy.marginals.error import marginal_errors, workload_error
 from understudy.marginals.measurement import Measurement, NoiseKind
 from understudy.marginals.query import (
@@ -32,12 +33,15 @@ __all__ = [
     "Predicate",
     "Query",
     "QuerySource",
+    "Records",
     "Statistic",
     "StatisticNoise",
     "Workload",
     "all_kway",
     "box",
+    "cell_numbers",
     "cells_of_marginal",
+    "count_codes",
     "downward_closure",
     "halfspace",
     "in_batches",

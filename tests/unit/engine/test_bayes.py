@@ -102,7 +102,7 @@ def test_the_network_of_the_ancestors_is_exact(network):
     whole = bayes.model_cells(network._extended.domain, [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bayes, "MAX_TREE_CELLS", whole)
-        patch.setattr(bayes, "SIMULATED_ROWS", 64)
+        patch.setattr(bayes.BayesianNetwork, "simulated_rows", 64)
         fresh = BayesianNetwork(network.resolution, network.total, network.nodes)
         answers = fresh.marginals(cliques)
         for clique, answer in zip(cliques, answers, strict=True):
@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_counted_on_simulated_records(monkeypatch):
     monkeypatch.setattr(bayes, "MAX_TREE_CELLS", 1)
     assert not network.exact
     answer = network.marginals([names])[0] / 100.0
-    radius = math.sqrt(math.log(2 * answer.size / 1e-9) / (2 * bayes.SIMULATED_ROWS))
+    radius = math.sqrt(math.log(2 * answer.size / 1e-9) / (2 * bayes.BayesianNetwork.simulated_rows))
     assert np.abs(answer - joint).max() < radius
     assert answer.sum() == pytest.approx(1.0)
 

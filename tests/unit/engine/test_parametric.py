@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from understudy.engine import DenseTable, distribution_from_arrays
-from understudy.engine.counted import count_codes
 from understudy.engine.parametric_counts import draw_probabilities, naive_counts, plausible_counts
 from understudy.engine.parametric_gaussian import GaussianEvidence, draw_gaussian, naive_gaussian
 from understudy.engine.parametric_location import LocationEvidence, LocationModel
@@ -16,7 +15,7 @@ from understudy.engine.parametric_mixed import Factor, Mixed, Number
 from understudy.engine.parametric_normal import inverse_wishart, pairs_of, positive_definite
 from understudy.engine.parametric_parts import AveragedModel, DrawnTables, ProductModel
 from understudy.engine.parametric_slomag import SlomagEvidence, SlomagModel, predictors_of, terms_of
-from understudy.marginals import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic, count_codes
 from understudy.schema import Domain
 
 # a: category; x: number with a code for missing; y: number

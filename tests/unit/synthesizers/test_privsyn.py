@@ -11,9 +11,8 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.engine.counted import count_codes
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals import Measurement, all_kway, workload_error
+from understudy.marginals import Measurement, all_kway, count_codes, workload_error
 from understudy.privacy import GDP, PureDP, SeededRandomness, Unit
 from understudy.privacy import Ledger as Book
 from understudy.schema import Domain, Integer, Schema
