@@ -42,14 +42,6 @@ class Attempts(ABC):
         """Return ``h(p)`` for ``0 <= p <= 1``."""
 
     @abstractmethod
-    def stop_probability(self, made: int) -> float:
-        """Return the probability ``P(K = made | K >= made)`` of giving up after ``made`` failed attempts.
-
-        A loop that flips this coin after each failure needs no number drawn in advance, and can be resumed
-        after an interruption. The coin must come from the cryptographic generator.
-        """
-
-    @abstractmethod
     def describe(self) -> str:
         """Return the rule in words."""
 
@@ -76,10 +68,6 @@ class SingleAttempt(Attempts):
         """Return 1."""
         return np.ones_like(p)
 
-    def stop_probability(self, made: int) -> float:
-        """Return 1."""
-        return 1.0
-
     def describe(self) -> str:
         """Return the rule in words."""
         return "a single attempt, published if it passes"
@@ -99,10 +87,6 @@ class UnlimitedAttempts(Attempts):
     def weight_of_failure(self, p: Floats) -> Floats:
         """Return 0: there is no failure."""
         return np.zeros_like(p)
-
-    def stop_probability(self, made: int) -> float:
-        """Return 0."""
-        return 0.0
 
     def describe(self) -> str:
         """Return the rule in words."""
@@ -155,10 +139,6 @@ class GeometricAttempts(Attempts):
             return self.gamma / stop
         last = (1 - self.gamma) ** self.most * (1 - p) ** (self.most - 1)
         return (self.gamma + p * last) / stop
-
-    def stop_probability(self, made: int) -> float:
-        """Return ``gamma``, and 1 after the last attempt."""
-        return 1.0 if self.most is not None and made >= self.most else self.gamma
 
     def describe(self) -> str:
         """Return the rule in words."""
@@ -238,17 +218,6 @@ class NegativeBinomialAttempts(Attempts):
         else:
             failed = np.expm1(-self.eta * inner) / math.expm1(-self.eta * math.log(self.gamma))
         return np.where(tiny, self.probability(1), failed / np.where(tiny, 1.0, x))
-
-    def stop_probability(self, made: int) -> float:
-        """Return ``P(K = made) / P(K >= made)``, one over the sum of the ratios of the terms that follow."""
-        if made < 1:
-            raise BudgetError(f"The number of attempts made ({made}) must be at least 1.")
-        total, ratio, k = 0.0, 1.0, made
-        while ratio > 1e-17 * total:
-            total += ratio
-            ratio *= (1 - self.gamma) * (k + self.eta) / (k + 1)
-            k += 1
-        return 1.0 / total
 
     def describe(self) -> str:
         """Return the rule in words."""

@@ -118,11 +118,6 @@ def test_weights_follow_from_the_distribution_of_the_number_of_attempts(name: st
     if isinstance(rule, NegativeBinomialAttempts):
         assert rule.mean == pytest.approx((pmf * np.arange(1, len(pmf) + 1)).sum())
         assert [rule.probability(k) for k in (1, 2, 7)] == pytest.approx(pmf[[0, 1, 6]].tolist())
-    survived = 1.0
-    for made in range(1, 12):
-        stop = rule.stop_probability(made)
-        assert survived * stop == pytest.approx(pmf[made - 1], abs=1e-12)
-        survived *= 1 - stop
     grid = np.linspace(0.0, 1.0, 200)
     assert (np.diff(rule.weight_of_pass(grid)) <= 1e-12).all()
     assert (np.diff(rule.weight_of_failure(grid)) <= 1e-12).all()
@@ -347,6 +342,3 @@ def test_every_rule_describes_itself() -> None:
     assert all(rule.describe() and rule.name for rule in RULES.values())
     assert UnlimitedAttempts().expected(0.25) == 4.0
     assert SingleAttempt().success(0.0) == 0.0
-    assert UnlimitedAttempts().stop_probability(5) == 0.0
-    with pytest.raises(BudgetError):
-        NegativeBinomialAttempts(0.0, 0.1).stop_probability(0)
