@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from understudy.bulk.staging import Staging, load_array
-from understudy.data import write_frame
+from understudy.data import replacing, write_frame
 from understudy.engine.lanes import Counts
 from understudy.errors import OutputError
 from understudy.synthesizers import ChunkedSample, load_model
@@ -111,7 +108,8 @@ def make_chunk(out: str, digest: str, wave_number: int, lane: int, made: int) ->
     report = ChunkReport(number, len(frame), drawn.start, drawn.end, files)
     joined = np.concatenate([np.zeros(0, np.int32), *drawn.counts])
     facts = np.array([report.number, report.rows, report.start, report.end, report.files], np.float64)
-    _write(staging.done(number), counts=joined, facts=facts)
+    with replacing(staging.done(number)) as file:
+        np.savez(file, counts=joined, facts=facts)
     return report
 
 
@@ -120,7 +118,8 @@ def strip_report(path: Path) -> None:
     found = read_report(path)
     if found is not None and found[1].size:
         facts = np.array([found[0].number, found[0].rows, found[0].start, found[0].end, found[0].files])
-        _write(path, counts=np.zeros(0, np.int32), facts=facts)
+        with replacing(path) as file:
+            np.savez(file, counts=np.zeros(0, np.int32), facts=facts)
 
 
 def read_report(path: Path) -> tuple[ChunkReport, Any] | None:
@@ -148,19 +147,3 @@ def _partitions(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[P
             )
         ]
         yield Path(*words), part.drop(columns=list(columns)).reset_index(drop=True)
-
-
-def _write(path: Path, **arrays: Any) -> None:
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(
-            f"{path.name!r} cannot be written: {error.strerror or 'the system refused'}."
-        ) from None

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data import check_output_format, write_text
+from understudy.data import check_output_format, replacing, sync, write_text
 from understudy.errors import OutputError
 from understudy.synthesizers import Model, save_model
 
@@ -151,11 +151,11 @@ class Staging:
             raise self.lost()
         write_text(self.parts / "_manifest.json", json.dumps(manifest, indent=1) + "\n")
         try:
-            _sync(self.parts)
+            sync(self.parts)
             if self.out.is_dir():
                 self.out.rmdir()
             os.rename(self.parts, self.out)
-            _sync(self.out.parent)
+            sync(self.out.parent)
         except OSError as error:
             raise _refused(self.out, error) from None
         shutil.rmtree(self.root, ignore_errors=True)
@@ -179,24 +179,11 @@ class Staging:
 
 def save_array(path: Path, arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> None:
     """Write arrays as one flat file, complete or not at all."""
-    total = sum(array.size for array in arrays)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        with temporary.open("wb") as file:
-            np.lib.format.write_array_header_2_0(
-                file,
-                {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (total,)},
-            )
-            for array in arrays:
-                file.write(np.ascontiguousarray(array, dtype).tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise _refused(path, error) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (sum(a.size for a in arrays),)}
+    with replacing(path) as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        for array in arrays:
+            file.write(np.ascontiguousarray(array, dtype).tobytes())
 
 
 def load_array(path: Path, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
@@ -215,14 +202,6 @@ def content_digest(path: Path) -> str:
         for name in sorted(archive.namelist()):
             digest.update(name.encode("utf-8") + b"\0" + hashlib.sha256(archive.read(name)).digest())
     return digest.hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _refused(out: Path, error: OSError) -> OutputError:

@@ -6,7 +6,7 @@ from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
-from understudy.data.output import check_output_format, write_frame, write_text
+from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
@@ -31,6 +31,8 @@ __all__ = [
     "rate",
     "read_frame",
     "read_table",
+    "replacing",
+    "sync",
     "write_frame",
     "write_text",
 ]

@@ -56,7 +56,7 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
     """
     target = Path(path)
     write = _writer(target)
-    with _replacing(target) as file:
+    with replacing(target) as file:
         write(frame, file)
     return target
 
@@ -72,7 +72,7 @@ def write_text(path: str | PathLike[str], text: str) -> Path:
     'seen'
     """
     target = Path(path)
-    with _replacing(target) as file:
+    with replacing(target) as file:
         file.write(text.encode("utf-8"))
     return target
 
@@ -134,8 +134,14 @@ def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 
 @contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """Open a new file that takes the place of ``target`` when the block ends without an error."""
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of ``target``, on the disk, when the block ends without an error.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written; an existing one is as it was.
+    """
     if target.is_symlink():
         target = target.resolve()  # replace what the link points to, not the link
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
@@ -155,13 +161,17 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             temporary.unlink()
     with contextlib.suppress(OSError):  # the file is in place; a folder that cannot be synced is no failure
-        _sync_folder(target.parent)
+        sync(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Ask the system to put a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF):  # some file systems cannot sync a folder
+            raise
     finally:
         os.close(descriptor)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from understudy.data import write_frame
-from understudy.errors import OutputError
 from understudy.privacy import Entry
+from understudy.release._folders import complete_folder
 from understudy.release.deployment import deployment_entry
 from understudy.release.documents import acceptance_table, dictionary, readme
 from understudy.release.metadata import croissant, data_package
@@ -60,29 +58,8 @@ def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
     In: a `ReleaseResult`, all of which may be published. Out: published.
     """
     target = Path(folder)
-    if target.exists():
-        raise OutputError(
-            f"The bundle folder {str(target)!r} exists already; choose another, a bundle is never replaced."
-        )
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
-    try:
-        try:
-            temporary.mkdir(parents=True)  # inside: an interrupt may come with its return
-            _fill(result, temporary)
-            for path in temporary.iterdir():
-                _sync(path)
-            _sync(temporary)
-            temporary.rename(target)
-            _sync(target.parent)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(
-            f"The bundle {str(target)!r} cannot be written: {error.strerror or error}."
-        ) from None
+    with complete_folder(target) as temporary:
+        _fill(result, temporary)
     return target
 
 
@@ -183,12 +160,3 @@ def _picture(result: ReleaseResult) -> str:
 
 def _json(document: Any) -> str:
     return json.dumps(document, indent=2, sort_keys=False, default=str, allow_nan=False) + "\n"
-
-
-def _sync(path: Path) -> None:
-    """Ask the system to put a file or folder on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

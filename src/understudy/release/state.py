@@ -19,19 +19,18 @@ probability is for.)
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import json
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.data import sync
 from understudy.errors import LedgerError, LedgerMismatch, OutputError
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
@@ -39,7 +38,7 @@ from understudy.schema import Domain
 if TYPE_CHECKING:
     from understudy.synthesizers import Model
 
-__all__ = ["State", "complete_folder"]
+__all__ = ["State"]
 
 FORMAT, VERSION = "understudy-release-state", 1
 _FILE, _LOCK, _MODEL, _CANDIDATE, _ROOM = "state.json", "lock", "model.understudy", "candidate.npz", "room"
@@ -266,51 +265,6 @@ class State:
 # ---------------------------------------------------------------------- files
 
 
-@contextlib.contextmanager
-def complete_folder(target: Path) -> Iterator[Path]:
-    """Fill a new folder that appears under its name only when it is complete and on the disk.
-
-    Yields a temporary folder beside the target. If anything fails it is removed and the target is as it was: absent.
-
-    Raises
-    ------
-    OutputError
-        If the target exists, or something cannot be written (a full disk, say).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     with complete_folder(Path(here) / "bundle") as folder:
-    ...         _ = (folder / "a.txt").write_text("a")
-    ...     sorted(path.name for path in (Path(here) / "bundle").iterdir())
-    ['a.txt']
-    """
-    if os.path.lexists(target):
-        raise OutputError(f"The folder {str(target)!r} exists already; nothing was written. Choose another.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        for path in sorted(temporary.rglob("*")):
-            _sync(path)
-        _sync(temporary)
-        if os.path.lexists(target):  # somebody else was quicker
-            raise OutputError(
-                f"The folder {str(target)!r} exists already; nothing was written. Choose another."
-            )
-        os.rename(temporary, target)
-        _sync(target.parent)
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(
-            f"The folder {str(target)!r} cannot be written: {error.strerror or error}."
-        ) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def _write(path: Path, write: Callable[[Any], Any]) -> None:
     """Write a file for its owner alone, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -321,7 +275,7 @@ def _write(path: Path, write: Callable[[Any], Any]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise OutputError(
             f"The state of the release cannot be written to {str(path.parent)!r}: {error.strerror or error}. "
@@ -343,17 +297,6 @@ def _told(folder: Path) -> Iterator[None]:
         raise OutputError(
             f"The state of the release in {str(folder)!r} cannot be changed: {error.strerror or error}."
         ) from None
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EBADF):  # some file systems cannot sync a folder
-            raise
-    finally:
-        os.close(handle)
 
 
 def _lock(handle: int, folder: Path) -> None:

@@ -25,6 +25,7 @@ from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import run as running
 from understudy.release import state as states
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
+from understudy.release._folders import complete_folder
 from understudy.release.bundle import write_bundle
 from understudy.release.planning import usable_configurations
 from understudy.release.result import ReleaseFailure, ReleaseResult
@@ -35,7 +36,7 @@ from understudy.release.selection_accounting import (
     UnlimitedAttempts,
 )
 from understudy.release.spec import Spec
-from understudy.release.state import State, complete_folder
+from understudy.release.state import State
 
 SURE = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
 """So much budget that a good candidate passes."""
