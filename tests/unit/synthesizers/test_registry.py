@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,32 @@ def test_every_own_method_is_what_its_line_says() -> None:
     assert len({item.name for item in own}) == len(own)
     for item in own:
         assert item.load().name == item.name
+
+
+def _named(source: str) -> set[str]:
+    """Names of the classes in a file that have the two words every mechanism needs, a name and a summary."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            words = {
+                item.target.id: item.value
+                for item in node.body
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+            }
+            name = words.get("name")
+            if "summary" in words and isinstance(name, ast.Constant):
+                found.add(str(name.value))
+    return found
+
+
+def test_every_mechanism_in_the_folder_has_its_line() -> None:
+    folder = Path(registry.__file__).parent
+    written = {name for path in folder.rglob("*.py") for name in _named(path.read_text(encoding="utf-8"))}
+    missing = written - {item.name for item in methods()}
+    assert not missing, (
+        f"{sorted(missing)}: add a line to _METHODS in registry.py, or to METHODS of the family"
+    )
+    assert _named('class Mine(Synthesizer):\n    name: str = "mine"\n    summary: str = "x"\n') == {"mine"}
 
 
 def test_a_workload_is_an_option() -> None:
