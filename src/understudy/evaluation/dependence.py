@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -64,12 +65,16 @@ def _ranks(values: Floats) -> Floats:
 
 def mutual_information_differences(both: Comparison) -> Result:
     """Return how far the mutual information of every pair of columns is off, in bits."""
+    return _pair_differences(both, mutual_information, "mutual information (bits)")
+
+
+def _pair_differences(both: Comparison, measure: Callable[[Codes], float], title: str) -> Result:
     values = {}
     for x, y in combinations(both.domain.names, 2):
         shape = both.domain.shape((x, y))
-        real, made = (mutual_information(counts.reshape(shape)) for counts in both.counts((x, y)))
+        real, made = (measure(counts.reshape(shape)) for counts in both.counts((x, y)))
         values[f"{x} {y}"] = abs(real - made)
-    return Result("absolute difference of mutual information (bits)", values, better="lower")
+    return Result(f"absolute difference of {title}", values, better="lower")
 
 
 def mutual_information(counts: Codes) -> float:
@@ -91,12 +96,7 @@ def mutual_information(counts: Codes) -> float:
 
 def cramers_v_differences(both: Comparison) -> Result:
     """Return how far Cramér's V of every pair of columns is off."""
-    values = {}
-    for x, y in combinations(both.domain.names, 2):
-        shape = both.domain.shape((x, y))
-        real, made = (cramers_v(counts.reshape(shape)) for counts in both.counts((x, y)))
-        values[f"{x} {y}"] = abs(real - made)
-    return Result("absolute difference of Cramér's V", values, better="lower")
+    return _pair_differences(both, cramers_v, "Cramér's V")
 
 
 def cramers_v(counts: Codes) -> float:

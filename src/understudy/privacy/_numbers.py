@@ -163,22 +163,19 @@ def largest_double(holds: Callable[[float], bool], low: float, high: float) -> f
     """
     if holds(high):
         return high
-    inside, outside = _ordinal(low), _ordinal(high)
-    while outside - inside > 1:
-        middle = (inside + outside) // 2
-        if holds(_double(middle)):
-            inside = middle
-        else:
-            outside = middle
-    return _double(inside)
+    return _last_inside(holds, _ordinal(low), _ordinal(high))
 
 
 def smallest_double(holds: Callable[[float], bool], low: float, high: float) -> float:
     """Return the smallest double in ``[low, high]`` with a monotone property that ``high`` has."""
     if holds(low):
         return low
-    outside, inside = _ordinal(low), _ordinal(high)
-    while inside - outside > 1:
+    return _last_inside(holds, _ordinal(high), _ordinal(low))
+
+
+def _last_inside(holds: Callable[[float], bool], inside: int, outside: int) -> float:
+    """Return the last double for which a condition holds, on the way from one rank to another."""
+    while abs(outside - inside) > 1:
         middle = (inside + outside) // 2
         if holds(_double(middle)):
             inside = middle
