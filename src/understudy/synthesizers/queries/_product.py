@@ -131,6 +131,16 @@ def loss_gradient(
     return loss, gradient
 
 
+def calm_gradient(
+    layout: Layout, margins: Singles, targets: Sequence[Target], rows: float, *, calm: float, usual: Singles
+) -> tuple[float, Singles]:
+    """Return the misfit, and its gradient with ``calm`` times that of what the parts know added."""
+    loss, gradient = loss_gradient(layout, margins, targets, rows)
+    if calm:
+        gradient += np.float32(calm) * information_gradient(margins, usual)
+    return loss, gradient
+
+
 def information_gradient(margins: Singles, usual: Singles) -> Singles:
     """Return the gradient of what the parts know about the columns: the mean divergence of their margins from the usual.
 
@@ -238,11 +248,12 @@ class Adam:
         self._second = [np.zeros_like(array) for array in arrays]
         self._steps = 0
 
-    def step(self, gradients: Sequence[Singles], *, rate: float | None = None) -> None:
-        """Move every array against its gradient."""
+    def step(self, gradients: Sequence[Singles], *, done: float = 0.0) -> None:
+        """Move every array against its gradient; the step size falls to nothing while ``done`` goes from a half to one."""
         self._steps += 1
         one, two = 1 - 0.9**self._steps, 1 - 0.99**self._steps
-        size = np.float32((self.rate if rate is None else rate) / one)
+        rate = self.rate * (1.0 if 2 * done < 1 else 2 * (1 - done))
+        size = np.float32(rate / one)
         for array, slope, first, second in zip(
             self.arrays, gradients, self._first, self._second, strict=True
         ):

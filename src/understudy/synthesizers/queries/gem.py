@@ -9,14 +9,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import BudgetError
+from understudy.synthesizers._options import positive, refuse
 from understudy.synthesizers.queries._product import (
     Adam,
     Layout,
     Singles,
     Target,
-    information_gradient,
-    loss_gradient,
+    calm_gradient,
     softmax,
     softmax_back,
 )
@@ -89,8 +88,7 @@ class GEM(RelaxedProjection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.rate > 0:
-            raise BudgetError(f"rate ({self.rate}) must be positive.")
+        refuse(positive(self, "rate"))
 
     def _counted(self) -> tuple[str, ...]:
         return (*super()._counted(), "batch", "inputs", "hidden")
@@ -172,9 +170,7 @@ class Generator:
     ) -> tuple[float, list[Singles]]:
         """Return the loss and its gradient in every parameter."""
         first, second, margins = self._forward(self.parameters)
-        loss, slope = loss_gradient(self.layout, margins, targets, rows)
-        if calm:
-            slope += np.float32(calm) * information_gradient(margins, self._usual)
+        loss, slope = calm_gradient(self.layout, margins, targets, rows, calm=calm, usual=self._usual)
         last = softmax_back(self.layout, margins, slope)
         _, _, two, _, out, _, _ = self.parameters
         middle = (last @ out.T) * (second > 0)
@@ -194,9 +190,8 @@ class Generator:
         sums = [np.zeros_like(array) for array in self.parameters]
         for step in range(steps):
             _, slopes = self.gradients(targets, rows, calm=calm)
-            late = 2 * step >= steps
-            self._adam.step(slopes, rate=self._adam.rate * (2 * (1 - step / steps) if late else 1.0))
-            if late:
+            self._adam.step(slopes, done=step / steps)
+            if 2 * step >= steps:
                 for total, array in zip(sums, self.parameters, strict=True):
                     total += array
         number = np.float32(steps - (steps + 1) // 2)

@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, measure_answer, seal_answers
+from understudy.curator import Curator
 from understudy.engine import DenseTable, ProductModel
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals import Query, QuerySource, Statistic, random_boxes
+from understudy.marginals import Query, QuerySource, random_boxes
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
+from understudy.synthesizers.queries._asking import Queries
 from understudy.synthesizers.queries._pool import (
     TOTAL_SHARE,
     answer_noise,
@@ -204,25 +205,25 @@ class MWEM(Synthesizer):
         domain, accounting = curator.domain, curator.accounting
         factors, pool = self._questions(curator.schema)
         progress("counting", 0.02)
-        sealed = seal_answers(curator, pool)
+        reach = reach_of(pool, curator.unit)
         rows, released = rows_of(curator)
-        number = self._iterations(accounting, sealed.sensitivity, curator.remaining, rows, len(pool))
+        number = self._iterations(accounting, reach, curator.remaining, rows, len(pool))
         price = accounting.split(curator.remaining, [1.0] * number)[0]
         measure, select = accounting.split(price, [self.measure_share, 1 - self.measure_share])
-        noise = answer_noise(accounting, measure, sealed.sensitivity)
-        epsilon = accounting.selection_epsilon(select)
+        noise = answer_noise(accounting, measure, reach)
+        asking = Queries(curator, pool, noise, accounting.selection_epsilon(select))
         parts = [Factor(part, [q for q in pool if set(q.clique) <= set(part.names)]) for part in factors]
         order = _places(pool, parts)
         answers: list[float] = []
         for iteration in range(number):
             progress("querying", 0.05 + 0.9 * iteration / number)
             expected = rows * np.concatenate([part.answers() for part in parts])[order]
-            chosen = curator.choose(sealed.distances(expected), epsilon=epsilon, purpose="choose a query")
-            value = measure_answer(curator, sealed, chosen, noise=noise, purpose="measure a query")
+            (chosen,), values = asking.ask(expected)
+            value = float(values[0])
             answers.append(value)
             which, place = _home(chosen, order, parts)
             parts[which].learn(place, min(1.0, max(0.0, value / rows)), updates=self.num_inner_updates)
-        released.append(Statistic("answers to chosen queries", np.array(answers), noise.kind, noise.scale))
+        released.append(asking.statistic(answers))
         tables = [DenseTable(part.domain, rows * part.shares(average=self.average)) for part in parts]
         progress("done", 1.0)
         model = tables[0] if len(tables) == 1 else ProductModel(domain, tuple(tables), rows)

@@ -9,14 +9,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import BudgetError
+from understudy.synthesizers._options import one_of, positive, refuse
 from understudy.synthesizers.queries._product import (
     Adam,
     Layout,
     Singles,
     Target,
-    information_gradient,
-    loss_gradient,
+    calm_gradient,
     softmax,
     softmax_back,
     sparsemax,
@@ -92,10 +91,7 @@ class RAP(RelaxedProjection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.relax not in ("softmax", "sparsemax"):
-            raise BudgetError(f"relax ({self.relax!r}) must be softmax or sparsemax.")
-        if not self.rate > 0:
-            raise BudgetError(f"rate ({self.rate}) must be positive.")
+        refuse(one_of(self, "relax", ("softmax", "sparsemax")), positive(self, "rate"))
 
     def _counted(self) -> tuple[str, ...]:
         return (*super()._counted(), "relaxed_rows")
@@ -152,8 +148,5 @@ class RelaxedRows:
         back = softmax_back if self._soft else sparsemax_back
         for step in range(steps):
             margins = self.margins()
-            _, gradient = loss_gradient(self.layout, margins, targets, rows)
-            if calm:
-                gradient += np.float32(calm) * information_gradient(margins, self._usual)
-            rate = self._adam.rate * (1.0 if 2 * step < steps else 2 * (1 - step / steps))
-            self._adam.step([back(self.layout, margins, gradient)], rate=rate)
+            _, gradient = calm_gradient(self.layout, margins, targets, rows, calm=calm, usual=self._usual)
+            self._adam.step([back(self.layout, margins, gradient)], done=step / steps)
