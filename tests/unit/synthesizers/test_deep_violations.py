@@ -330,7 +330,7 @@ def test_the_student_sees_made_up_records_only() -> None:
     assert public == {"move_to_cpu", "logits", "hear", "learn", "score"}
     source = inspect.getsource(PATECTGAN._trained)
     assert source.count("student.hear(") == 1
-    assert "codes, column = on_device(" in source
+    assert "codes, column = pace.on_device(lambda: generator.made_up(" in source
 
 
 # ------------------------------------------------------------------ files, refusals, missing parts
@@ -420,6 +420,14 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_is_spent(monkeypatch
         with pytest.raises(BudgetError, match="no GPU"):
             create(name, device="cuda").fit(door, BUDGET)
         assert door.ledger.spent == 0
+
+
+@pytest.mark.parametrize("rows", [None, 300])
+def test_units_of_too_many_rows_are_refused_before_anything_is_spent(rows: int | None) -> None:
+    schema = Schema([*SCHEMA.columns], row_count=rows)
+    crowd = Unit.add_remove_person("id", max_rows=1001)
+    with pytest.raises(NoSuchGuarantee, match="1,000 rows"):
+        DPCTGAN().plan(schema, unit=crowd, budget=BUDGET)
 
 
 def test_budgets_without_a_proof_are_refused() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Layout, noise_for
+from understudy.curator import Curator, Layout, Noise, noise_for
+from understudy.engine.targets import estimate_total
 from understudy.errors import BudgetError, MissingExtra
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, Statistic
+from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers.base import Synthesizer
+from understudy.synthesizers._options import at_least, positive, refuse, shares
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,40 +59,23 @@ class Adversarial(Synthesizer):
             given = getattr(self, name)
             widths = (given,) if isinstance(given, int) else tuple(int(width) for width in given)
             object.__setattr__(self, name, widths)
-        problems = self._problems()
-        if problems:
-            raise BudgetError(" ".join(problems))
+        refuse(self._problems())
 
     def _problems(self) -> list[str]:
         """Return what is wrong with the options."""
-        found = [
-            f"{name} ({getattr(self, name)}) must be at least {least}."
-            for name, least in (("epochs", 1), ("embedding_dim", 1), ("max_modes", 2), ("public_seed", 0))
-            if getattr(self, name) < least
-        ]
-        if self.batch_size is not None and self.batch_size < 1:
-            found.append(f"batch_size ({self.batch_size}) must be at least 1.")
+        found = at_least(self, 1, "epochs", "embedding_dim") + at_least(self, 1, "batch_size", optional=True)
+        found += at_least(self, 2, "max_modes") + at_least(self, 0, "public_seed")
+        found += positive(self, "noise_multiplier", optional=True)
+        found += up_to_one(self, "generator_lr", "discriminator_lr")
+        found += at_least(self, 0, "generator_decay", "discriminator_decay", "marginal_weight")
+        found += shares(self, "marginal_share")
         found += [
-            f"{name} ({getattr(self, name)}) must be positive and at most 1."
-            for name in ("generator_lr", "discriminator_lr")
-            if not 0 < getattr(self, name) <= 1
+            f"{name} must be widths of 1 to 512 units, one per hidden layer."
+            for name in ("generator_dim", "discriminator_dim")
+            if not getattr(self, name) or not all(1 <= width <= 512 for width in getattr(self, name))
         ]
-        found += [
-            f"{name} ({getattr(self, name)}) must be finite and not negative."
-            for name in ("generator_decay", "discriminator_decay", "marginal_weight")
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0)
-        ]
-        for name in ("generator_dim", "discriminator_dim"):
-            if not getattr(self, name) or not all(1 <= width <= 512 for width in getattr(self, name)):
-                found.append(f"{name} must be widths of 1 to 512 units, one per hidden layer.")
-        if self.noise_multiplier is not None and not (
-            math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0
-        ):
-            found.append(f"noise_multiplier ({self.noise_multiplier}) must be positive.")
         if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", self.device):
             found.append(f"device ({self.device!r}) must be auto, cpu or cuda.")
-        if not 0 < self.marginal_share < 1:
-            found.append(f"marginal_share ({self.marginal_share}) must lie between 0 and 1.")
         return found
 
     # ------------------------------------------------------------------ public facts
@@ -125,7 +112,32 @@ class Adversarial(Synthesizer):
         """Return how many batches all epochs take."""
         return self.epochs * max(1, round(max(1, rows) / self._batch(rows)))
 
+    def _planned(self, schema: Schema, unit: Unit, budget: Budget, noise: Noise, notes: str) -> Plan:
+        """Return a plan: one-way marginals with this noise, then what the notes say."""
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=self.accounting(budget).name,
+            measurements=planned(schema.domain, [((name,), noise) for name in schema.names]),
+            model_cells=generator_cells(self, self._layout(schema)),
+            notes=(notes,),
+        )
+
     # ------------------------------------------------------------------ fitting
+
+    @abstractmethod
+    def _trained(self, curator: Curator, pace: Pace) -> Trained:
+        """Spend the allowance and return what was learnt."""
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        with few_threads(self._layout(curator.schema)):
+            known = curator.rows_are_exact
+            found = self._trained(curator, Pace(progress))
+            total = self._total(found.rows, known, found.measurements)
+            model = found.generator.distribution(curator.domain, total, calibrate=self.calibrate)
+        progress("done", 1.0)
+        return Fitted(model, found.measurements, statistics=found.statistics)
 
     def _rows(self, curator: Curator) -> tuple[int, list[Measurement]]:
         """Return the number of rows to plan with: public, or measured with a small share of the budget."""
@@ -150,11 +162,7 @@ class Adversarial(Synthesizer):
     @staticmethod
     def _total(rows: int, known: bool, measured: Sequence[Measurement]) -> float:
         """Return the number of rows the model stands for, by all that was measured."""
-        if known or not measured:
-            return float(max(1, rows))
-        weights = [1 / (item.variance * item.values.size) for item in measured]
-        sums = [float(item.values.sum()) for item in measured]
-        return max(1.0, float(np.average(sums, weights=weights)))
+        return float(max(1, rows)) if known or not measured else estimate_total(measured)
 
     def _generator(self, layout: Layout, targets: Sequence[Floats]) -> Any:
         from understudy.synthesizers.deep._generator import Generator, device_named
@@ -190,17 +198,48 @@ def few_threads(layout: Layout) -> Iterator[None]:
         yield
 
 
-def on_device(work: Any, spare: Sequence[Any], tell: Any) -> Any:
-    """Do one piece of work; if the GPU runs out of memory, move everything to the CPU and do it again there."""
-    import torch
+class Pace:
+    """Tells how far training has come, and goes on with the CPU where the GPU runs out of memory."""
 
-    try:
-        return work()
-    except torch.cuda.OutOfMemoryError:
-        tell("GPU out of memory: going on with the CPU")
-        for item in spare:
-            item.move_to_cpu()
-        return work()
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._fraction = progress, 0.05
+
+    def at(self, done: int, of: int) -> None:
+        """Say how many steps of how many are done, now and then."""
+        if done % 20 == 0:
+            self._fraction = 0.05 + 0.9 * done / of
+            self._progress("training", self._fraction)
+
+    def on_device(self, work: Callable[[], Any], spare: Sequence[Any]) -> Any:
+        """Do one piece of public work; if the GPU runs out of memory, move everything to the CPU and do it again there."""
+        import torch
+
+        try:
+            return work()
+        except torch.cuda.OutOfMemoryError:
+            self._progress("GPU out of memory: going on with the CPU", self._fraction)
+            for item in spare:
+                item.move_to_cpu()
+            return work()
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A generator, the number of rows that was planned with, and all that was released on the way."""
+
+    generator: Any
+    rows: int
+    measurements: Sequence[Measurement]
+    statistics: Sequence[Statistic]
+
+
+def up_to_one(options: object, *names: str) -> list[str]:
+    """Find options that are not positive or larger than one."""
+    return [
+        f"{name} ({getattr(options, name)}) must be positive and at most 1."
+        for name in names
+        if not 0 < getattr(options, name) <= 1
+    ]
 
 
 def generator_cells(options: Adversarial, layout: Layout) -> int:

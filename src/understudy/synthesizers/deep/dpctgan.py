@@ -18,23 +18,16 @@ from understudy.privacy import (
     Budget,
     Gaussian,
     GaussianEvent,
-    SubsampledGaussianEvent,
     Unit,
     approx_to_gdp,
-    approximated_delta,
     subsampled_noise,
     subsampled_steps,
 )
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress
-from understudy.synthesizers.deep._base import (
-    ROWS_SHARE,
-    Adversarial,
-    few_threads,
-    generator_cells,
-    on_device,
-)
+from understudy.synthesizers._options import at_least
+from understudy.synthesizers.base import Plan
+from understudy.synthesizers.deep._base import ROWS_SHARE, Adversarial, Pace, Trained
 
 _SHOWN = 64
 """Gradients of the first step that a model keeps to show."""
@@ -108,9 +101,7 @@ class DPCTGAN(Adversarial):
             found.append(
                 f"max_per_sample_grad_norm ({self.max_per_sample_grad_norm}) must lie between 0.0001 and 1000."
             )
-        if self.generator_every < 1:
-            found.append(f"generator_every ({self.generator_every}) must be at least 1.")
-        return found
+        return found + at_least(self, 1, "generator_every")
 
     # ------------------------------------------------------------------ public facts
 
@@ -133,10 +124,8 @@ class DPCTGAN(Adversarial):
         batch = self._batch(rows)
         rate = min(1.0, batch / max(1, rows))
         steps = self._rounds(rows)
-        columns = len(schema.names)
-        mu = approx_to_gdp(epsilon, delta)
-        sigma = unit.histogram_l2 * (columns / self.marginal_share) ** 0.5 / mu
-        measured = (GaussianEvent(unit.histogram_l2, sigma),) * columns
+        marginals = (self._marginal_noise(schema, unit, epsilon, delta),) * len(schema.names)
+        measured = tuple(GaussianEvent(unit.histogram_l2, marginal.sigma) for marginal in marginals)
         sides = 1 if unit.relation == "add-remove" else 2
         noise = self.noise_multiplier
         if noise is None:
@@ -159,19 +148,15 @@ class DPCTGAN(Adversarial):
                     f"A noise_multiplier of {noise:g} does not pay for a single batch of {batch} in {rows} rows within "
                     f"epsilon={epsilon:.3g} at delta={delta:.3g}. Use more noise, a larger budget, or leave it out."
                 )
-        plan = TrainingPlan(critic, rate, noise, steps, (Gaussian(sigma),) * columns)
-        events: tuple[GaussianEvent | SubsampledGaussianEvent, ...] = (
-            *plan.measured(unit),
-            plan.sampled(unit),
-        )
-        if self.noise_multiplier is None and approximated_delta(events, epsilon) <= delta:
-            return plan, Approximated(
-                epsilon, delta, events
-            )  # the noise was solved for: the figure is epsilon
-        event = plan.event(unit, delta=delta)
-        if event.epsilon > epsilon:  # by the last digits of the search
-            event = Approximated(epsilon, delta, events)
-        return plan, event
+        plan = TrainingPlan(critic, rate, noise, steps, marginals)
+        if self.noise_multiplier is not None:  # otherwise the noise was solved for, and the figure is epsilon
+            epsilon = min(epsilon, plan.event(unit, delta=delta).epsilon)
+        return plan, Approximated(epsilon, delta, plan.drawn(unit))
+
+    def _marginal_noise(self, schema: Schema, unit: Unit, epsilon: float, delta: float) -> Gaussian:
+        """Return the noise with which all one-way marginals together take their share of the squared mu."""
+        columns = len(schema.names) / self.marginal_share
+        return Gaussian(unit.histogram_l2 * columns**0.5 / approx_to_gdp(epsilon, delta))
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many steps there will be and how noisy they are."""
@@ -182,51 +167,33 @@ class DPCTGAN(Adversarial):
         known = total_is_public(schema, unit)
         epsilon = budget.epsilon * (1.0 if known else 1 - ROWS_SHARE)
         delta = self.reserve(schema, budget)
-        sigma = (
-            unit.histogram_l2
-            * (len(schema.names) / self.marginal_share) ** 0.5
-            / approx_to_gdp(epsilon, delta)
-        )
         Critic(layout, tuple(self.discriminator_dim), self.loss, self.max_per_sample_grad_norm)
-        measured = tuple(
-            PlannedMeasurement((name,), schema.domain.size(name), Gaussian(sigma)) for name in schema.names
-        )
         rows = schema.row_count
         if rows is None:
-            notes = [
+            # refuses units of more rows than the accountant takes, before the number of rows is paid for
+            subsampled_steps(epsilon, delta, rate=1.0, noise_multiplier=1.0, most=1, rows=unit.max_rows)
+            note = (
                 "How many steps there are and how noisy they are depends on the number of rows; declare it (row_count) to "
                 "see it here. It is checked before training is charged in any case."
-            ]
+            )
         else:
             training, event = self._training(schema, unit, epsilon=epsilon, delta=delta, rows=rows)
-            notes = [
+            note = (
                 f"{training.steps:,} steps, each on about {training.rate * max(1, rows):.0f} of {rows:,} rows, with "
                 f"noise of {training.noise_multiplier:.3g} times the largest gradient of a row: epsilon={event.epsilon:.4g} at "
-                f"delta={event.delta:.3g} together with the one-way marginals.",
-            ]
-        return Plan(
-            method=self.name,
-            budget=budget,
-            unit=unit,
-            accounting=PURE.name,
-            measurements=measured,
-            model_cells=generator_cells(self, layout),
-            notes=tuple(notes),
-        )
+                f"delta={event.delta:.3g} together with the one-way marginals."
+            )
+        noise = self._marginal_noise(schema, unit, epsilon, delta)
+        return self._planned(schema, unit, budget, noise, note)
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        with few_threads(self._layout(curator.schema)):
-            return self._trained(curator, progress)
-
-    def _trained(self, curator: Curator, progress: Progress) -> Fitted:
+    def _trained(self, curator: Curator, pace: Pace) -> Trained:
         from understudy.synthesizers.deep._networks import CriticOptimiser
 
-        schema, known = curator.schema, curator.rows_are_exact
         rows, told = self._rows(curator)
         plan, event = self._training(
-            schema, curator.unit, epsilon=curator.remaining, delta=curator.reserve, rows=rows
+            curator.schema, curator.unit, epsilon=curator.remaining, delta=curator.reserve, rows=rows
         )
         layout = plan.critic.layout
         batch = max(1, round(plan.rate * max(1, rows)))
@@ -244,10 +211,6 @@ class DPCTGAN(Adversarial):
             decay=self.discriminator_decay,
             seed=self.public_seed + 1,
         )
-        fraction = 0.05
-
-        def tell(stage: str) -> None:
-            progress(stage, fraction)
 
         def made_up() -> Any:
             return generator.made_up(batch)
@@ -255,13 +218,11 @@ class DPCTGAN(Adversarial):
         def made_up_and_learnt() -> Any:
             return generator.learn(batch, critic.score)
 
-        codes, column = on_device(made_up, (generator,), tell)
+        codes, column = pace.on_device(made_up, (generator,))
         trace, first = np.zeros(plan.steps), np.zeros(0)
         while training.steps_left:
             done = plan.steps - training.steps_left
-            if done % 20 == 0:
-                fraction = 0.05 + 0.9 * done / plan.steps
-                tell("training")
+            pace.at(done, plan.steps)
             real = training.step(critic.weights)
             fake = plan.critic.gradients(critic.weights, codes, column, real=False)
             trace[done] = real[-1][-1, 0] / batch
@@ -270,12 +231,9 @@ class DPCTGAN(Adversarial):
                 [a / batch + b * (plan.critic.unit / len(codes)) for a, b in zip(real, fake, strict=True)]
             )
             learns = (done + 1) % self.generator_every == 0
-            codes, column = on_device(made_up_and_learnt if learns else made_up, (generator,), tell)
-        total = self._total(rows, known, [*told, *measured])
-        model = generator.distribution(schema.domain, total, calibrate=self.calibrate)
-        progress("done", 1.0)
+            codes, column = pace.on_device(made_up_and_learnt if learns else made_up, (generator,))
         shown = [
             Statistic("first noisy gradients of the first layer of the discriminator", first, "mechanism"),
             Statistic("noisy gradients of the last constant of the discriminator", trace, "mechanism"),
         ]
-        return Fitted(model, [*told, *measured], statistics=shown)
+        return Trained(generator, rows, [*told, *measured], shown)

@@ -7,20 +7,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.curator import Curator, Noise, PanelPlan, dense_inputs, noise_for, open_panel, votes_l2
+from understudy.curator import (
+    Curator,
+    Noise,
+    PanelPlan,
+    dense_inputs,
+    noise_for,
+    noise_within,
+    open_panel,
+    votes_l2,
+)
 from understudy.errors import NoSuchGuarantee
-from understudy.marginals import Statistic, StatisticNoise
-from understudy.privacy import Accounting, Budget, Gaussian, GaussianEvent, Laplace, LaplaceEvent, Unit
+from understudy.marginals import Statistic
+from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress
-from understudy.synthesizers.deep._base import (
-    ROWS_SHARE,
-    Adversarial,
-    few_threads,
-    generator_cells,
-    on_device,
-)
+from understudy.synthesizers._options import at_least, one_of
+from understudy.synthesizers.base import Plan
+from understudy.synthesizers.deep._base import ROWS_SHARE, Adversarial, Pace, Trained, up_to_one
 
 _MOST_SHOWN = 20_000
 """Most noisy answers that a model keeps to show."""
@@ -98,18 +102,12 @@ class PATECTGAN(Adversarial):
         found = super()._problems()
         if self.loss != "cross_entropy":
             found.append(f"loss ({self.loss!r}) must be cross_entropy: votes are about classes.")
-        if self.regularization not in (None, "none", "dragan"):
-            found.append(f"regularization ({self.regularization!r}) must be none or dragan.")
-        found += [
-            f"{name} ({getattr(self, name)}) must be at least 1."
-            for name in ("sample_per_teacher", "teacher_dim", "teacher_iters", "student_iters", "questions")
-            if getattr(self, name) < 1
-        ]
-        if self.teachers is not None and self.teachers < 1:
-            found.append(f"teachers ({self.teachers}) must be at least 1.")
-        if not 0 < self.teacher_lr <= 1:
-            found.append(f"teacher_lr ({self.teacher_lr}) must be positive and at most 1.")
-        return found
+        found += one_of(self, "regularization", (None, "none", "dragan"))
+        found += at_least(
+            self, 1, "sample_per_teacher", "teacher_dim", "teacher_iters", "student_iters", "questions"
+        )
+        found += at_least(self, 1, "teachers", optional=True)
+        return found + up_to_one(self, "teacher_lr")
 
     # ------------------------------------------------------------------ public facts
 
@@ -129,11 +127,9 @@ class PATECTGAN(Adversarial):
         if self.noise_multiplier is not None:
             rounds = self._affordable(accounting, unit, votes, rounds)
             noise = self._given_noise(accounting, unit)
-        elif accounting.name == "pure":
-            number = float(unit.max_rows * rounds * self.questions)
-            noise = Laplace(accounting.laplace_scale(votes, number))
         else:
-            noise = Gaussian(accounting.gaussian_sigma(votes, votes_l2(unit, rounds * self.questions)))
+            asked = rounds * self.questions
+            noise = noise_within(accounting, votes, l1=unit.max_rows * asked, l2=votes_l2(unit, asked))
         teachers = self._number(rows)
         plan = PanelPlan(
             layout,
@@ -158,9 +154,8 @@ class PATECTGAN(Adversarial):
 
         def fits(rounds: int) -> bool:
             asked = rounds * self.questions
-            if isinstance(noise, Laplace):
-                return accounting.cost(LaplaceEvent(float(unit.max_rows * asked), noise.scale)) <= cost
-            return accounting.cost(GaussianEvent(votes_l2(unit, asked), noise.scale)) <= cost
+            event = noise.event(l1=unit.max_rows * asked, l2=votes_l2(unit, asked))
+            return accounting.cost(event) <= cost
 
         low, high = 0, most + 1
         while high - low > 1:
@@ -182,40 +177,24 @@ class PATECTGAN(Adversarial):
         rows = schema.row_count
         panel, rounds = self._panel(schema, unit, accounting, cost, 10_000 if rows is None else rows)
         if rows is None:
-            notes = [
+            note = (
                 "How many teachers and questions there are, and how noisy the answers, depends on the number of rows; declare it "
                 "(row_count) to see it here."
-            ]
+            )
         else:
-            notes = [
+            note = (
                 f"{panel.teachers} teachers with about {rows / panel.teachers:.0f} rows each answer {panel.questions:,} questions in "
-                f"{rounds:,} rounds, with noise of scale {panel.noise.scale:.4g} votes on each answer.",
-            ]
-        return Plan(
-            method=self.name,
-            budget=budget,
-            unit=unit,
-            accounting=accounting.name,
-            measurements=tuple(
-                PlannedMeasurement((name,), schema.domain.size(name), noise)
-                for name, noise in zip(schema.names, panel.marginals, strict=True)
-            ),
-            model_cells=generator_cells(self, panel.layout),
-            notes=tuple(notes),
-        )
+                f"{rounds:,} rounds, with noise of scale {panel.noise.scale:.4g} votes on each answer."
+            )
+        return self._planned(schema, unit, budget, panel.marginals[0], note)
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        with few_threads(self._layout(curator.schema)):
-            return self._trained(curator, progress)
-
-    def _trained(self, curator: Curator, progress: Progress) -> Fitted:
+    def _trained(self, curator: Curator, pace: Pace) -> Trained:
         from understudy.synthesizers.deep._networks import Student
 
-        schema, known = curator.schema, curator.rows_are_exact
         rows, told = self._rows(curator)
-        plan, rounds = self._panel(schema, curator.unit, curator.accounting, curator.remaining, rows)
+        plan, rounds = self._panel(curator.schema, curator.unit, curator.accounting, curator.remaining, rows)
         layout, batch = plan.layout, self._batch(rows)
         panel = open_panel(
             curator,
@@ -235,34 +214,22 @@ class PATECTGAN(Adversarial):
             seed=self.public_seed + 2,
             kept=max(4_096, 8 * self.questions),
         )
-        fraction = 0.05
 
-        def tell(stage: str) -> None:
-            progress(stage, fraction)
-
-        def train(rows: int) -> None:
+        def train() -> None:
             for _ in range(self.student_iters):
-                student.learn(rows)
-            generator.learn(rows, student.score)
+                student.learn(batch)
+            generator.learn(batch, student.score)
 
         parts = (generator, student)
         heard = []
         for place in range(rounds):
-            if place % 20 == 0:
-                fraction = 0.05 + 0.9 * place / rounds
-                tell("training")
+            pace.at(place, rounds)
             for _ in range(self.teacher_iters):
-                made_up = on_device(lambda: generator.made_up(plan.teachers * plan.batch), parts, tell)
-                panel.teach(*made_up)
-            codes, column = on_device(lambda: generator.made_up(self.questions), parts, tell)
-            answers = panel.ask(codes, column)
-            heard.append(answers)
-            student.hear(dense_inputs(layout, codes, column), answers / plan.teachers)
-            on_device(lambda: train(batch), parts, tell)
-        total = self._total(rows, known, [*told, *measured])
-        model = generator.distribution(schema.domain, total, calibrate=self.calibrate)
-        progress("done", 1.0)
-        kind: StatisticNoise = "laplace" if isinstance(plan.noise, Laplace) else "gaussian"
+                panel.teach(*pace.on_device(lambda: generator.made_up(plan.teachers * plan.batch), parts))
+            codes, column = pace.on_device(lambda: generator.made_up(self.questions), parts)
+            heard.append(panel.ask(codes, column))
+            student.hear(dense_inputs(layout, codes, column), heard[-1] / plan.teachers)
+            pace.on_device(train, parts)
         shown = np.concatenate(heard)[:_MOST_SHOWN]
-        votes = Statistic("noisy votes of the teachers", shown, kind, plan.noise.scale)
-        return Fitted(model, [*told, *measured], statistics=[votes])
+        votes = Statistic("noisy votes of the teachers", shown, plan.noise.kind, plan.noise.scale)
+        return Trained(generator, rows, [*told, *measured], [votes])
