@@ -69,7 +69,7 @@ def test_the_paper_s_pseudocount_by_hand(folder: Path) -> None:
 
 
 def test_pure_methods_leave_delta_alone(folder: Path) -> None:
-    result = synth(folder, "multinomial-dirichlet", "--option", "rows=100", unit="replace-one")
+    result = synth(folder, "multinomial-dirichlet", "--option", "records=100", unit="replace-one")
     assert result.code == 0, result.err
     with Ledger.open(folder / "t.ledger") as book:
         (event,) = [entry.event for entry in book.entries() if entry.event is not None]

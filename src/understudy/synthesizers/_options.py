@@ -20,11 +20,11 @@ def refuse(*problems: Iterable[str]) -> None:
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> options = SimpleNamespace(total_share=1.5, max_cells=0)
-    >>> refuse(shares(options, "total_share"), at_least(options, 1, "max_cells"))
+    >>> options = SimpleNamespace(rows_share=1.5, max_cells=0)
+    >>> refuse(shares(options, "rows_share"), at_least(options, 1, "max_cells"))
     Traceback (most recent call last):
     ...
-    understudy.errors.BudgetError: total_share (1.5) must lie between 0 and 1. max_cells (0) must be at least 1.
+    understudy.errors.BudgetError: rows_share (1.5) must lie between 0 and 1. max_cells (0) must be at least 1.
     """
     found = [problem for some in problems for problem in some]
     if found:

@@ -36,9 +36,9 @@ class LaplaceTable(Synthesizer):
         paper; the total is whatever results.
     max_cells
         Largest table that will be enumerated.
-    total_share
+    rows_share
         Share of the budget spent on the number of rows when it is private. It is spent only on
-        tables with more than ``1 / total_share²`` cells, where the sum of the noisy cells would be
+        tables with more than ``1 / rows_share²`` cells, where the sum of the noisy cells would be
         a worse estimate.
 
     Privacy
@@ -61,12 +61,12 @@ class LaplaceTable(Synthesizer):
 
     post_processing: str = "simplex"
     max_cells: int = 50_000_000
-    total_share: float = 0.02
+    rows_share: float = 0.02
 
     def __post_init__(self) -> None:
         refuse(
             at_least(self, 1, "max_cells"),
-            shares(self, "total_share"),
+            shares(self, "rows_share"),
         )
         if self.post_processing not in POST_PROCESSING:
             raise BudgetError(
@@ -111,8 +111,8 @@ class LaplaceTable(Synthesizer):
         self, domain: Domain, unit: Unit, accounting: Accounting, total: float, *, total_known: bool
     ) -> list[tuple[Clique, Laplace]]:
         """Divide the cost between the number of rows, where it is worth measuring, and the table."""
-        measure_total = not total_known and domain.cells() > 1 / self.total_share**2
-        weights = [self.total_share, 1 - self.total_share] if measure_total else [1.0]
+        measure_total = not total_known and domain.cells() > 1 / self.rows_share**2
+        weights = [self.rows_share, 1 - self.rows_share] if measure_total else [1.0]
         cliques: list[Clique] = [(), domain.names] if measure_total else [domain.names]
         costs = accounting.split(total, weights)
         # the number of rows changes by at most as many rows as the unit has, even under replacement

@@ -136,10 +136,10 @@ def test_options_that_make_no_sense() -> None:
         ("poisson", {"max_cells": 0}),
         ("negative-binomial", {"sigma": -1.0}),
         ("delaporte", {"nu": 2.0}),
-        ("multinomial-dirichlet", {"rows": 0}),
-        ("multinomial-dirichlet", {"total_share": 1.0}),
-        ("binomial-beta", {"rows": 0}),
-        ("binomial-beta", {"total_share": 0.0}),
+        ("multinomial-dirichlet", {"records": 0}),
+        ("multinomial-dirichlet", {"rows_share": 1.0}),
+        ("binomial-beta", {"records": 0}),
+        ("binomial-beta", {"rows_share": 0.0}),
         ("gaussian-table", {"noise": "laplace"}),
     ):
         with pytest.raises(BudgetError):
@@ -148,7 +148,7 @@ def test_options_that_make_no_sense() -> None:
 
 def test_fewer_records_need_a_smaller_prior() -> None:
     """Rows of the posterior are what costs; the model still stands for the whole table."""
-    few = fitted(create("multinomial-dirichlet", rows=50), PureDP(1.0), Unit.replace_one())
+    few = fitted(create("multinomial-dirichlet", records=50), PureDP(1.0), Unit.replace_one())
     many = fitted(create("multinomial-dirichlet"), PureDP(1.0), Unit.replace_one())
     assert few.statistics[0].values.sum() == 50
     assert many.statistics[0].values.sum() == 900

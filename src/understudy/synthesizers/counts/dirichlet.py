@@ -11,12 +11,10 @@ from understudy.curator import Curator, draw_from_urns
 from understudy.engine import DenseTable
 from understudy.errors import BudgetError
 from understudy.inference import History
-from understudy.marginals import Measurement, Statistic
-from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, UrnPrior, accounting_for
+from understudy.marginals import Statistic
+from understudy.privacy import Budget, Unit, UrnPrior
 from understudy.schema import Schema
-from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import Fitted, Plan, Progress
 from understudy.synthesizers.counts._table import (
     MAX_CELLS,
     check_table_options,
@@ -24,19 +22,20 @@ from understudy.synthesizers.counts._table import (
     possible_cells,
     require_enumerable,
 )
+from understudy.synthesizers.counts._urns import UrnSynthesizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultinomialDirichlet(Synthesizer):
+class MultinomialDirichlet(UrnSynthesizer):
     """Draw synthetic records from the posterior predictive law of a multinomial with a Dirichlet prior.
 
     Parameters
     ----------
-    rows
+    records
         Number ``m`` of records drawn from the posterior. ``None`` (default): the number of rows, where it is no secret, or else
         a noisy one. Fewer need a smaller prior; the model can be asked for any number of rows afterwards.
-    total_share
-        Share of the budget spent on the number of rows, where it is private and ``rows`` is not given.
+    rows_share
+        Share of the budget spent on the number of rows, where it is private and ``records`` is not given.
     post_processing
         ``"none"`` (default): the drawn records, as in the papers. ``"simplex"``: the prior is subtracted again.
     max_cells
@@ -51,28 +50,19 @@ class MultinomialDirichlet(Synthesizer):
 
     Examples
     --------
-    >>> MultinomialDirichlet(rows=500).name
+    >>> MultinomialDirichlet(records=500).name
     'multinomial-dirichlet'
     """
 
     name: ClassVar[str] = "multinomial-dirichlet"
     summary: ClassVar[str] = "records drawn from a multinomial with a Dirichlet prior on every cell"
 
-    rows: int | None = None
-    total_share: float = 0.05
     post_processing: str = "none"
     max_cells: int = MAX_CELLS
 
     def __post_init__(self) -> None:
-        refuse(
-            at_least(self, 1, "rows", optional=True),
-            shares(self, "total_share"),
-        )
+        super().__post_init__()
         check_table_options(self.post_processing, self.max_cells)
-
-    def accounting(self, budget: Budget) -> Accounting:
-        """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""
-        return PURE if isinstance(budget, ApproxDP) else accounting_for(budget)
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how large the prior must be, from public facts alone."""
@@ -82,25 +72,20 @@ class MultinomialDirichlet(Synthesizer):
         if not cells:
             raise BudgetError("The record constraints rule out every cell of the table.")
         accounting = self.accounting(budget)
-        known = total_is_public(schema, unit)
-        measured = []
-        cost = accounting.total(budget)
-        if not known and self.rows is None:
-            first, cost = accounting.split(cost, [self.total_share, 1 - self.total_share])
-            measured = [PlannedMeasurement((), 1, Laplace(accounting.laplace_scale(first, unit.max_rows)))]
+        measured, cost = self._planned(schema, unit, budget)
         epsilon = accounting.pure_epsilon(cost)
-        rows = self.rows or schema.row_count
-        if rows:
-            prior = UrnPrior.for_epsilon(epsilon, rows=rows, unit=unit)
+        records = self.records or schema.row_count
+        if records:
+            prior = UrnPrior.for_epsilon(epsilon, rows=records, unit=unit)
             note = (
-                f"{rows:,} records need a pseudocount of {prior.alpha:.4g} in each of {cells:,} cells: "
+                f"{records:,} records need a pseudocount of {prior.alpha:.4g} in each of {cells:,} cells: "
                 f"{prior.alpha * cells:.3g} imaginary rows in all."
             )
         else:
             one = UrnPrior.for_epsilon(epsilon, rows=1, unit=unit)
             note = (
                 f"Every record drawn needs a pseudocount of {one.alpha:.4g} more in each of {cells:,} cells; declare the number "
-                "of rows or give rows to see the prior here."
+                "of rows or give records to see the prior here."
             )
         return Plan(
             method=self.name,
@@ -113,19 +98,8 @@ class MultinomialDirichlet(Synthesizer):
         )
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        known = curator.known_rows
-        cost = curator.remaining
-        measurements: list[Measurement] = []
-        if known is None and self.rows is None:
-            first, cost = curator.split([self.total_share, 1 - self.total_share])
-            noise = Laplace(curator.accounting.laplace_scale(first, curator.unit.max_rows))
-            measurements = curator.measure_many(
-                [curator.counts(())], noise=[noise], purpose="measure the number of rows"
-            )
-            known = max(1, round(float(measurements[0].values)))
-        rows = max(1, self.rows if self.rows is not None else known or 0)
-        total = float(rows if known is None else max(1, known))
-        prior = UrnPrior.for_epsilon(curator.accounting.pure_epsilon(cost), rows=rows, unit=curator.unit)
+        records, total, measurements, cost = self._drawing(curator)
+        prior = UrnPrior.for_epsilon(curator.accounting.pure_epsilon(cost), rows=records, unit=curator.unit)
         progress("counting", 0.2)
         sealed = curator.counts(curator.domain.names)
         possible = possible_cells(curator.schema)
@@ -140,10 +114,10 @@ class MultinomialDirichlet(Synthesizer):
         progress("post-processing", 0.8)
         counts = drawn.astype(np.float64)
         if self.post_processing == "none":
-            table = DenseTable(curator.domain, counts * (total / rows))
+            table = DenseTable(curator.domain, counts * (total / records))
         else:
             cells = counts.size if possible is None else int(possible.sum())
-            weight = (total + prior.alpha * cells) / rows
+            weight = (total + prior.alpha * cells) / records
             table = legitimate(curator.schema, counts * weight - prior.alpha, total)
         progress("done", 1.0)
         shown = Statistic(f"synthetic counts (pseudocount {prior.alpha:.6g})", counts, "mechanism")
