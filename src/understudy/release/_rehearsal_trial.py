@@ -21,6 +21,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import DataError, UnderstudyError
 from understudy.privacy import Ledger, PureDP, SeededRandomness
+from understudy.release.baselines import baseline_key, fit_baseline
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import (
     ConditionalMedians,
@@ -30,7 +31,6 @@ from understudy.release.criteria import (
     RegressionCoefficients,
     laplace_upper_tail,
 )
-from understudy.release.judgement import baseline_key, fit_baseline
 from understudy.release.result import Configuration
 from understudy.release.slack import SlackTest
 from understudy.release.spec import Spec

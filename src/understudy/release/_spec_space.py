@@ -12,11 +12,11 @@ import numpy as np
 
 from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, UnderstudyError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.release._spec_choices import all_options, projection_of, workload_of
 from understudy.release._spec_columns import possible_codes
 from understudy.release._spec_errors import shape_problems
 from understudy.release.projection import require_room
 from understudy.release.result import Configuration
-from understudy.release.spec import all_options, projection_of, workload_of
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.fileread import column_from_plain
 from understudy.schema.problems import did_you_mean, problems_of

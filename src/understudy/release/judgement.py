@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from understudy.curator import GRID_WIDENING, Curator
+from understudy.curator import Curator
 from understudy.privacy import GDP, GDP_ACCOUNTING, PURE, ApproxDP, Budget, Laplace, PureDP, PureEvent
+from understudy.release.baselines import ROUNDED, WIDER, Baselines, with_baseline
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
-    LinearFit,
     PredictionError,
-    Regression,
     RegressionCoefficients,
-    RegressionMoments,
     RelativeMarginalError,
     laplace_deviation,
 )
@@ -39,13 +35,7 @@ if TYPE_CHECKING:
     from understudy.data import Table
     from understudy.release.spec import Spec
 
-__all__ = ["Judgement", "baseline_key", "fit_baseline", "judge"]
-
-_WIDER = 1 + GRID_WIDENING
-"""The curator rounds to a grid and charges for it; scales are widened by this much to stay within the share."""
-_ROUNDED = 1 + 2.0**-20
-
-Baselines = Mapping[tuple[str, ...], LinearFit]
+__all__ = ["Judgement", "judge"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +60,7 @@ def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselin
     criteria = spec.criteria_for(candidate.schema)
     if spec.form == "published":
         criteria = tuple(
-            _with_baseline(item, plain, candidate, baselines) for item, plain in _pairs(spec, criteria)
+            with_baseline(item, plain, candidate, baselines) for item, plain in _pairs(spec, criteria)
         )
     public = {c.name: c.value(candidate.types, candidate.types) for c in criteria if not c.reads_real}
     ready = all(c.met(public[c.name]) for c in criteria if not c.reads_real)
@@ -192,8 +182,8 @@ def _by_laplace(
     spec: Spec, index: int, criterion: Criterion, candidate: Candidate, purse: Curator, epsilon: float
 ) -> CriterionResult:
     types = candidate.types
-    sensitivity = _ROUNDED * max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
-    scale = sensitivity * _WIDER / epsilon
+    sensitivity = ROUNDED * max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
+    scale = sensitivity * WIDER / epsilon
     # shares of the rows are tiny: measure them in units in which one record counts for about one
     unit = 2.0 ** math.ceil(math.log2(sensitivity))
     sealed = purse.statistic(
@@ -248,62 +238,6 @@ def _by_exponential(
         sensitivity=sensitivity,
         passed=criterion.met(value),
     )
-
-
-# ---------------------------------------------------------------------- private regressions
-
-
-def baseline_key(plain: Mapping[str, Any], transformations: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a private regression depends on: its columns, and how they are transformed."""
-    columns = (plain["target"], *plain["features"])
-    return tuple(f"{column}={transformations.get(column, '')}" for column in columns)
-
-
-def fit_baseline(
-    spec: Spec, regression: Regression, curator: Curator, *, rows: int, epsilon: float
-) -> LinearFit:
-    """Fit a private regression from noisy moments, for ``epsilon`` in all.
-
-    Privacy
-    -------
-    Each moment is a sum over records between public bounds (`RegressionMoments` proves the sensitivities), gets
-    Laplace noise with an equal share of epsilon, and is charged before it is drawn. A moment that nobody can
-    change is the public number of rows times the value every record has.
-    """
-    moments = RegressionMoments(regression)
-    sensitivities = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
-    moving = np.flatnonzero(sensitivities > 0)
-    exact = sensitivities[moving] * _ROUNDED
-    scales = exact * len(moving) * _WIDER / epsilon
-    purse = curator.within(PureDP(epsilon), scope="regression")
-    sealed = purse.statistics(
-        lambda table: [
-            float(x) for x in moments.exact(RecordTypes.from_table(table, regression.columns))[moving]
-        ],
-        sensitivities=exact.tolist(),
-    )
-    values = rows * moments.exact(_one_record(regression, curator))
-    values[moving] = purse.measure_scalars(
-        sealed, noise=[Laplace(float(scale)) for scale in scales], purpose="fit a private regression"
-    )
-    return moments.fit(values, n=rows)
-
-
-def _one_record(regression: Regression, curator: Curator) -> RecordTypes:
-    """Return a table of one record that has a value in every column of a regression."""
-    domain = curator.domain.project(regression.columns)
-    values = {item.column: item.values for item in (*regression.features, regression.target)}
-    code = [next(i for i, value in enumerate(values[name]) if math.isfinite(value)) for name in domain.names]
-    return RecordTypes.from_rows(domain, [code])
-
-
-def _with_baseline(
-    criterion: Criterion, plain: Mapping[str, Any], candidate: Candidate, baselines: Baselines
-) -> Criterion:
-    if isinstance(criterion, RegressionCoefficients | PredictionError):
-        key = baseline_key(plain, candidate.configuration.transformations)
-        return replace(criterion, baseline=baselines[key])
-    return criterion
 
 
 # ---------------------------------------------------------------------- results

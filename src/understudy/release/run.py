@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from understudy.errors import (
-    BudgetError,
     BudgetExceeded,
     ConstraintError,
-    DataError,
     OutputError,
 )
-from understudy.privacy import PURE, Ledger, PureDP, Randomness, SystemRandomness
-from understudy.privacy import Laplace as LaplaceNoise
+from understudy.privacy import Ledger, Randomness
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
-from understudy.release._outcome import guarantee_of, open_ledger, recorded_outcome, room_needed
-from understudy.release._records import fit_from_plain, judgement_to_plain, provenance_to_plain
+from understudy.release._outcome import open_ledger, recorded_outcome, room_needed
+from understudy.release._records import judgement_to_plain, provenance_to_plain
+from understudy.release._work import Work
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
-from understudy.release.criteria import LinearFit, RegressionCoefficients
-from understudy.release.judgement import Judgement, baseline_key, fit_baseline, judge
+from understudy.release.criteria import LinearFit
+from understudy.release.judgement import Judgement, judge
 from understudy.release.planning import usable_configurations
-from understudy.release.projection import require_room
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
@@ -40,7 +37,7 @@ from understudy.release.state import State
 from understudy.release.transform import Transformed
 from understudy.synthesizers import Model, no_progress
 
-__all__ = ["Release", "guarantee_of", "open_ledger", "run_release"]
+__all__ = ["Release", "require_free", "run_release"]
 
 Progress = Callable[[str, float], None]
 
@@ -59,7 +56,7 @@ def run_release(
         return release.run(progress=progress)
 
 
-class Release:
+class Release(Work):
     """One release at work.
 
     Use `Release.open`, which locks the state, then `run`, publish what it returns, then `mark_published`.
@@ -97,16 +94,6 @@ class Release:
     >>> result
     ReleaseResult('tiny', 2,000 rows, epsilon=1.5 (pure differential privacy))
     """
-
-    def __init__(
-        self, spec: Spec, ledger: Ledger, state: State, *, source: Any, randomness: Randomness | None
-    ) -> None:
-        self.spec = spec
-        self.ledger = ledger
-        self.state = state
-        self._source = source
-        self._random: Randomness = SystemRandomness() if randomness is None else randomness
-        self._given = randomness
 
     @classmethod
     @contextlib.contextmanager
@@ -147,11 +134,6 @@ class Release:
             yield cls(spec, book, state, source=source, randomness=randomness)
 
     # ------------------------------------------------------------------ the whole
-
-    @property
-    def scope(self) -> str:
-        """What the charges of this release carry in the ledger."""
-        return f"release {self.spec.name} {self.state.release_id}"
 
     @property
     def published(self) -> Path | None:
@@ -204,83 +186,6 @@ class Release:
             self.state.record(seed=seed, started=_today())
         if not self._charges():
             self.state.reserve_room(room_needed(self.spec))
-
-    def _same_records(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
-        """Refuse a table that is not the one that an earlier run looked at.
-
-        Privacy
-        -------
-        The cost of a selection is that of attempts on one table; attempts on two of them, or a model of one judged by
-        another, were not paid for. Which rows a person keeps may differ between looks: every curator draws them anew,
-        and each look is private for every choice.
-        """
-        known = self.state.get("records")
-        if known is None or not self._charges():
-            key = secrets.token_bytes(32)
-            digest = data.digest(configurations, key)
-            self.state.record(records={"key": key.hex(), "digest": digest})
-        elif data.digest(configurations, bytes.fromhex(known["key"])) != known["digest"]:
-            raise DataError(
-                "The table is not the one that this release began with: records were added, removed or changed since. "
-                "Nothing was drawn from it. Put the table back, or start anew (--restart), which is charged anew."
-            )
-
-    # ------------------------------------------------------------------ once, outside the selection
-
-    def _rows(
-        self, data: Transformed, configuration: Configuration, configurations: tuple[Configuration, ...]
-    ) -> int:
-        """Return the number of rows to release; measure it if it is to be paid for.
-
-        A number that a projection could not work with ends the release here, before anything else is spent.
-        """
-        kind = self.spec.row_count.kind
-        if kind == "measured" and self.state.get("rows") is None:
-            self._not_lost("rows", "the number of rows")
-            curator = data.curator(
-                configuration, self.ledger, scope=f"{self.scope}/rows", randomness=self._given
-            )
-            epsilon = self.spec.shares.rows
-            noise = LaplaceNoise(PURE.laplace_scale(epsilon, float(self.spec.unit.max_rows)))
-            purse = curator.within(PureDP(epsilon), scope="count")
-            noisy = purse.measure(purse.counts(()), noise=noise, purpose="measure the number of rows")
-            self.state.record(rows=max(1, round(float(noisy.values))))
-        if kind == "measured":
-            data.rows = int(self.state.get("rows"))
-        curator = data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
-        rows = curator.known_rows
-        if rows is None or rows < 1:
-            raise DataError("The table has no rows to release.")
-        require_room(rows, self.spec.least_rows(configurations))
-        return rows
-
-    def _baselines(
-        self, data: Transformed, configurations: tuple[Configuration, ...], rows: int
-    ) -> dict[tuple[str, ...], LinearFit]:
-        """Fit the private regressions of the published form, one per distinct transformation of their columns."""
-        if self.spec.form != "published":
-            return {}
-        recorded: dict[str, Any] = dict(self.state.get("baselines", {}))
-        found: dict[tuple[str, ...], LinearFit] = {}
-        for configuration in configurations:
-            criteria = self.spec.criteria_for(self.spec.schema_for(configuration))
-            for criterion, plain in zip(criteria, self.spec.criteria, strict=True):
-                if not isinstance(criterion, RegressionCoefficients):
-                    continue
-                key = baseline_key(plain, configuration.transformations)
-                label = "; ".join(key)
-                if label not in recorded:
-                    place = f"baseline {len(recorded)}"
-                    self._not_lost(place, "a private regression")
-                    curator = data.curator(
-                        configuration, self.ledger, scope=f"{self.scope}/{place}", randomness=self._given
-                    )
-                    epsilon = float(plain["epsilon"])
-                    fit = fit_baseline(self.spec, criterion.regression, curator, rows=rows, epsilon=epsilon)
-                    recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
-                    self.state.record(baselines=recorded)
-                found[key] = fit_from_plain(recorded[label])
-        return found
 
     # ------------------------------------------------------------------ a single attempt
 
@@ -430,25 +335,6 @@ class Release:
     def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
         """Build the outcome from what was recorded."""
         return recorded_outcome(self.spec, self.ledger, self.state, configurations, scope=self.scope)
-
-    # ------------------------------------------------------------------ the ledger's memory
-
-    def _charges(self, place: str = "") -> bool:
-        """Say whether the ledger was charged for a part of this release."""
-        start = f"{self.scope}/{place}" if place else self.scope
-        return any(
-            entry.event is not None and (entry.scope + "/").startswith(start + ("/" if place else ""))
-            for entry in self.ledger.entries()
-        )
-
-    def _not_lost(self, place: str, what: str) -> None:
-        """Refuse to draw again what was charged for and not recorded."""
-        if self._charges(place):
-            raise BudgetError(
-                f"An earlier run was interrupted after the ledger was charged for {what} and before the result was "
-                "recorded. That part of the budget is spent and its result is lost; drawing it again was not paid "
-                "for. Start anew (--restart) if the ledger has room for a whole release."
-            )
 
 
 def require_free(folder: Path) -> None:

@@ -12,24 +12,22 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.data import Database, Derived, Preparation
-from understudy.errors import WorkloadError
-from understudy.marginals import Workload, parse_workload
+from understudy.data import Database, Preparation
 from understudy.privacy import Budget, Unit
 from understudy.release._spec_budget import Shares
+from understudy.release._spec_choices import projection_of, workload_of
 from understudy.release._spec_criteria import (
     CriterionWords,
     build_criterion,
-    column_sets,
     words_of,
 )
 from understudy.release._spec_model import json_schema
+from understudy.release._spec_source import RowCount, Simulated, Source
 from understudy.release.criteria import Criterion
-from understudy.release.projection import KAnonymity, MinimalOccurrence, NoProjection, Projection
+from understudy.release.projection import Projection
 from understudy.release.result import Configuration
 from understudy.release.selection_accounting import Attempts
 from understudy.schema import Column, Constraint, Schema
@@ -37,80 +35,6 @@ from understudy.schema.files import parse_plain, read_plain
 from understudy.synthesizers import Synthesizer, create
 
 __all__ = ["RowCount", "Simulated", "Source", "Spec"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Simulated:
-    """A simulated table instead of a private one."""
-
-    table: str
-    rows: int
-    seed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """Where the private table is and how it is read.
-
-    Attributes
-    ----------
-    path, simulated, database
-        A file or folder, a simulated table, or a table of a database; none if the table is given when the release
-        is run.
-    table
-        Public name of the table, for the ledger.
-    separator, encoding
-        For CSV files.
-    derived
-        Columns computed while reading.
-    """
-
-    path: Path | None = None
-    simulated: Simulated | None = None
-    database: Database | None = None
-    table: str = ""
-    separator: str | None = None
-    encoding: str | None = None
-    derived: tuple[Derived, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowCount:
-    """How the number of rows to release is known.
-
-    ``given``: declared public, with its value. ``declared``: declared public whatever it is, read from the
-    table. ``measured``: private, measured with Laplace noise for ``epsilon``. ``invariant``: equal in all
-    neighbouring tables. ``chosen``: private; the number of synthetic rows was chosen freely.
-    """
-
-    kind: Literal["given", "declared", "measured", "invariant", "chosen"]
-    value: int | None = None
-    epsilon: float = 0.0
-
-    def condition(self, unit: Unit) -> str:
-        """Say what the promise presumes because the number of rows was declared public, if it was."""
-        if self.kind not in ("given", "declared"):
-            return ""
-        if unit.relation == "replace-one" and unit.max_rows == 1:
-            return (
-                "The number of rows is declared public: the promise compares tables with equally many rows."
-            )
-        return (
-            "The number of rows is declared public, and neighbouring tables differ in it: the promise is about "
-            "everything else that is released. Two tables with equally many rows that differ in the records of "
-            "one unit are two steps apart, which doubles every epsilon (and more than doubles a delta)."
-        )
-
-    def words(self) -> str:
-        """Say it in one sentence."""
-        return {
-            "given": f"The number of rows, {self.value or 0:,}, is public; the promise compares tables with equally many.",
-            "declared": "The number of rows (after cleaning) is declared to be public, whatever it is; the promise "
-            "compares tables with equally many.",
-            "measured": f"The number of rows is private and measured with epsilon={self.epsilon:g}.",
-            "invariant": "The number of rows is the same in all neighbouring tables.",
-            "chosen": f"The number of rows is private; {self.value or 0:,} synthetic rows were asked for.",
-        }[self.kind]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -328,69 +252,3 @@ class Spec:
             f"Spec({self.name!r}: {number(len(self.configurations), 'configuration', 'configurations')}, "
             f"{number(len(self.criteria), 'criterion', 'criteria')}, {self.total.describe()})"
         )
-
-
-def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
-    """Return a workload from the words of a specification.
-
-    A word or file name as on the command line (``all-2way``), or a mapping to weights, which add up, from such
-    words, from columns or combinations of columns (``age, sex``), and from all combinations within some columns
-    (``all-2way among age, sex, size``).
-
-    Examples
-    --------
-    >>> from understudy.schema import Boolean
-    >>> schema = Schema([Boolean("a"), Boolean("b")])
-    >>> dict(workload_of({"all-1way": 1, "a, b": 2, "b": 0.5}, schema))
-    {('a',): 1.0, ('b',): 1.5, ('a', 'b'): 2.0}
-    """
-    domain = schema.domain
-    if isinstance(words, str):
-        beside = where / words
-        return parse_workload(domain, str(beside) if beside.is_file() else words)
-    if not isinstance(words, Mapping) or not words:
-        raise WorkloadError(
-            "a workload is a word such as all-2way, a file, or a mapping from marginals to weights"
-        )
-    weights: dict[tuple[str, ...], float] = {}
-    for name, weight in words.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not abs(weight) < 1e300:
-            raise WorkloadError(f"the weight of {name!r} in a workload must be a number below 1e300")
-        for clique, share in _marginals(str(name), schema):
-            weights[clique] = weights.get(clique, 0.0) + share * float(weight)
-    return Workload(domain, tuple(weights), tuple(weights.values()))
-
-
-def _marginals(words: str, schema: Schema) -> list[tuple[tuple[str, ...], float]]:
-    """Return the marginals that the words of one entry of a workload stand for, with their weights."""
-    domain = schema.domain
-    kind, among, rest = words.partition(" among ")
-    columns = [part.strip() for part in (rest if among else words).split(",")]
-    if among:
-        part = domain.project(domain.canonical(columns))
-        return list(parse_workload(part, kind.strip()))
-    if all(column in domain for column in columns):
-        return [(domain.canonical(columns), 1.0)]
-    return list(parse_workload(domain, words))
-
-
-def projection_of(plain: Mapping[str, Any], schema: Schema) -> Projection:
-    """Return a projection from its words in a specification."""
-    kind = plain.get("kind", "none")
-    if kind == "minimal-occurrence":
-        return MinimalOccurrence(min_count=plain["min_count"], algorithm=plain.get("algorithm", "direct"))
-    if kind == "k-anonymity":
-        return KAnonymity(k=plain["k"], column_sets=column_sets(plain, schema))
-    return NoProjection()
-
-
-def all_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return every combination of options, a list standing for alternatives.
-
-    Examples
-    --------
-    >>> all_options({"norm": ["l1", "l2"], "max_model_mb": 20})
-    [{'norm': 'l1', 'max_model_mb': 20}, {'norm': 'l2', 'max_model_mb': 20}]
-    """
-    choices = [value if isinstance(value, list) else [value] for value in options.values()]
-    return [dict(zip(options, chosen, strict=True)) for chosen in product(*choices)]

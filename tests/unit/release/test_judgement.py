@@ -12,9 +12,10 @@ from spec_examples import CRITERIA, people, published, small_spec
 from understudy.curator import Curator
 from understudy.errors import ConstraintError, DataError
 from understudy.privacy import Ledger, PureDP, Unit
+from understudy.release.baselines import baseline_key, fit_baseline
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit, RegressionCoefficients
-from understudy.release.judgement import baseline_key, fit_baseline, judge
+from understudy.release.judgement import judge
 from understudy.release.result import Configuration
 from understudy.release.spec import Spec
 from understudy.release.transform import Transformed, neighbours

@@ -11,7 +11,8 @@ import yaml
 from spec_examples import small
 
 from understudy.privacy import PureDP
-from understudy.release.spec import Spec, all_options
+from understudy.release._spec_choices import all_options
+from understudy.release.spec import Spec
 from understudy.synthesizers import method
 
 FOLDER = Path(__file__).parents[3] / "examples" / "spaces"

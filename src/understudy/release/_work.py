@@ -1,0 +1,141 @@
+"""What every release does whatever its selection: remember charges, know its table, and pay for the parts outside."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from understudy.errors import BudgetError, DataError
+from understudy.privacy import PURE, Laplace, Ledger, PureDP, Randomness, SystemRandomness
+from understudy.release._records import fit_from_plain
+from understudy.release.baselines import baseline_key, fit_baseline
+from understudy.release.criteria import LinearFit, RegressionCoefficients
+from understudy.release.projection import require_room
+from understudy.release.result import Configuration
+from understudy.release.spec import Spec
+from understudy.release.state import State
+from understudy.release.transform import Transformed
+
+__all__ = ["Work"]
+
+
+class Work:
+    """A specification at work on a ledger, with what was recorded so far.
+
+    Privacy
+    -------
+    The number of rows and the private regressions are charged to the ledger before they are drawn and released whatever
+    the selection ends in. What was charged for and not recorded is never drawn again.
+    """
+
+    def __init__(
+        self, spec: Spec, ledger: Ledger, state: State, *, source: Any, randomness: Randomness | None
+    ) -> None:
+        self.spec = spec
+        self.ledger = ledger
+        self.state = state
+        self._source = source
+        self._random: Randomness = SystemRandomness() if randomness is None else randomness
+        self._given = randomness
+
+    @property
+    def scope(self) -> str:
+        """What the charges of this release carry in the ledger."""
+        return f"release {self.spec.name} {self.state.release_id}"
+
+    # ------------------------------------------------------------------ what happened before
+
+    def _charges(self, place: str = "") -> bool:
+        """Say whether the ledger was charged for a part of this release."""
+        start = f"{self.scope}/{place}" if place else self.scope
+        return any(
+            entry.event is not None and (entry.scope + "/").startswith(start + ("/" if place else ""))
+            for entry in self.ledger.entries()
+        )
+
+    def _not_lost(self, place: str, what: str) -> None:
+        """Refuse to draw again what was charged for and not recorded."""
+        if self._charges(place):
+            raise BudgetError(
+                f"An earlier run was interrupted after the ledger was charged for {what} and before the result was "
+                "recorded. That part of the budget is spent and its result is lost; drawing it again was not paid "
+                "for. Start anew (--restart) if the ledger has room for a whole release."
+            )
+
+    def _same_records(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+        """Refuse a table that is not the one that an earlier run looked at.
+
+        Privacy
+        -------
+        The cost of a selection is that of attempts on one table; attempts on two of them, or a model of one judged by
+        another, were not paid for. Which rows a person keeps may differ between looks: every curator draws them anew,
+        and each look is private for every choice.
+        """
+        known = self.state.get("records")
+        if known is None or not self._charges():
+            key = secrets.token_bytes(32)
+            digest = data.digest(configurations, key)
+            self.state.record(records={"key": key.hex(), "digest": digest})
+        elif data.digest(configurations, bytes.fromhex(known["key"])) != known["digest"]:
+            raise DataError(
+                "The table is not the one that this release began with: records were added, removed or changed since. "
+                "Nothing was drawn from it. Put the table back, or start anew (--restart), which is charged anew."
+            )
+
+    # ------------------------------------------------------------------ paid for once
+
+    def _rows(
+        self, data: Transformed, configuration: Configuration, configurations: tuple[Configuration, ...]
+    ) -> int:
+        """Return the number of rows to release; measure it if it is to be paid for.
+
+        A number that a projection could not work with ends the release here, before anything else is spent.
+        """
+        kind = self.spec.row_count.kind
+        if kind == "measured" and self.state.get("rows") is None:
+            self._not_lost("rows", "the number of rows")
+            curator = data.curator(
+                configuration, self.ledger, scope=f"{self.scope}/rows", randomness=self._given
+            )
+            epsilon = self.spec.shares.rows
+            noise = Laplace(PURE.laplace_scale(epsilon, float(self.spec.unit.max_rows)))
+            purse = curator.within(PureDP(epsilon), scope="count")
+            noisy = purse.measure(purse.counts(()), noise=noise, purpose="measure the number of rows")
+            self.state.record(rows=max(1, round(float(noisy.values))))
+        if kind == "measured":
+            data.rows = int(self.state.get("rows"))
+        curator = data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
+        rows = curator.known_rows
+        if rows is None or rows < 1:
+            raise DataError("The table has no rows to release.")
+        require_room(rows, self.spec.least_rows(configurations))
+        return rows
+
+    def _baselines(
+        self, data: Transformed, configurations: tuple[Configuration, ...], rows: int
+    ) -> dict[tuple[str, ...], LinearFit]:
+        """Fit the private regressions of the published form, one per distinct transformation of their columns."""
+        if self.spec.form != "published":
+            return {}
+        recorded: dict[str, Any] = dict(self.state.get("baselines", {}))
+        found: dict[tuple[str, ...], LinearFit] = {}
+        for configuration in configurations:
+            criteria = self.spec.criteria_for(self.spec.schema_for(configuration))
+            for criterion, plain in zip(criteria, self.spec.criteria, strict=True):
+                if not isinstance(criterion, RegressionCoefficients):
+                    continue
+                key = baseline_key(plain, configuration.transformations)
+                label = "; ".join(key)
+                if label not in recorded:
+                    place = f"baseline {len(recorded)}"
+                    self._not_lost(place, "a private regression")
+                    curator = data.curator(
+                        configuration, self.ledger, scope=f"{self.scope}/{place}", randomness=self._given
+                    )
+                    epsilon = float(plain["epsilon"])
+                    fit = fit_baseline(self.spec, criterion.regression, curator, rows=rows, epsilon=epsilon)
+                    recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
+                    self.state.record(baselines=recorded)
+                found[key] = fit_from_plain(recorded[label])
+        return found
