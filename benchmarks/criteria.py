@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from understudy.data import read_table
 from understudy.datasets import births_schema
 from understudy.privacy import Unit
 from understudy.release import (
@@ -60,7 +61,7 @@ def natality(path: Path) -> pd.DataFrame:
 
 
 def record_types(frame: pd.DataFrame, schema: Schema) -> RecordTypes:
-    return RecordTypes.from_columns(schema.domain, schema.encode_frame(frame))
+    return RecordTypes.from_table(read_table(frame, schema))
 
 
 def births_criteria(schema: Schema) -> tuple[Criterion, ...]:

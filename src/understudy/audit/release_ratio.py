@@ -47,8 +47,7 @@ class Neighbours:
         pair, types = self._tables(outcome.configuration)
         model = outcome.model
         total = 0.0 if model is None else log_ratio(model.measurements, pair)
-        codes = outcome.schema.encode_frame(outcome.synthetic)
-        candidate = RecordTypes.from_columns(outcome.schema.domain, codes)
+        candidate = RecordTypes.from_table(read_table(outcome.synthetic, outcome.schema))
         return total + self._passing(outcome, types, candidate) + self._errors(outcome, types, candidate)
 
     def _tables(self, configuration: Configuration) -> tuple[Pair, Types]:

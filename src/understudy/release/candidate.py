@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.curator import Curator
+from understudy.data import LocalTable
 from understudy.errors import ConstraintError
 from understudy.release.types import RecordTypes
 from understudy.schema import Schema
@@ -86,7 +87,7 @@ def draw_candidate(
     codes = model.sample_codes(rows, seed=int(generator.integers(1 << 62)))
     drawn = time.perf_counter()
     schema = replace(model.schema, row_count=rows if rows else None)
-    types = RecordTypes.from_columns(schema.domain, codes)
+    types = RecordTypes.from_table(LocalTable(schema, codes))
     projected = spec.projection_for(configuration, schema).apply(types, public_generator(seed, _PROJECTING))
     columns = {name: projected.column(name) for name in schema.names}
     if not schema.holds_codes(columns).all():

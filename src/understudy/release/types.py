@@ -8,7 +8,7 @@ rows is what makes an attempt cost fractions of a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,17 +101,6 @@ class RecordTypes:
         if codes.size == 0:
             codes = np.zeros((0, len(domain)), dtype=np.int64)
         return cls(domain, codes, np.ones(len(codes), dtype=np.int64))
-
-    @classmethod
-    def from_columns(cls, domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> RecordTypes:
-        """Return the record types of encoded columns, one array per name."""
-        missing = [name for name in domain if name not in columns]
-        if missing:
-            raise DataError(f"Columns are missing: {', '.join(map(repr, missing))}.")
-        arrays = [np.asarray(columns[name], dtype=np.int64) for name in domain]
-        if len({array.shape for array in arrays}) > 1:
-            raise DataError("The columns of a table must have one length.")
-        return cls.from_rows(domain, np.stack(arrays, axis=1))
 
     # ------------------------------------------------------------------ looking
 

@@ -86,13 +86,6 @@ def test_an_empty_table_is_a_table() -> None:
     assert matched_records(empty, empty, Similarity(exact=DOMAIN.names)) == 0
 
 
-def test_columns_may_be_given_by_name() -> None:
-    named = RecordTypes.from_columns(DOMAIN, {"week": [1, 2], "sex": [0, 1], "age": [4, 3]})
-    assert rows_of(named) == [(0, 4, 1), (1, 3, 2)]
-    with pytest.raises(DataError, match="'week'"):
-        RecordTypes.from_columns(DOMAIN, {"sex": [0], "age": [1]})
-
-
 def test_keys_stay_comparable_beyond_64_bits() -> None:
     generator = np.random.default_rng(0)
     sizes = [1000] * 12
