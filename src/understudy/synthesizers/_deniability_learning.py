@@ -78,8 +78,8 @@ class Recipe:
         if not rows_known:
             rows = self._noise(accounting, 0.05 * for_structure, unit.max_rows, unit.max_rows)
             for_structure *= 0.95
-        elif not count:
-            for_tables = cost
+        if not count and not parallel:  # there is no structure to learn
+            for_tables += for_structure
         structure: list[Event] = [] if rows is None else [rows_event(unit, rows)]
         entropy = None
         if count:

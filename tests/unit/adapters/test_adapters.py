@@ -90,7 +90,10 @@ def test_sampling_before_fitting() -> None:
 
 def test_sdgym_s_two_functions() -> None:
     fitted = get_trained_synthesizer(FRAME, {"columns": {}}, method="independent")
-    assert len(sample_from_synthesizer(fitted, 25)) == 25
+    drawn = sample_from_synthesizer(fitted, 25)
+    assert len(drawn) == 25
+    assert list(drawn.columns) == list(FRAME.columns)
+    assert set(drawn["ward"].dropna()) <= set(FRAME["ward"].dropna())
     assert isinstance(fitted.model_.provenance.budget, ApproxDP)
     other = get_trained_synthesizer(FRAME, None, method="independent", rho=0.1, schema=SCHEMA)
     assert isinstance(other.model_.provenance.budget, ZCDP)

@@ -397,7 +397,10 @@ def test_small_seed_tables_are_filled_up(rows, attempts) -> None:
     test = SeedTest(k=30, gamma=4.0, epsilon0=1.0, min_seeds=50, attempts=attempts)
     event = records_event(test, unit=ADD, records=40, delta=4e-3)
     (part,) = open_parts(box, [[event]], shares=None, purpose="records")
-    assert part.release(net, test, records=40, event=event).shape == (40, 4)
+    released = part.release(net, test, records=40, event=event)
+    assert released.shape == (40, 4)
+    assert (released >= 0).all()
+    assert (released < np.array([3, 4, 2, 3])).all()
 
 
 def test_a_release_must_be_the_one_that_was_charged() -> None:

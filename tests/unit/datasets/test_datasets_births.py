@@ -100,7 +100,10 @@ def test_every_rule_catches_some_row() -> None:
 
 
 def test_spoilt_rows_still_fit_the_domain() -> None:
-    births_schema().encode_frame(births(3_000, 7, implausible_share=1.0))
+    schema, spoilt = births_schema(), births(3_000, 7, implausible_share=1.0)
+    codes = schema.encode_frame(spoilt)
+    assert all((codes[column.name] < column.size).all() for column in schema.columns)
+    assert not schema.holds_raw(spoilt).any()
 
 
 def test_rows_that_pass_on_raw_values_also_pass_on_bins() -> None:

@@ -137,3 +137,6 @@ def test_total_policies_accept_whatever_comes(build: Any, place: int, policy: st
     column = build(missing=True, out_of_domain=policy)
     codes = column.encode(ENTRIES[place])
     assert len(codes) == np.size(ENTRIES[place])
+    assert (codes < column.size).all()
+    again = column.encode(column.decode(codes, np.random.default_rng(0)))
+    assert (again == codes).all()  # what an entry became is a value of the column

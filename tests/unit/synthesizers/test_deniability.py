@@ -200,9 +200,14 @@ def test_a_table_with_one_column() -> None:
     schema = Schema(columns=(Categorical("colour", values=("red", "green")),))
     for unit in (ADD, REPLACE):
         ledger = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
-        curator = Curator(LocalTable(schema, {"colour": [0, 1, 1]}), unit=unit, ledger=ledger)
+        codes = np.repeat([0, 1], [300, 900])
+        curator = Curator(
+            LocalTable(schema, {"colour": codes}), unit=unit, ledger=ledger, randomness=SeededRandomness(1)
+        )
         model = Deniability().fit(curator, PureDP(1.0))
-        assert len(model.sample(5)) == 5
+        # noise of scale about 2 rows, and a prior as strong: a fortieth of the table is ten times that
+        assert model.marginal(("colour",)) == pytest.approx([300, 900], abs=30)
+        assert 0.99 < ledger.spent <= 1
 
 
 # ------------------------------------------------------------------------------------ accounting
@@ -256,8 +261,9 @@ def test_seed_based_records_are_charged_together(unit, disjoint, tmp_path: Path)
 
 def test_resampling_every_column_is_free_and_needs_no_reserve() -> None:
     for omega in (None, 4, (4, 4)):
-        model, _ = fit(Deniability(omega=omega), ApproxDP(1.0, 1e-6))
+        model, ledger = fit(Deniability(omega=omega), ApproxDP(1.0, 1e-6))
         assert isinstance(model.distribution, BayesianNetwork)
+        assert ledger.spending.delta == 0
 
 
 def test_refusals_before_anything_is_spent() -> None:

@@ -378,8 +378,15 @@ def test_a_public_outcome_costs_nothing() -> None:
 @pytest.mark.parametrize("sizes", [(3,), (1,), (1, 1), (1, 3, 2)])
 def test_few_and_constant_columns(name: str, sizes: tuple[int, ...]) -> None:
     for flavour in ("theta", "degree"):
-        model, _ = fit(name, schema_of(sizes), flavour=flavour)
-        assert len(model.sample(10, seed=1)) == 10
+        model, curator = fit(name, schema_of(sizes), flavour=flavour)
+        assert (
+            0.99 < curator.ledger.spent / curator.ledger.total <= 1
+        )  # nothing is left over, whatever the columns
+        codes = model.sample_codes(10, seed=1)
+        for column, size in zip(model.schema.names, sizes, strict=True):
+            assert len(codes[column]) == 10
+            assert int(codes[column].max()) < size
+            assert model.marginal((column,)).sum() == pytest.approx(model.total)
 
 
 def test_the_root_is_a_public_choice() -> None:
