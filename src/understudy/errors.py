@@ -7,6 +7,7 @@
     │   ├── ConstraintError                 a record constraint that does not parse or type-check
     │   └── DomainNotPublic                 facts read from the data and not yet declared public
     ├── DataError (ValueError)              a table that does not fit its schema, or cannot be read
+    ├── UsageError (ValueError)             options of the command line that do not go together
     ├── BudgetError (ValueError)            a budget, unit or noise scale that makes no sense
     │   ├── BudgetExceeded                  a charge larger than what remains
     │   └── NoSuchGuarantee                 a mechanism that cannot give the guarantee asked for
@@ -49,6 +50,7 @@ __all__ = [
     "SchemaError",
     "UnderstudyError",
     "UnknownMethod",
+    "UsageError",
     "WorkloadError",
     "WrongPairing",
 ]
@@ -72,6 +74,10 @@ class DomainNotPublic(SchemaError):
 
 class DataError(UnderstudyError, ValueError):
     """A table that cannot be read or does not fit its schema."""
+
+
+class UsageError(UnderstudyError, ValueError):
+    """Options of the command line that contradict each other or lack something."""
 
 
 class BudgetError(UnderstudyError, ValueError):

@@ -74,11 +74,11 @@ def test_synth_writes_a_folder_and_sample_writes_it_again(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "match"),
     [
-        (["--out", "{}/x.parquet", "--chunk-rows", "10"], 4, "go with a folder"),
+        (["--out", "{}/x.parquet", "--chunk-rows", "10"], 2, "go with a folder"),
         (["--out", "{}/x/"], 6, "does not say how"),
         (["--out", "{}/x.parquet/", "--partition-by", "age"], 4, "categorical"),
         (["--out", "{}/x.parquet/", "--partition-by", "nobody"], 4, "nobody"),
-        (["--out", "{}/x.parquet/", "--sets", "2", "--how", "independent"], 4, "not folders"),
+        (["--out", "{}/x.parquet/", "--sets", "2", "--how", "independent"], 2, "not folders"),
         (["--out", "{}/x.csv", "--rows", "1000000000000"], 6, "End the name with a slash"),
     ],
 )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.errors import OutputError, WorkloadError
+from understudy.cli._options import parse_names
+from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from understudy.bulk import WrittenSample
@@ -18,13 +19,10 @@ OutName = Annotated[
     str,
     typer.Option(
         "--out",
-        metavar="PATH",
+        metavar="<path>",
         help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, a folder of such files, "
         "for any number of rows.",
     ),
-]
-Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", help="Processes that write a folder of parts; -1 is one per core.")
 ]
 ChunkRows = Annotated[
     int | None,
@@ -55,11 +53,11 @@ def check_parts(
 
     if not is_folder(out):
         if chunk_rows is not None or partition_by is not None:
-            raise WorkloadError("--chunk-rows and --partition-by go with a folder of parts: end --out in /.")
+            raise UsageError("--chunk-rows and --partition-by go with a folder of parts: end --out in /.")
         check_memory(rows, schema, out)
         return
     if sets is not None:
-        raise WorkloadError("--sets writes files, not folders; leave the final slash of --out away.")
+        raise UsageError("--sets writes files, not folders; leave the final slash of --out away.")
     check_folder(out)
     check_partitions(schema, columns_of(partition_by), out)
 
@@ -94,10 +92,7 @@ def check_memory(rows: int | None, schema: Schema, out: str) -> None:
 
 def columns_of(words: str | None) -> list[str]:
     """Return the names in a comma-separated list."""
-    names = [word.strip() for word in (words or "").split(",")]
-    if words is not None and not all(names):
-        raise WorkloadError(f"--partition-by ({words!r}) must be names of columns separated by commas.")
-    return [name for name in names if name]
+    return parse_names(words, "--partition-by") or []
 
 
 def write_folder(

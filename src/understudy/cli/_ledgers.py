@@ -32,7 +32,8 @@ def open_ledger(
         book.close()
         raise LedgerMismatch(
             f"The ledger {str(path)!r} cannot pay for this: {' and '.join(wrong)}. "
-            "Use the ledger of this table, name the table as the ledger does, or start another ledger."
+            "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start "
+            "another ledger."
         )
     return book
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from understudy.errors import BudgetError, OutputError, WorkloadError
+from understudy.errors import OutputError, UsageError
 from understudy.marginals import parse_workload
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.schema import Schema
@@ -18,14 +18,16 @@ from understudy.synthesizers import Synthesizer, create, method
 
 SchemaPath = Annotated[Path, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")]
 MethodName = Annotated[str, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")]
-Epsilon = Annotated[
-    float | None, typer.Option(help="Privacy budget epsilon (pure, or with --delta approximate).")
-]
+Epsilon = Annotated[float | None, typer.Option(help="Budget in pure DP or, with --delta, in approximate DP.")]
 Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]
 Rho = Annotated[float | None, typer.Option(help="Budget in zero-concentrated DP instead of epsilon.")]
 Mu = Annotated[float | None, typer.Option(help="Budget in Gaussian DP instead of epsilon.")]
 UnitName = Annotated[
     str, typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one.")
+]
+OptionalUnit = Annotated[
+    str | None,
+    typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one."),
 ]
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", help="Column that names the person; protects people, not rows.")
@@ -42,6 +44,26 @@ OptionWords = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="Option of the method as name=value; may be repeated."),
 ]
+TableName = Annotated[
+    str | None, typer.Option("--table-name", help="Name of the table in the ledger; default: the file name.")
+]
+Rows = Annotated[
+    int | None,
+    typer.Option("--rows", min=0, help="Number of synthetic rows; default: the model's estimate."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Makes the draw of rows repeatable; privacy noise takes no seed."),
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
+Backend = Annotated[
+    str | None,
+    typer.Option("--backend", help="What runs the processes: loky (default), threading, dask or ray."),
+]
+Separator = Annotated[str | None, typer.Option("--separator", help="Column separator of a CSV file.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Text encoding of a CSV file.")]
+SchemaOut = Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
@@ -52,9 +74,9 @@ def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, 
     ]
     if len(given) != 1:
         came = " and ".join(given) if given else "none"
-        raise BudgetError(f"Give exactly one of --epsilon, --rho or --mu; got {came}.")
+        raise UsageError(f"Give exactly one of --epsilon, --rho or --mu; got {came}.")
     if delta is not None and epsilon is None:
-        raise BudgetError("--delta goes with --epsilon only.")
+        raise UsageError("--delta goes with --epsilon only.")
     if rho is not None:
         return ZCDP(rho)
     if mu is not None:
@@ -66,9 +88,9 @@ def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, 
 def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     """Turn the unit options into one privacy unit."""
     if name not in ("add-remove", "replace-one"):
-        raise BudgetError(f"--unit ({name!r}) must be add-remove or replace-one.")
+        raise UsageError(f"--unit ({name!r}) must be add-remove or replace-one.")
     if (id_column is None) != (max_rows is None):
-        raise BudgetError(
+        raise UsageError(
             "--id-column and --max-rows-per-person go together: who is a person, and how many rows count."
         )
     if id_column is None or max_rows is None:
@@ -77,21 +99,49 @@ def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     return person(id_column, max_rows=max_rows)
 
 
-def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
-    """Build the method with its options and, where it takes one, its workload."""
+def parse_options(words: list[str] | None) -> dict[str, Any]:
+    """Turn ``name=value`` words into the options of a method.
+
+    Examples
+    --------
+    >>> parse_options(["max-model-mb=20", "workload=[a, b]"])
+    {'max_model_mb': 20, 'workload': ['a', 'b']}
+    """
     options: dict[str, Any] = {}
     for word in words or []:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise WorkloadError(f"--option takes name=value; got {word!r}.")
+            raise UsageError(f"--option takes name=value; got {word!r}.")
         try:
             options[key.strip().replace("-", "_")] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise WorkloadError(f"The value of --option {key} cannot be read.") from None
+            raise UsageError(f"The value of --option {key} cannot be read.") from None
+    return options
+
+
+def parse_names(words: str | None, option: str) -> list[str] | None:
+    """Turn a comma-separated list into its names; None if the option was not given.
+
+    Examples
+    --------
+    >>> parse_names("age, sex", "--partition-by"), parse_names(None, "--partition-by")
+    (['age', 'sex'], None)
+    """
+    if words is None:
+        return None
+    names = [word.strip() for word in words.split(",")]
+    if not all(names):
+        raise UsageError(f"{option} ({words!r}) must be names separated by commas.")
+    return names
+
+
+def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
+    """Build the method with its options and, where it takes one, its workload."""
+    options = parse_options(words)
     described = method(name)
     if workload is not None:
         if not described.takes_workload:
-            raise WorkloadError(f"{name} does not take a workload; leave --workload out.")
+            raise UsageError(f"{name} does not take a workload; leave --workload out.")
         options["workload"] = parse_workload(schema.domain, workload)
     return create(name, **options)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -53,6 +55,18 @@ def say(message: str) -> None:
     errors.print(message, markup=False, soft_wrap=True)
 
 
+COMPILES = "The first run compiles its kernels, which takes up to a minute; later runs do not."
+
+
+def compiles_first() -> bool:
+    """Whether nothing was compiled yet for this installation and version of Python."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return False
+    tag = f".py{sys.version_info[0]}{sys.version_info[1]}.nbi"
+    caches = Path(__file__).resolve().parents[1].glob("*/__pycache__")
+    return not any(name.endswith(tag) for folder in caches for name in os.listdir(folder))
+
+
 @contextmanager
 def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
     """Show a progress bar; yields a callback ``(stage, fraction)``."""
@@ -68,6 +82,8 @@ def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
         console=errors,
         transient=True,
     )
+    if compiles_first():
+        say(COMPILES)
     with bar:
         task = bar.add_task(title, total=1.0)
 

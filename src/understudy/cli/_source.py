@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from understudy.data import Database, is_database
-from understudy.errors import DataError
+from understudy.errors import UsageError
 
 TableInDatabase = Annotated[
     str | None,
@@ -36,11 +36,13 @@ def parse_source(given: str, table: str | None, immutable: bool) -> tuple[Path |
     """
     if is_database(given):
         if table is None:
-            raise DataError("A database holds many tables; name the one to read (--table).")
+            raise UsageError("A database holds many tables; name the one to read (--table).")
         source = Database(url=given, table=table, immutable=immutable)
         return source, source.label
     if table is not None or immutable:
-        raise DataError("--table and --immutable go with the address of a database, and this is a file.")
+        raise UsageError(
+            "--table and --immutable go with the address of a database, and this is a file. (SQLite: sqlite:///FILE.)"
+        )
     return Path(given), Path(given).name
 
 

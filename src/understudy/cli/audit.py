@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli._options import Json, OptionWords
-from understudy.errors import OutputError, UnknownMethod, WorkloadError
+from understudy.cli._options import Jobs, Json, OptionWords, Quiet, parse_options, require_writable
+from understudy.errors import OutputError, UnknownMethod, UsageError
 
 if TYPE_CHECKING:
     from understudy.audit import Audit, AuditReport
@@ -21,7 +21,7 @@ EXIT_VIOLATION = 7
 
 def audit(
     subject: Annotated[
-        str | None, typer.Argument(metavar="[METHOD|SPEC]", help="A method, or a specification file.")
+        str | None, typer.Argument(metavar="method|spec", help="A method, or a specification file.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every primitive, every method and two small releases.")
@@ -32,24 +32,26 @@ def audit(
     runs: Annotated[
         int | None, typer.Option(min=40, help="Runs that judge the worst pair, instead of the usual number.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of tables and coins; privacy noise takes none.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     option: OptionWords = None,
-    out: Annotated[Path | None, typer.Option(help="Write every audit to this JSON file.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the tables and coins; privacy noise takes no seed.")
+    ] = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="Write all numbers to this JSON file.")] = None,
     chart: Annotated[Path | None, typer.Option(help="Write a picture to this SVG file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack a mechanism on worst-case made-up tables and compare what is demonstrated with what it claims.
+    """Attack a method and compare what is shown with its claim.
 
-    Nothing private is read: a specification is run on made-up neighbouring tables, its source is not opened. The exit
+    Nothing private is read: the tables are made up to be the worst, a specification is run on made-up neighbouring tables, its source is not opened. The exit
     code is 7 if any audit demonstrates more than is claimed, beyond what chance explains.
     """
-    from understudy.cli._output import print_json, progress_bar
+    from understudy.cli._output import print_json, progress_bar, tell
 
-    for path in (out, chart):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise OutputError(f"There is no folder {str(path.parent)!r} to write to.")
+    for path, what in ((out, "numbers"), (chart, "picture")):
+        if path is not None:
+            require_writable(path, what=what)
     with progress_bar("audit", quiet=quiet or json) as progress:
         report = _audited(
             subject, everything=everything, quick=quick, runs=runs, seed=seed, jobs=jobs, words=option or [],
@@ -64,6 +66,9 @@ def audit(
         print_json(document)
     else:
         _show(report)
+        for path in (out, chart):
+            if path is not None:
+                tell(f"Wrote {path}.")
     if report.violations:
         raise typer.Exit(EXIT_VIOLATION)
 
@@ -83,32 +88,20 @@ def _audited(
     from understudy.synthesizers import methods
 
     if everything == (subject is not None):
-        raise WorkloadError("Name a method or a specification, or ask for --all.")
+        raise UsageError("Name a method or a specification, or ask for --all.")
     effort = Effort.quick() if quick else Effort.thorough()
     if runs is not None:
         effort = effort.limited(runs)
     if subject is None:
         return audit_all(effort=effort, seed=seed, jobs=jobs, progress=progress)
     if subject in {item.name for item in methods()}:
-        chosen = _options(words) if words else None
+        chosen = parse_options(words) or None
         return audit_many([subject], options=chosen, effort=effort, seed=seed, jobs=1, progress=progress)
     if not Path(subject).is_file():
         raise UnknownMethod(f"{subject!r} is neither a registered method nor a specification file.")
     from understudy.release.spec import Spec
 
     return audit_many([], specs=[Spec.read(subject)], effort=effort, seed=seed, jobs=1, progress=progress)
-
-
-def _options(words: list[str]) -> dict[str, object]:
-    import yaml
-
-    found: dict[str, object] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise WorkloadError(f"An option is written name=value; got {word!r}.")
-        found[name.strip().replace("-", "_")] = yaml.safe_load(value)
-    return found
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.errors import DataError, WorkloadError
+from understudy.errors import DataError, UsageError
 
 app = typer.Typer(
     help="Benchmarks on public tables. They read those tables without noise.",
@@ -35,9 +35,9 @@ def aim(
         bool, typer.Option("--peers", help="Also run mbi, installed into a virtual environment of its own.")
     ] = False,
 ) -> None:
-    """Error, time and memory of the marginal-based mechanisms, as in paper AIM section 6.
+    """Error, time and memory of marginal-based methods (paper AIM).
 
-    Computes the error from the real tables without noise: use it on public tables only.
+    As in section 6 of the paper. Computes the error from the real tables without noise: use it on public tables only.
     """
     from understudy.cli._output import tell
 
@@ -71,9 +71,9 @@ def families(
         float | None, typer.Option(min=0, help="Start no cell after so many seconds; go on later.")
     ] = None,
 ) -> None:
-    """Error, classifier accuracy, time and memory of every general-purpose method on four tables.
+    """Error, time and memory of every general-purpose method.
 
-    Computes them from the real tables without noise: use it on public tables only.
+    Also the accuracy of classifiers, on four tables. Computes them from the real tables without noise: use it on public tables only.
     """
     from understudy.cli._output import tell
 
@@ -106,11 +106,11 @@ def dips(
         str | None, typer.Option(help="Budgets, comma-separated; default: e^-4 to e^4.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the simulated tables.")] = 1,
-    processes: Annotated[int, typer.Option(min=1, max=2, help="How many at a time.")] = 2,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=2, help="Processes.")] = 2,
 ) -> None:
-    """Bias, error, coverage and width of intervals from synthetic tables, as in paper DIPS sections 4 and 5.
+    """Bias, coverage and width of intervals (paper DIPS).
 
-    Tables are simulated; the case study reads a public one without noise.
+    As in sections 4 and 5 of the paper. Tables are simulated; the case study reads a public one without noise.
     """
     from understudy.cli._output import tell
 
@@ -121,7 +121,7 @@ def dips(
         parts=[word.strip() for word in studies.split(",") if word.strip()],
         repetitions=repetitions,
         seed=seed,
-        processes=processes,
+        processes=jobs,
         quick=quick,
         say=tell,
         **chosen,
@@ -130,7 +130,10 @@ def dips(
 
 @app.command("list")
 def list_benchmarks() -> None:
-    """List every benchmark; `python -m benchmarks` runs their quick forms."""
+    """List every benchmark.
+
+    `python -m benchmarks` runs their quick forms.
+    """
     from understudy.cli._output import print_table
 
     print_table("Benchmarks", ("benchmark", "what it measures"), _module("__main__").benchmarks().items())
@@ -143,7 +146,7 @@ def _numbers(text: str) -> list[float]:
     except ValueError:
         values = []
     if not values or not all(0 < value < float("inf") for value in values):
-        raise WorkloadError(f"--epsilons ({text!r}) must be positive numbers separated by commas.")
+        raise UsageError(f"--epsilons ({text!r}) must be positive numbers separated by commas.")
     return values
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli._options import Quiet
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -18,14 +20,15 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder to write to; made if absent.")] = Path(
         "demo-out"
     ),
-    rows: Annotated[int, typer.Option(help="Rows of the simulated registry.")] = 20_000,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of the simulated registry.")] = 20_000,
+    quiet: Quiet = False,
 ) -> None:
-    """Simulate a registry of births and release a private stand-in for it, bundle and ledger included.
+    """Make a private stand-in for a simulated registry of births.
 
-    The registry is simulated, so this demo may compare it with its stand-in. With real records such
+    The whole road: table, release, ledger, bundle. The registry is simulated, so this demo may compare it with its stand-in. With real records such
     a comparison would itself have to be paid for.
     """
-    from understudy.cli._output import progress_bar, tell
+    from understudy.cli._output import COMPILES, compiles_first, errors, progress_bar, say, tell
     from understudy.cli.release import load_source
     from understudy.release.bundle import write_bundle
     from understudy.release.result import ReleaseResult
@@ -38,13 +41,15 @@ def demo(
     registry: pd.DataFrame = load_source(spec)
     tell(f"1. Simulated a registry of {rows:,} births with {len(spec.schema.names)} columns.")
     tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.words()}.")
+    if compiles_first() and not errors.is_terminal:  # on a terminal the progress bar says so
+        say(COMPILES)
     with (
-        progress_bar("demo", quiet=False) as progress,
+        progress_bar("demo", quiet=quiet) as progress,
         Release.open(spec, ledger=ledger, source=registry) as release,
     ):
         outcome = release.run(progress=progress)
-        spending = release.ledger.guarantee().describe()
-    tell(f"3. Ledger: {spending}")
+        charges = sum(entry.event is not None for entry in release.ledger.entries())
+    tell(f"3. The ledger {ledger} was charged {charges} times, each time before noise was drawn.")
     if not isinstance(outcome, ReleaseResult):
         tell(
             f"4. Not accepted: {outcome.reason} That is how a release ends when its promise of quality is not kept."
@@ -56,9 +61,15 @@ def demo(
     tell(
         f"4. Accepted: {len(outcome.criteria)} criteria met. Wrote {len(outcome.synthetic):,} synthetic rows."
     )
-    tell(f"5. The bundle {bundle} verifies:")
-    for path in [*sorted(bundle.iterdir()), ledger, out / "marginals.svg"]:
-        tell(f"   {path}")
+    tell(f"5. The bundle {bundle} holds {len(list(bundle.iterdir()))} files and verifies. Begin with:")
+    for path, what in (
+        (bundle / "report.html", "the report; open it in a browser"),
+        (bundle / "data.csv", "the stand-in"),
+        (bundle / "README.md", "what it may be used for, and what each file is"),
+        (out / "marginals.svg", "the simulated registry beside its stand-in"),
+    ):
+        tell(f"   {path}: {what}")
+    tell(f"Next: understudy ledger show {ledger}, understudy verify {bundle}")
 
 
 def _make_room(out: Path) -> None:
@@ -89,12 +100,9 @@ def _demo_spec(rows: int) -> Spec:
     from importlib.resources import files
 
     from understudy import datasets
-    from understudy.errors import DataError
     from understudy.release.spec import Spec
     from understudy.schema.files import parse_plain
 
-    if rows < 1:
-        raise DataError(f"--rows ({rows}) must be at least 1.")
     plain = parse_plain((files("understudy.release") / "demo.yaml").read_text(encoding="utf-8"))
     schema = datasets.births_schema().to_dict()
     schema.pop("constraints", None)

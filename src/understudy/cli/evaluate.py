@@ -9,18 +9,24 @@ import typer
 
 from understudy.cli._options import (
     Delta,
+    Encoding,
     Epsilon,
     IdColumn,
     Json,
     MaxRows,
     Mu,
+    OptionalUnit,
+    Quiet,
     Rho,
     SchemaPath,
+    Separator,
+    TableName,
     parse_budget,
+    parse_names,
     parse_unit,
     require_writable,
 )
-from understudy.errors import BudgetError, OutputError
+from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
@@ -38,13 +44,13 @@ def evaluate(
         Path | None, typer.Option(help="Real records that had no part in the synthesis; a fair baseline.")
     ] = None,
     identifiers: Annotated[
-        str | None, typer.Option(help="Columns an attacker knows, with commas between them.")
+        str | None, typer.Option(help="Columns an attacker knows, comma-separated.")
     ] = None,
     sensitive: Annotated[str | None, typer.Option(help="The column an attacker wants to know.")] = None,
     sections: Annotated[
-        str | None, typer.Option(help="Only these sections, with commas between them; default: all.")
+        str | None, typer.Option(help="Sections to compute, comma-separated; default: all.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write all numbers to this JSON file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write all numbers to this JSON file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page to look at (.html).")] = None,
     beside_bundle: Annotated[
         bool, typer.Option("--beside-bundle", help="Allow writing into the folder of a published bundle.")
@@ -53,16 +59,14 @@ def evaluate(
     delta: Delta = None,
     rho: Rho = None,
     mu: Mu = None,
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="With a budget: add-remove or replace-one.")
-    ] = None,
+    unit: OptionalUnit = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
     ledger: Annotated[Path | None, typer.Option(help="With a budget: the ledger that pays.")] = None,
-    table_name: Annotated[
-        str | None, typer.Option(help="Name of the table in the ledger; default: the file name.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    table_name: TableName = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Compare a synthetic table with the real one.
@@ -79,19 +83,31 @@ def evaluate(
     described = Schema.read(schema)
     if any(value is not None for value in (epsilon, delta, rho, mu)):
         if unit is None or ledger is None:
-            raise BudgetError("An evaluation under a budget needs --unit and the --ledger that pays.")
+            raise UsageError("An evaluation under a budget needs --unit and the --ledger that pays.")
         if report is not None:
-            raise BudgetError("--report shows exact numbers; under a budget use --out or --json.")
+            raise UsageError("--report shows exact numbers; under a budget use --out or --json.")
         plain = {"--target": target, "--holdout": holdout, "--identifiers": identifiers}
         plain |= {"--sensitive": sensitive, "--sections": sections}
         if given := [name for name, value in plain.items() if value is not None]:
-            raise BudgetError(
+            raise UsageError(
                 f"{', '.join(given)} belong to the evaluation without a budget; the accounted measures are the errors of "
                 "all 1-, 2- and 3-way marginals. Leave them out."
             )
         budget = parse_budget(epsilon, delta, rho, mu)
         privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
-        _accounted(real, synthetic, described, budget, privacy_unit, ledger, table_name, out, json=json)
+        written = {"separator": separator, "encoding": encoding}
+        _accounted(
+            real,
+            synthetic,
+            described,
+            budget,
+            privacy_unit,
+            ledger,
+            table_name,
+            out,
+            written=written,
+            json=json,
+        )
         return
     for path in (out, report):
         if path is not None and not beside_bundle:
@@ -102,16 +118,13 @@ def evaluate(
         described,
         target,
         holdout,
-        _words(identifiers),
+        parse_names(identifiers, "--identifiers"),
         sensitive,
-        _words(sections),
+        parse_names(sections, "--sections"),
         quiet or json,
+        written={"separator": separator, "encoding": encoding},
     )
     _write(found, described, out=out, report=report, json=json)
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _refuse_bundle(path: Path) -> None:
@@ -135,6 +148,8 @@ def _plain(
     sensitive: str | None,
     sections: list[str] | None,
     quiet: bool,
+    *,
+    written: dict[str, str | None],
 ) -> Evaluation:
     """Read both tables and compute everything."""
     import numpy as np
@@ -144,8 +159,8 @@ def _plain(
     from understudy.evaluation import Comparison, Options
     from understudy.evaluation import evaluate as compare
 
-    def codes(path: Path) -> Any:
-        chunks = list(read_table(path, schema).chunks())
+    def codes(path: Path, **words: Any) -> Any:
+        chunks = list(read_table(path, schema, **words).chunks())
         return (
             {name: np.concatenate([chunk[name] for chunk in chunks]) for name in schema.names}
             if chunks
@@ -154,10 +169,10 @@ def _plain(
 
     with progress_bar("evaluate", quiet=quiet) as progress:
         progress("reading", 0.0)
-        both = Comparison(schema, codes(real), codes(synthetic))
+        both = Comparison(schema, codes(real, **written), codes(synthetic))
         held = None
         if holdout is not None:
-            told = codes(holdout)
+            told = codes(holdout, **written)
             held = np.stack([told[name] for name in schema.names], axis=1).astype(np.int64)
         options = Options(
             sections=sections, target=target, holdout=held, identifiers=identifiers, sensitive=sensitive
@@ -212,6 +227,7 @@ def _accounted(
     table_name: str | None,
     out: Path | None,
     *,
+    written: dict[str, Any],
     json: bool,
 ) -> None:
     """Measure under the budget and print what was released."""
@@ -223,7 +239,7 @@ def _accounted(
 
     schema.require_public()
     made = schema.encode_frame(read_frame(synthetic))
-    records = read_table(real, schema, id_column=unit.id_column)
+    records = read_table(real, schema, id_column=unit.id_column, **written)
     with open_ledger(ledger, budget=budget, unit=unit, table=table_name or real.name) as book:
         found = accounted_measures(Curator(records, unit=unit, ledger=book), made, budget)
         standing = book.guarantee()
@@ -246,4 +262,6 @@ def _accounted(
         ("measure", "value", "standard deviation of the noise"),
         [(item.measure, f"{item.value:.5g}", f"{item.deviation:.2g}") for item in found],
     )
-    tell(standing.describe())
+    if out is not None:
+        tell(f"Wrote {out}.")
+    tell(f"Ledger {ledger}:\n{standing.describe()}")

@@ -48,7 +48,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
             [
                 (
                     item["sequence"],
-                    item["time"],
+                    item["time"][:19].replace("T", " "),
                     item["scope"],
                     item["purpose"],
                     _cost(item, book.accounting.name),
@@ -68,7 +68,7 @@ def _cost(entry: dict[str, object], accounting: str) -> str:
 
 @app.command("verify")
 def verify(file: LedgerPath, json: Json = False) -> None:
-    """Recompute the hash chain, every cost and the total; fail if anything was changed."""
+    """Recompute every hash and cost; fail if anything was changed."""
     from understudy.cli._output import print_json, tell
     from understudy.privacy import Ledger
 
@@ -84,7 +84,9 @@ def verify(file: LedgerPath, json: Json = False) -> None:
 @app.command("create")
 def create(
     file: LedgerPath,
-    table: Annotated[str, typer.Option(help="Name of the table it belongs to: its file name.")],
+    table_name: Annotated[
+        str, typer.Option("--table-name", help="Name of the table it belongs to: its file name.")
+    ],
     unit: UnitName,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -92,13 +94,21 @@ def create(
     mu: Mu = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
+    json: Json = False,
 ) -> None:
-    """Create a ledger with a total budget for everything that will ever be released from a table."""
-    from understudy.cli._output import tell
+    """Create a ledger with the total budget of a table.
+
+    The total is for everything that will ever be released from the table; it cannot be raised later.
+    """
+    from understudy.cli._output import print_json, tell
     from understudy.privacy import Ledger
 
     budget = parse_budget(epsilon, delta, rho, mu)
     with Ledger.create(
-        file, budget=budget, unit=parse_unit(unit, id_column, max_rows_per_person), table=table
+        file, budget=budget, unit=parse_unit(unit, id_column, max_rows_per_person), table=table_name
     ) as book:
-        tell(f"Created {file}.\n{book.guarantee().describe()}")
+        if json:
+            print_json(summary(book.guarantee()) | {"out": str(file)})
+            return
+        tell(f"Wrote {file}.")
+        tell(book.guarantee().describe())

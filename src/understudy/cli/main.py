@@ -20,7 +20,7 @@ import typer
 
 from understudy.cli.entry import EXIT_INTERRUPTED
 from understudy.cli.entry import INTERRUPTED as _INTERRUPTED
-from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError
+from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError, UsageError
 
 app = typer.Typer(
     name="understudy",
@@ -31,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-EXIT_FAULT, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT = 1, 3, 4, 5, 6
+EXIT_FAULT, EXIT_USAGE, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT = 1, 2, 3, 4, 5, 6
 
 
 def _version(show: bool) -> None:
@@ -53,6 +53,8 @@ def _main(
 
 def exit_code(error: UnderstudyError) -> int:
     """Return the documented exit code of an error."""
+    if isinstance(error, UsageError):
+        return EXIT_USAGE
     if isinstance(error, BudgetError):
         return EXIT_BUDGET
     if isinstance(error, LedgerError):
@@ -77,17 +79,20 @@ def run() -> None:
     try:
         prepare()
         with _discreet():
-            app(standalone_mode=True)
+            code = app(prog_name="understudy", standalone_mode=False)
+        if code == EXIT_INTERRUPTED:  # the application turns an interrupt into this, without a word
+            raise KeyboardInterrupt
+        if isinstance(code, int) and code:
+            raise SystemExit(code)
     except UnderstudyError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
         sys.stderr.write(_INTERRUPTED)
         raise SystemExit(EXIT_INTERRUPTED) from None
-    except SystemExit as stop:
-        if stop.code == EXIT_INTERRUPTED:  # the application turns an interrupt into this, without a word
-            sys.stderr.write(_INTERRUPTED)
-        raise
+    except typer.Abort:
+        sys.stderr.write("Stopped at your word. Nothing was spent.\n")
+        raise SystemExit(EXIT_INTERRUPTED) from None
     except BrokenPipeError:
         raise
     except MemoryError:
@@ -97,6 +102,8 @@ def run() -> None:
         )
         raise SystemExit(EXIT_FAULT) from None
     except Exception as fault:
+        if hasattr(fault, "format_message"):  # the parser's own errors, whichever package they come from
+            raise SystemExit(_misunderstood(fault)) from None
         place = fault.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
@@ -110,6 +117,17 @@ def run() -> None:
             "are withheld because they could quote private data.\n"
         )
         raise SystemExit(EXIT_FAULT) from None
+
+
+def _misunderstood(error: Any) -> int:
+    """Say what the parser of the command line did not understand, as every other error is said."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return EXIT_USAGE
+    context = getattr(error, "ctx", None)
+    where = "understudy" if context is None else context.command_path
+    sys.stderr.write(f"error: {error.format_message().rstrip('.')}. See: {where} --help\n")
+    return EXIT_USAGE
 
 
 @contextmanager

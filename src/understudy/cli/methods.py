@@ -6,8 +6,8 @@ from understudy.cli._options import Json
 
 
 def show_methods(json: Json = False) -> None:
-    """List every mechanism: the guarantees it can give, the data it takes, one line each."""
-    from understudy.cli._output import print_json, print_table
+    """List every method, what it promises and which tables it takes."""
+    from understudy.cli._output import print_json, print_table, tell
     from understudy.errors import MissingExtra, UnknownMethod
     from understudy.synthesizers import methods
 
@@ -25,5 +25,16 @@ def show_methods(json: Json = False) -> None:
     print_table(
         "Methods",
         ("method", "budgets", "data", "what it does"),
-        [(row["method"], ", ".join(row["budgets"]), row["data"], row["summary"]) for row in rows],
+        [(row["method"], _budgets(row["budgets"]), row["data"], row["summary"]) for row in rows],
     )
+    tell("Budgets: all are --epsilon, --epsilon with --delta, --rho and --mu.")
+    tell(
+        "In doubt begin with aim, mst or privsyn: they take any table. The manual says more (Choose a method)."
+    )
+
+
+def _budgets(names: object) -> str:
+    """Return the kinds of budget in the words of the command line."""
+    options = {"PureDP": "epsilon", "ApproxDP": "epsilon+delta", "ZCDP": "rho", "GDP": "mu"}
+    given = [options[name] for name in names if name in options]  # type: ignore[attr-defined]
+    return "all" if len(given) == len(options) else ", ".join(given)

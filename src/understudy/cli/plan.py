@@ -14,6 +14,7 @@ from understudy.cli._options import (
     Json,
     MaxRows,
     Mu,
+    OptionalUnit,
     OptionWords,
     Rho,
     WorkloadText,
@@ -21,6 +22,7 @@ from understudy.cli._options import (
     parse_method,
     parse_unit,
 )
+from understudy.errors import UsageError
 
 if TYPE_CHECKING:
     from understudy.release.planning import CriterionPlan, ReleasePlan
@@ -36,10 +38,7 @@ def plan(
     method: Annotated[
         str | None, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")
     ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one."),
-    ] = None,
+    unit: OptionalUnit = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -49,18 +48,22 @@ def plan(
     workload: WorkloadText = None,
     option: OptionWords = None,
     rows: Annotated[
-        int | None, typer.Option(help="A public guess of the number of rows, to express errors as shares.")
+        int | None,
+        typer.Option(min=1, help="A public guess of the number of rows, to express errors as shares."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show noise, budget and expected errors of a release or of one fit, from public facts alone."""
+    """Show noise, budget and expected errors before anything is read.
+
+    Takes a specification, or one fit described by --schema, --method, --unit and a budget. Public facts alone are used.
+    """
     if spec is not None:
         if schema is not None or method is not None:
-            raise typer.BadParameter("Give a specification, or --schema and --method, not both.")
+            raise UsageError("Give a specification, or --schema and --method, not both.")
         _plan_release(spec, rows=rows, json=json)
         return
     if schema is None or method is None or unit is None:
-        raise typer.BadParameter("Give a specification, or --schema, --method and --unit.")
+        raise UsageError("Give a specification, or --schema, --method and --unit.")
     from understudy.cli._output import print_json, print_table, tell
     from understudy.schema import Schema
 
@@ -95,21 +98,24 @@ def plan(
         print_json(facts | {"measurements": measured})
         return
     tell(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)")
+    shares = ("share of rows",) if n_rows else ()
     print_table(
         "Measurements",
-        ("columns", "cells", "noise", "sd per cell (rows)", "expected L1 noise (rows)", "share of rows"),
+        ("columns", "cells", "noise", "sd per cell (rows)", "expected L1 noise (rows)", *shares),
         [
             (
                 " x ".join(item["columns"]) or "number of rows",
                 f"{item['cells']:,}",
                 item["noise"],
                 f"{item['standard_deviation']:.3g}",
-                f"{item['expected_l1']:.4g}",
-                "" if item["expected_l1_share"] is None else f"{item['expected_l1_share']:.2%}",
+                f"{item['expected_l1']:,.0f}",
+                *([f"{item['expected_l1_share']:.2%}"] if shares else []),
             )
             for item in measured
         ],
     )
+    if not n_rows:
+        tell("With --rows (a public guess) the noise is also shown as a share of the table.")
     tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
     for note in planned.notes:
         tell(f"Note: {note}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli._options import Json
-from understudy.errors import BudgetError, DataError
+from understudy.cli._options import Backend, Jobs, Json, Quiet
+from understudy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from understudy.release.rehearsal import Rehearsal
@@ -39,28 +39,25 @@ def rehearse(
         int | None,
         typer.Option("--rows", help="Rows to simulate; by default what the specification expects."),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", help="Attempts per configuration.")] = 10,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Attempts per configuration.")] = 10,
     configurations: Annotated[
         str, typer.Option("--configurations", help="How many configurations to try, drawn at random, or all.")
     ] = "all",
     keep: Annotated[
         float, typer.Option("--keep", help="Keep configurations whose acceptance probability is above this.")
     ] = 0.1,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")] = -1,
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", help="What runs the processes: loky (default), threading, dask or ray."),
-    ] = None,
+    jobs: Jobs = -1,
+    backend: Backend = None,
     seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the search and its noise, which is not secret.", min=0)
+        int, typer.Option("--seed", min=0, help="Of the search and its noise, which is not secret here.")
     ] = 0,
     out: Annotated[
         Path, typer.Option("--out", help="Folder of the results; an interrupted rehearsal goes on from it.")
     ] = Path("rehearsal"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Try the configurations of a release on PUBLIC data and narrow the specification.
+    """Try a release on public data and narrow its specification.
 
     The table given must be public: it is read without noise and exact errors are shown. The private table is
     not opened and no budget is spent. Finished trials are kept in the folder; giving the same command again
@@ -72,8 +69,6 @@ def rehearse(
 
     described = Spec.read(spec)
     count = _count(configurations)
-    if trials < 1:
-        raise BudgetError(f"--trials ({trials}) must be at least 1.")
     table, words, notes = _table(described, public, simulate, facts, rows, seed)
     if not json:
         say(f"Rehearsing on {words}. It must be public: it is read without noise and exact errors are shown.")
@@ -116,7 +111,7 @@ def _count(words: str) -> int | None:
     except ValueError:
         count = 0
     if count < 1:
-        raise BudgetError(f"--configurations ({words}) must be all, or a number of at least 1.")
+        raise UsageError(f"--configurations ({words}) must be all, or a number of at least 1.")
     return count
 
 
@@ -133,11 +128,11 @@ def _table(
         if value is not None
     ]
     if len(given) != 1:
-        raise DataError(
+        raise UsageError(
             f"Give exactly one of --public, --simulate and --facts; got {' and '.join(given) or 'none'}."
         )
     if rows is not None and (public is not None or rows < 1):
-        raise DataError(
+        raise UsageError(
             "--rows goes with --simulate and --facts and must be at least 1. To rehearse on fewer rows of a public "
             "table, sample the file."
         )

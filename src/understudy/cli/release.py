@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
-from understudy.cli._options import Json
+from understudy.cli._options import Json, Quiet
 from understudy.cli._source import Immutable, TableInDatabase, parse_source
 
 if TYPE_CHECKING:
@@ -40,20 +40,26 @@ def release(
     row_count: RowCount = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Ledger of the table; made with the specification's total if absent."),
+        typer.Option(
+            help="Ledger of the table; made with the specification's total if absent. Default: TABLE.ledger, or as "
+            "specified."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to publish to; must not exist yet.")
+        Path | None,
+        typer.Option(
+            "--out", help="Folder to publish to; must not exist yet. Default: NAME-release, or as specified."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending the budget.")] = False,
     restart: Annotated[
         bool,
         typer.Option("--restart", help="Forget an interrupted or finished run. What it spent stays spent."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Make, test and publish a private stand-in as a specification says.
+    """Make, test and publish a stand-in as a specification says.
 
     Everything that can be checked without the records is checked first. An interrupted release goes on
     where it stopped when the same command is given again, and never looks twice for one payment. How many
@@ -109,14 +115,14 @@ def read_spec(
     immutable: bool = False,
 ) -> Spec:
     """Read a specification and apply what the command line changes in it."""
-    from understudy.errors import DataError
+    from understudy.errors import UsageError
     from understudy.release.spec import Spec
 
     described = Spec.read(spec)
     if source is not None:
         described = described.with_source(parse_source(source, in_database, immutable)[0])
     elif in_database is not None or immutable:
-        raise DataError("--table and --immutable go with --source and the address of a database.")
+        raise UsageError("--table and --immutable go with --source and the address of a database.")
     if row_count is not None:
         described = described.with_row_count(row_count)
     return described
@@ -192,7 +198,7 @@ def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
                     "" if item.epsilon is None else f"{item.epsilon:g}",
                     item.mechanism,
                     "" if item.noise_deviation is None else f"{item.noise_deviation:.3g}",
-                    "yes" if item.passed else "no",
+                    "yes" if item.passed else "no" if item.value is not None else "not all",
                 )
                 for item in outcome.criteria
             ],
@@ -202,6 +208,9 @@ def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
         tell(f"Configuration: {outcome.configuration.name}")
     else:
         tell(f"Not accepted: {outcome.reason} Nothing was published; the budget is spent.")  # type: ignore[union-attr]
+        tell(
+            "A rehearsal on public data (understudy rehearse) shows beforehand how often that happens, and why."
+        )
     tell(f"Guarantee: {outcome.guarantee.describe()}")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli._options import require_writable
+from understudy.cli._options import Json, require_writable
 from understudy.errors import OutputError
 
 
@@ -16,12 +16,13 @@ def report(
     out: Annotated[Path, typer.Option("--out", help="Page to write (.html), outside the bundle.")] = Path(
         "report.html"
     ),
+    json: Json = False,
 ) -> None:
     """Write the report of a bundle, from the bundle alone.
 
     The bundle is verified first and not touched: its own report.html is part of what was published.
     """
-    from understudy.cli._output import tell
+    from understudy.cli._output import print_json, tell
     from understudy.data import write_text
     from understudy.release.reporting import bundle_report
     from understudy.release.verify import verify_bundle
@@ -32,4 +33,7 @@ def report(
     require_writable(out, what="report")
     verify_bundle(bundle)
     write_text(out, release_page(bundle_report(bundle)))
+    if json:
+        print_json({"out": str(out)})
+        return
     tell(f"Wrote {out}. Open it in a browser; it needs no network.")

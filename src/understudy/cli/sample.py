@@ -7,18 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli._bulk import ChunkRows, Jobs, OutName, PartitionBy
-from understudy.cli._options import Json, require_writable
-from understudy.errors import WorkloadError
+from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
+from understudy.cli._options import Backend, Jobs, Json, Quiet, Rows, Seed, require_writable
+from understudy.errors import UsageError
 
 
 def sample(
     model: Annotated[Path, typer.Argument(help="Model file, written by `understudy synth --model`.")],
     out: OutName,
-    rows: Annotated[
-        int | None, typer.Option(help="Number of synthetic rows; default: the model's estimate.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes the draw repeatable.", min=0)] = None,
+    rows: Rows = None,
+    seed: Seed = None,
     chunk_rows: ChunkRows = None,
     partition_by: PartitionBy = None,
     lanes: Annotated[
@@ -29,13 +27,11 @@ def sample(
         ),
     ] = 8,
     jobs: Jobs = 1,
-    backend: Annotated[
-        str | None, typer.Option(help="What runs the processes: loky (default), threading, dask or ray.")
-    ] = None,
+    backend: Backend = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Throw an unfinished folder of parts away first.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Draw synthetic rows from a fitted model. Costs no budget and reads no private data.
@@ -50,8 +46,6 @@ def sample(
     from understudy.data import check_output_format, write_frame
     from understudy.synthesizers import load_model
 
-    if rows is not None and rows < 0:
-        raise WorkloadError(f"--rows ({rows}) must not be negative.")
     result: dict[str, Any]
     if is_folder(out):
         with progress_bar("sample", quiet=quiet or json) as progress:
@@ -78,9 +72,7 @@ def sample(
         words = how_close(done)
     else:
         if chunk_rows is not None or partition_by is not None or restart:
-            raise WorkloadError(
-                "--chunk-rows, --partition-by and --restart go with a folder: end --out in /."
-            )
+            raise UsageError("--chunk-rows, --partition-by and --restart go with a folder: end --out in /.")
         target = Path(out)
         check_output_format(target)
         require_writable(target, what="output")

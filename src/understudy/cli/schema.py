@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli._options import Json, require_writable
+from understudy.cli._options import Encoding, Json, SchemaOut, Separator, require_writable
 
-app = typer.Typer(help="Draft, import or check a schema.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("draft")
 def draft(
     table: Annotated[str, typer.Argument(help="Table to look at: CSV (also .gz) or Parquet.")],
-    out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+    out: SchemaOut,
     declare_public: Annotated[
         bool,
         typer.Option(
@@ -25,11 +27,12 @@ def draft(
         ),
     ] = False,
     max_categories: Annotated[int, typer.Option(help="Most categories a text column may have.")] = 100,
-    separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    json: Json = False,
 ) -> None:
     """Draft a schema from a table. What it reads from the data is private until its owner says otherwise."""
-    from understudy.cli._output import say
+    from understudy.cli._output import print_json, say, tell
     from understudy.data import draft_schema, read_frame
 
     require_writable(out, what="schema")
@@ -41,9 +44,15 @@ def draft(
         declare_public=declare_public,
     )
     drafted.write(out)
-    say(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
+    if json:
+        print_json(
+            {"out": str(out), "columns": list(drafted.names), "left_out": dict(drafted.left_out)}
+            | {"public": declare_public}
+        )
+        return
+    tell(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
     for column, reason in drafted.left_out:
-        say(f"Left out {column!r}: {reason}.")
+        tell(f"Left out {column!r}: {reason}.")
     if not declare_public:
         say(
             "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "
@@ -55,20 +64,24 @@ def draft(
 @app.command("declare")
 def declare(
     schema: Annotated[Path, typer.Argument(help="Draft whose facts you have read and corrected.")],
-    out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+    out: SchemaOut,
+    json: Json = False,
 ) -> None:
-    """Declare every fact of a draft public: your promise as the owner of the table.
+    """Declare the facts of a draft public: your promise as its owner.
 
     Read each one first. A category, bound or bin that is only known from the records is private, and one
     record can change it; replace it by what is public knowledge.
     """
-    from understudy.cli._output import say
+    from understudy.cli._output import print_json, tell
     from understudy.schema import Schema
 
     require_writable(out, what="schema")
     declared = Schema.read(schema).declare_public()
     declared.write(out)
-    say(f"Wrote {out}: {len(declared.names)} columns, every fact declared public.")
+    if json:
+        print_json({"out": str(out), "columns": list(declared.names), "public": True})
+        return
+    tell(f"Wrote a schema of {len(declared.names)} columns to {out}, every fact declared public.")
 
 
 @app.command("import")
@@ -76,32 +89,41 @@ def import_(
     file: Annotated[
         Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")],
+    out: SchemaOut,
     facts: Annotated[
         Path | None,
         typer.Option(help="YAML or JSON file with facts the other file lacks: {column: {values: [...]}}."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Turn another tool's domain file into a schema."""
-    from understudy.cli._output import say
+    from understudy.cli._output import print_json, tell
     from understudy.schema import import_schema
     from understudy.schema.files import read_plain
 
     require_writable(out, what="schema")
     imported = import_schema(file, facts=None if facts is None else read_plain(facts))
     imported.write(out)
-    say(f"Wrote a schema of {len(imported.names)} columns to {out}.")
+    if json:
+        print_json({"out": str(out), "columns": list(imported.names), "left_out": dict(imported.left_out)})
+        return
+    tell(f"Wrote a schema of {len(imported.names)} columns to {out}.")
+    for column, reason in imported.left_out:
+        tell(f"Left out {column!r}: {reason}.")
 
 
 @app.command("check")
 def check(
     schema: Annotated[Path, typer.Argument(help="Schema to check.")],
     table: Annotated[str | None, typer.Argument(help="Table to check against it.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
     json: Json = False,
 ) -> None:
-    """Validate a schema and, if a table is given, that the table fits it. No value is ever shown."""
+    """Check a schema, and whether a table fits it.
+
+    No value of the table is ever shown.
+    """
     from understudy.cli._output import large, print_json, print_table, tell
     from understudy.data import read_table
     from understudy.schema import Schema

@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli._bulk import ChunkRows, Jobs, OutName, PartitionBy
+from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
 from understudy.cli._ledgers import open_ledger, summary
 from understudy.cli._options import (
     Delta,
+    Encoding,
     Epsilon,
     IdColumn,
+    Jobs,
     Json,
     MaxRows,
     MethodName,
     Mu,
     OptionWords,
+    Quiet,
     Rho,
+    Rows,
     SchemaPath,
+    Seed,
+    Separator,
+    TableName,
     UnitName,
     WorkloadText,
     parse_budget,
@@ -29,7 +36,7 @@ from understudy.cli._options import (
     require_writable,
 )
 from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
-from understudy.errors import OutputError, WorkloadError
+from understudy.errors import OutputError
 
 if TYPE_CHECKING:
     from understudy.bulk import WrittenSample
@@ -63,17 +70,10 @@ def synth(
             "Default: TABLE.ledger beside the output."
         ),
     ] = None,
-    table_name: Annotated[
-        str | None, typer.Option(help="Name of the table in the ledger; default: the file name.")
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="Number of synthetic rows; default: the model's estimate.")
-    ] = None,
+    table_name: TableName = None,
+    rows: Rows = None,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Seed for drawing rows from the model. Never touches the privacy noise."),
-    ] = None,
+    seed: Seed = None,
     sets: Annotated[
         int | None,
         typer.Option(
@@ -100,9 +100,9 @@ def synth(
     ] = None,
     in_database: TableInDatabase = None,
     immutable: Immutable = False,
-    separator: Annotated[str | None, typer.Option(help="Column separator of a CSV file.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Text encoding of a CSV file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Fit one private model to a table and write synthetic rows.
@@ -121,10 +121,6 @@ def synth(
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
-    if rows is not None and rows < 0:
-        raise WorkloadError(f"--rows ({rows}) must not be negative.")
-    if seed is not None and seed < 0:
-        raise WorkloadError(f"--seed ({seed}) must not be negative.")
     described = Schema.read(schema)
     described.require_public()
     synthesizer = parse_method(method, described, workload, option)

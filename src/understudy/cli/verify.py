@@ -13,7 +13,10 @@ from understudy.cli._options import Json
 def verify(
     bundle: Annotated[Path, typer.Argument(help="Folder of a published release.")], json: Json = False
 ) -> None:
-    """Recompute hashes, guarantee and schema conformance of a bundle, from the bundle alone."""
+    """Check that a bundle is what was published.
+
+    Hashes, guarantee and conformance to the schema are recomputed from the bundle alone.
+    """
     from understudy.cli._output import print_json, tell
     from understudy.release.verify import verify_bundle
 
@@ -22,5 +25,5 @@ def verify(
         print_json({"verified": True, "certificate": certificate})
         return
     tell(f"The bundle {str(bundle)!r} is intact: {certificate['rows']:,} rows, all files as published.")
-    tell(f"Guarantee, recomputed from {len(certificate['ledger']['entries'])} ledger entries: ")
-    tell(certificate["guarantee"]["words"])
+    charges = sum(entry.get("event") is not None for entry in certificate["ledger"]["entries"])
+    tell(f"Guarantee, recomputed from {charges} charges: {certificate['guarantee']['words']}")

@@ -15,7 +15,7 @@ from understudy.audit.releases import LOOP
 from understudy.cli.audit import EXIT_VIOLATION
 from understudy.cli.commands import register
 from understudy.cli.main import app
-from understudy.errors import OutputError, UnknownMethod, WorkloadError
+from understudy.errors import OutputError, UnknownMethod, UsageError
 from understudy.report import Verdict, audit_chart
 
 RIGHT, WRONG = Tally(500, 500, 430, 250, 215, 35), Tally(500, 500, 498, 250, 249, 1)
@@ -54,11 +54,11 @@ def test_json_alone_on_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ((), WorkloadError),
-        (("laplace", "--all"), WorkloadError),
+        ((), UsageError),
+        (("laplace", "--all"), UsageError),
         (("no-such-method",), UnknownMethod),
         (("laplace", "--out", "/no/such/folder/a.json"), OutputError),
-        (("laplace", "--option", "nonsense"), WorkloadError),
+        (("laplace", "--option", "nonsense"), UsageError),
     ],
 )
 def test_what_cannot_be_asked(words: tuple[str, ...], error: type[Exception]) -> None:

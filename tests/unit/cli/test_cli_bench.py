@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.cli.bench import _module, _numbers
-from understudy.errors import DataError, UnknownMethod, WorkloadError
+from understudy.errors import DataError, UnknownMethod, UsageError, WorkloadError
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_unknown_words_are_refused_before_anything_runs(tmp_path: Path, quiet: l
             aim.run(out=tmp_path, data=tmp_path, say=quiet.append, **words)
     with pytest.raises(UnknownMethod, match="mst"):
         aim.run(out=tmp_path, data=tmp_path, methods=["mts"], say=quiet.append)
-    with pytest.raises(WorkloadError, match="positive numbers"):
+    with pytest.raises(UsageError, match="positive numbers"):
         _numbers("1,x")
     assert _numbers("0.1, 1") == [0.1, 1.0]
     assert not (tmp_path / "results.jsonl").exists()

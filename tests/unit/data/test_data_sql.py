@@ -9,7 +9,7 @@ from understudy.cli._source import parse_source, stem
 from understudy.data import Database, is_database, read_table
 from understudy.data.sql._faults import changed, explain
 from understudy.data.sql._packing import Packing
-from understudy.errors import DataError
+from understudy.errors import DataError, UsageError
 from understudy.schema import Domain, Integer, Schema
 
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=1),))
@@ -82,11 +82,11 @@ def test_a_database_needs_a_table_and_files_take_none():
         Database(url="duckdb:///x.duckdb", table=" ")
     with pytest.raises(DataError, match="name of a table"):
         read_table("postgresql:///registry", SCHEMA)
-    with pytest.raises(DataError, match="--table"):
+    with pytest.raises(UsageError, match="--table"):
         parse_source("postgresql:///registry", None, False)
-    with pytest.raises(DataError, match="this is a file"):
+    with pytest.raises(UsageError, match="this is a file"):
         parse_source("births.csv", "births", False)
-    with pytest.raises(DataError, match="this is a file"):
+    with pytest.raises(UsageError, match="this is a file"):
         parse_source("births.csv", None, True)
     with pytest.raises(DataError, match="CSV files only"):
         read_table(Database(url="duckdb:///x.duckdb", table="t"), SCHEMA, separator=";")

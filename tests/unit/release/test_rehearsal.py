@@ -20,7 +20,7 @@ from understudy.cli import commands
 from understudy.cli.main import app
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.errors import BudgetError, DataError, OutputError, SchemaError, WorkloadError
+from understudy.errors import BudgetError, DataError, OutputError, SchemaError, UsageError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness
 from understudy.release import SlackTest, _rehearsal_trial, _rehearsal_work
 from understudy.release._rehearsal_facts import Facts, correlated, table_from_facts
@@ -403,8 +403,8 @@ def test_the_command_line_writes_everything(tmp_path: Path) -> None:
     (tmp_path / "facts.yaml").write_text("rows: 300\nshares: {smokes: {true: 0.3}}\n")
     facts = runner.invoke(app, [*words, "--facts", str(tmp_path / "facts.yaml")], catch_exceptions=False)
     assert "nobody declared" in facts.output
-    for extra, error in (([], DataError), (["--public", "x.csv", "--rows", "3"], DataError)):
-        assert isinstance(runner.invoke(app, [*words, *extra]).exception, error)
+    for extra in ([], ["--public", "x.csv", "--rows", "3"]):
+        assert isinstance(runner.invoke(app, [*words, *extra]).exception, UsageError)
     assert isinstance(runner.invoke(app, [*words, "--configurations", "few"]).exception, BudgetError)
 
 
