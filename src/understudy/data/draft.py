@@ -27,13 +27,13 @@ from understudy.schema import (
     read_date,
     truth_of,
 )
+from understudy.schema.reading import MISSING_TEXT
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["draft_schema"]
 
-_MISSING_TEXT = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>"})
 _ID_NAME = re.compile(
     r"(?:^|[_\W])(?:(?i:id|uuid|guid|ssn|key))$|^(?i:id|uuid|guid|ssn)(?:[_\W]|$)|[a-z](?:ID|Id)$"
 )
@@ -170,7 +170,7 @@ def _from_entries(
     name: str, distinct: list[Any], missing: bool, max_categories: int, *, rows: int
 ) -> Column | str:
     """Draft a column from its different entries: text, or a mixture of objects."""
-    blank = [entry for entry in distinct if isinstance(entry, str) and entry.strip().lower() in _MISSING_TEXT]
+    blank = [entry for entry in distinct if isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT]
     entries = [entry for entry in distinct if entry not in blank] if blank else distinct
     if not entries:
         return "it has no entries"

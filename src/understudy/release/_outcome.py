@@ -9,13 +9,13 @@ from typing import Any
 
 from understudy.errors import LedgerMismatch
 from understudy.privacy import Ledger
-from understudy.release._records import judgement_from_plain, provenance_from_plain
+from understudy.release._records import judgement_from_plain
 from understudy.release.candidate import Candidate
 from understudy.release.planning import planned_models
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseGuarantee, ReleaseResult
 from understudy.release.spec import Spec
 from understudy.release.state import State
-from understudy.synthesizers import Model, software
+from understudy.synthesizers import Model, Provenance, software
 
 __all__ = ["guarantee_of", "open_ledger", "recorded_outcome", "room_needed"]
 
@@ -79,7 +79,8 @@ def recorded_outcome(
         return ReleaseFailure(reason=reason, **common)
     configuration = next(item for item in configurations if item.name == outcome["configuration"])
     schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
-    provenance = provenance_from_plain(outcome["provenance"], ledger_id=ledger.ledger_id)
+    # attempts of a loop have ledgers in memory; the one that paid is that of the release
+    provenance = Provenance.from_dict(outcome["provenance"] | {"ledger_id": ledger.ledger_id})
     candidate = Candidate(
         configuration=configuration,
         schema=schema,

@@ -6,13 +6,12 @@ specification is put together; both kinds of problem are reported in one list.
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, WithJsonSchema
 
 from understudy.release._spec_parts import AnyValue, CriterionPart, Part, Positive, Whole
+from understudy.schema.filemodel import described
 
 __all__ = ["SpecPart", "json_schema"]
 
@@ -272,28 +271,4 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy release specification'
     """
-    text = json.dumps(SpecPart.model_json_schema(by_alias=True))
-    generated = json.loads(re.sub(r"_(\w+?)Part\b", lambda found: found[1].lower(), text))
-    _tidy(generated)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Understudy release specification",
-        **{key: value for key, value in generated.items() if key != "title"},
-    }
-
-
-def _tidy(node: Any) -> None:
-    """Drop generated titles, null alternatives and empty defaults."""
-    if isinstance(node, dict):
-        if isinstance(node.get("title"), str):
-            del node["title"]
-        if "default" in node and node["default"] in (None, (), [], {}):
-            del node["default"]
-        alternatives = node.get("anyOf")
-        if isinstance(alternatives, list) and {"type": "null"} in alternatives:
-            alternatives.remove({"type": "null"})
-            if len(alternatives) == 1:
-                node.update(alternatives[0])
-                del node["anyOf"]
-    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        _tidy(item)
+    return described(SpecPart, title="Understudy release specification")

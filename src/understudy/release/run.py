@@ -24,7 +24,7 @@ from understudy.errors import (
 from understudy.privacy import Ledger, Randomness
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
 from understudy.release._outcome import open_ledger, recorded_outcome, room_needed
-from understudy.release._records import judgement_to_plain, provenance_to_plain
+from understudy.release._records import judgement_to_plain
 from understudy.release._work import Work
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit
@@ -327,7 +327,7 @@ class Release(Work):
             "rows": candidate.types.rows,
             "transformations": dict(candidate.configuration.transformations),
             "configuration": candidate.configuration.name,
-            "provenance": provenance_to_plain(candidate.provenance),
+            "provenance": candidate.provenance.to_dict(),
             "seconds": dict(candidate.seconds),
         }
         self.state.record(outcome=outcome)

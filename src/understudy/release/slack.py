@@ -80,12 +80,6 @@ class SlackTest:
         """Return what does not fit a domain, one sentence each."""
         return [f"{c.name}: {problem}" for c in self.criteria for problem in c.problems(domain)]
 
-    def public_failures(self, synthetic: RecordTypes) -> tuple[str, ...]:
-        """Return the names of the public criteria a candidate violates: reason to drop it at no cost."""
-        return tuple(
-            c.name for c in self.criteria if not c.reads_real and not c.met(c.value(synthetic, synthetic))
-        )
-
     def slacks(self, real: RecordTypes, synthetic: RecordTypes) -> dict[str, float]:
         """Return the slack of each criterion. Private: for rehearsals on public data."""
         return {criterion.name: criterion.slack(real, synthetic) for criterion in self.criteria}

@@ -217,18 +217,23 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy schema'
     """
-    text = json.dumps(SchemaPart.model_json_schema())
-    generated = json.loads(re.sub(r"_(\w+)Part", lambda found: found[1].lower(), text))
+    return described(SchemaPart, title="Understudy schema")
+
+
+def described(model: type[BaseModel], *, title: str) -> dict[str, Any]:
+    """Return the JSON Schema of a kind of file, without what pydantic adds for itself."""
+    text = json.dumps(model.model_json_schema(by_alias=True))
+    generated = json.loads(re.sub(r"_(\w+?)Part\b", lambda found: found[1].lower(), text))
     _tidy(generated)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Understudy schema",
+        "title": title,
         **{key: value for key, value in generated.items() if key != "title"},
     }
 
 
 def _tidy(node: Any) -> None:
-    """Drop generated titles and the null defaults of facts that are left out rather than null."""
+    """Drop generated titles, null alternatives and empty defaults: what is left out is not null."""
     if isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]

@@ -17,7 +17,7 @@ from understudy.engine.released import ReleasedRecords
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.marginals import Measurement, Statistic, Workload
-from understudy.privacy import Budget, Unit
+from understudy.privacy import Budget, Unit, budget_from_dict
 from understudy.report import Picture, Whiskers, comparison_panels
 from understudy.schema import Schema
 from understudy.synthesizers._drawing import Drawer
@@ -51,6 +51,33 @@ class Provenance:
         return (
             f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; "
             f"{self.accounting} accounting."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "method": self.method,
+            "options": dict(self.options),
+            "unit": self.unit.to_dict(),
+            "budget": self.budget.to_dict(),
+            "accounting": self.accounting,
+            "spent": self.spent,
+            "ledger_id": self.ledger_id,
+            "rows_exact": self.rows_exact,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Provenance:
+        """Return what `to_dict` wrote; a document that is something else is a ``KeyError`` or the like."""
+        return cls(
+            method=str(plain["method"]),
+            options=dict(plain["options"]),
+            unit=Unit.from_dict(plain["unit"]),
+            budget=budget_from_dict(plain["budget"]),
+            accounting=str(plain["accounting"]),
+            spent=float(plain["spent"]),
+            ledger_id=str(plain["ledger_id"]),
+            rows_exact=bool(plain.get("rows_exact", True)),
         )
 
 

@@ -27,7 +27,6 @@ from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
-from understudy.privacy import Unit, budget_from_dict
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
@@ -60,21 +59,11 @@ def save_model(model: Model, path: str | Path) -> None:
     if model.history is not None:
         history, parts = model.history.to_arrays()
         arrays.update({f"history-{name}": array for name, array in parts.items()})
-    provenance = model.provenance
     document = {
         "format": FORMAT,
         "version": VERSION,
         "schema": model.schema.to_dict(),
-        "provenance": {
-            "method": provenance.method,
-            "options": dict(provenance.options),
-            "unit": provenance.unit.to_dict(),
-            "budget": provenance.budget.to_dict(),
-            "accounting": provenance.accounting,
-            "spent": provenance.spent,
-            "ledger_id": provenance.ledger_id,
-            "rows_exact": provenance.rows_exact,
-        },
+        "provenance": model.provenance.to_dict(),
         "measurements": measurements,
         "statistics": statistics,
         "distribution": {"kind": model.distribution.kind, "meta": meta},
@@ -125,17 +114,7 @@ def load_model(path: str | Path) -> Model:
     document, arrays = _read_archive(path)
     try:
         schema = Schema.from_dict(document["schema"])
-        story = document["provenance"]
-        provenance = Provenance(
-            method=str(story["method"]),
-            options=dict(story["options"]),
-            unit=Unit.from_dict(story["unit"]),
-            budget=budget_from_dict(story["budget"]),
-            accounting=str(story["accounting"]),
-            spent=float(story["spent"]),
-            ledger_id=str(story["ledger_id"]),
-            rows_exact=bool(story.get("rows_exact", True)),
-        )
+        provenance = Provenance.from_dict(document["provenance"])
         measurements = []
         for index, item in enumerate(document["measurements"]):
             clique = schema.domain.canonical(item["clique"])
