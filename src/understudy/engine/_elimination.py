@@ -1,5 +1,7 @@
 """Numba kernels for vertex elimination on bit masks. Import on first use only: Numba is slow to load.
 
+One file on purpose: Numba's cache notices changes of the file a kernel is defined in, not of the files it calls into.
+
 A graph over ``d`` columns is a matrix of 64-bit words, one row per column, with bit ``j`` of row
 ``i`` set when columns ``i`` and ``j`` are joined. Any number of columns works.
 
@@ -12,9 +14,10 @@ removed stays removable unless it is a member, or a later neighbour of a vertex 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 ONE = np.uint64(1)
@@ -30,6 +33,54 @@ FILL, WEIGHT, NEIGHBOURS, WEIGHTED_FILL = 0, 1, 2, 3
 _BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 inner = njit(**_BARE)
 """Decorator of functions that only other kernels call: half the compilation time."""
+
+
+class Log(NamedTuple):
+    """An elimination, step by step.
+
+    Attributes
+    ----------
+    vertex
+        The vertex that was removed.
+    bag
+        Its neighbours at that time, as words.
+    count
+        How many there were.
+    open
+        Whether a later bag may still lie inside this one.
+    cells
+        Size of the bag, 0 if it lies inside another.
+    """
+
+    vertex: npt.NDArray[np.int64]
+    bag: npt.NDArray[np.uint64]
+    count: npt.NDArray[np.int64]
+    open: npt.NDArray[np.bool_]
+    cells: npt.NDArray[np.float64]
+
+
+@inner
+def _new_log(steps, words):  # type: ignore[no-untyped-def]
+    """Return an empty log."""
+    return Log(
+        np.empty(steps, np.int64),
+        np.empty((steps, words), np.uint64),
+        np.empty(steps, np.int64),
+        np.empty(steps, np.bool_),
+        np.empty(steps),
+    )
+
+
+@inner
+def _has(row, v):  # type: ignore[no-untyped-def]
+    """Tell whether a bit of a row of words is set."""
+    return (row[v // 64] >> np.uint64(v % 64)) & ONE != 0
+
+
+@inner
+def _set(row, v):  # type: ignore[no-untyped-def]
+    """Set a bit of a row of words."""
+    row[v // 64] |= ONE << np.uint64(v % 64)
 
 
 @inner
@@ -116,7 +167,7 @@ def _is_simplicial(v, graph):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _take(v, graph, sizes, step, log_bag, log_count, log_open, neighbours):  # type: ignore[no-untyped-def]
+def _take(v, graph, sizes, step, log, neighbours):  # type: ignore[no-untyped-def]
     """Remove a vertex whose neighbours are joined; return the cells of its bag, 0 if it is not maximal.
 
     The bag is inside an earlier one exactly when an earlier bag, without its own vertex, has this
@@ -127,14 +178,14 @@ def _take(v, graph, sizes, step, log_bag, log_count, log_open, neighbours):  # t
     count = _unpack(graph[v], neighbours)
     maximal = True
     for k in range(step):
-        if log_open[k] and (log_bag[k, place] & bit) != 0:
-            log_open[k] = False
-            if log_count[k] == count + 1:
+        if log.open[k] and (log.bag[k, place] & bit) != 0:
+            log.open[k] = False
+            if log.count[k] == count + 1:
                 maximal = False
-    log_open[step] = count > 0
-    log_count[step] = count
+    log.open[step] = count > 0
+    log.count[step] = count
     for w in range(words):
-        log_bag[step, w] = graph[v, w]
+        log.bag[step, w] = graph[v, w]
     weight = sizes[v]
     for k in range(count):
         weight *= sizes[neighbours[k]]
@@ -143,7 +194,7 @@ def _take(v, graph, sizes, step, log_bag, log_count, log_open, neighbours):  # t
 
 
 @inner
-def _reduce(graph, alive, vertices, n, sizes, step, log_vertex, log_bag, log_count, log_open, log_cells):  # type: ignore[no-untyped-def]
+def _reduce(graph, alive, vertices, n, sizes, step, log):  # type: ignore[no-untyped-def]
     """Remove simplicial vertices until there are none; return the number of vertices removed so far."""
     d = graph.shape[0]
     neighbours = np.empty(d, np.int64)
@@ -161,8 +212,8 @@ def _reduce(graph, alive, vertices, n, sizes, step, log_vertex, log_bag, log_cou
         if not alive[v] or not _is_simplicial(v, graph):
             continue
         count = _unpack(graph[v], neighbours)
-        log_vertex[step] = v
-        log_cells[step] = _take(v, graph, sizes, step, log_bag, log_count, log_open, neighbours)
+        log.vertex[step] = v
+        log.cells[step] = _take(v, graph, sizes, step, log, neighbours)
         alive[v] = False
         step += 1
         for k in range(count):
@@ -175,22 +226,7 @@ def _reduce(graph, alive, vertices, n, sizes, step, log_vertex, log_bag, log_cou
 
 
 @inner
-def _greedy(  # type: ignore[no-untyped-def]
-    graph,
-    alive,
-    vertices,
-    n,
-    sizes,
-    heuristic,
-    ties,
-    limit,
-    step,
-    log_vertex,
-    log_bag,
-    log_count,
-    log_open,
-    log_cells,
-):
+def _greedy(graph, alive, vertices, n, sizes, heuristic, ties, limit, step, log):  # type: ignore[no-untyped-def]
     """Eliminate all living vertices by one rule; return the cells of their bags, or inf beyond the limit."""
     d, words = graph.shape
     neighbours = np.empty(d, np.int64)
@@ -236,9 +272,9 @@ def _greedy(  # type: ignore[no-untyped-def]
                 graph[a, a // 64] &= ~(ONE << np.uint64(a % 64))
                 for w in range(words):
                     dirty[w] |= graph[a, w]
-        log_vertex[step] = v
-        log_cells[step] = _take(v, graph, sizes, step, log_bag, log_count, log_open, scratch)
-        total += log_cells[step]
+        log.vertex[step] = v
+        log.cells[step] = _take(v, graph, sizes, step, log, scratch)
+        total += log.cells[step]
         if total > limit:
             return np.inf
         step += 1
@@ -253,49 +289,27 @@ def _greedy(  # type: ignore[no-untyped-def]
 
 @inner
 def _connect(graph, members, count):  # type: ignore[no-untyped-def]
-    """Join all pairs of the first ``count`` members; return whether any edge is new."""
-    fresh = False
+    """Join all pairs of the first ``count`` members."""
     for i in range(count):
         a = members[i]
         for j in range(count):
             b = members[j]
             if a != b:
-                bit = ONE << np.uint64(b % 64)
-                if (graph[a, b // 64] & bit) == 0:
-                    graph[a, b // 64] |= bit
-                    fresh = True
-    return fresh
+                _set(graph[a], b)
 
 
 @inner
-def _solve(  # type: ignore[no-untyped-def]
-    graph,
-    alive,
-    vertices,
-    n,
-    sizes,
-    rules,
-    ties,
-    limit,
-    step,
-    log_vertex,
-    log_bag,
-    log_count,
-    log_open,
-    log_cells,
-):
-    """Reduce a graph, then try every rule on what is left; the logs hold the best elimination.
+def _solve(graph, alive, vertices, n, sizes, rules, ties, limit, step, log):  # type: ignore[no-untyped-def]
+    """Reduce a graph, then try every rule on what is left; the log holds the best elimination.
 
-    Returns the cells of the bags of these vertices and the number of vertices in the logs.
+    Returns the cells of the bags of these vertices and the number of vertices in the log.
     """
     d, words = graph.shape
     first = step
-    step = _reduce(
-        graph, alive, vertices, n, sizes, step, log_vertex, log_bag, log_count, log_open, log_cells
-    )
+    step = _reduce(graph, alive, vertices, n, sizes, step, log)
     fixed = 0.0
     for k in range(first, step):
-        fixed += log_cells[k]
+        fixed += log.cells[k]
     left = np.empty(n, np.int64)
     n_left = ZERO
     for k in range(n):
@@ -307,11 +321,7 @@ def _solve(  # type: ignore[no-untyped-def]
     end = step + n_left
     trial_graph = np.empty((d, words), np.uint64)
     trial_alive = np.empty(d, np.bool_)
-    trial_vertex = np.empty(end, np.int64)
-    trial_bag = np.empty((end, words), np.uint64)
-    trial_count = np.empty(end, np.int64)
-    trial_open = np.empty(end, np.bool_)
-    trial_cells = np.empty(end)
+    trial = _new_log(end, words)
     best_bag = np.empty((end, words), np.uint64)
     best = np.inf
     for r in range(rules.shape[0]):
@@ -321,24 +331,24 @@ def _solve(  # type: ignore[no-untyped-def]
             for w in range(words):
                 trial_graph[v, w] = graph[v, w]
         for k in range(step):
-            trial_open[k] = log_open[k]
-            trial_count[k] = log_count[k]
+            trial.open[k] = log.open[k]
+            trial.count[k] = log.count[k]
             for w in range(words):
-                trial_bag[k, w] = log_bag[k, w]
+                trial.bag[k, w] = log.bag[k, w]
         cells = _greedy(
             trial_graph, trial_alive, left, n_left, sizes, rules[r, 0], ties[rules[r, 1]],
-            min(limit - fixed, best), step, trial_vertex, trial_bag, trial_count, trial_open, trial_cells,
+            min(limit - fixed, best), step, trial,
         )  # fmt: skip
         if cells < best:
             best = cells
             for k in range(step, end):
-                log_vertex[k] = trial_vertex[k]
-                log_cells[k] = trial_cells[k]
+                log.vertex[k] = trial.vertex[k]
+                log.cells[k] = trial.cells[k]
                 for w in range(words):
-                    best_bag[k, w] = trial_bag[k, w]
+                    best_bag[k, w] = trial.bag[k, w]
     for k in range(step, end):
         for w in range(words):
-            log_bag[k, w] = best_bag[k, w]
+            log.bag[k, w] = best_bag[k, w]
     return fixed + best, end
 
 
@@ -385,27 +395,17 @@ def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, 
         for w in range(words):
             graph[v, w] = adjacency[v, w]
     # What the graph reduces to without any candidate.
-    gone_vertex = np.empty(d, np.int64)
-    gone_bag = np.empty((d, words), np.uint64)
-    gone_count = np.empty(d, np.int64)
-    gone_open = np.empty(d, np.bool_)
-    gone_cells = np.empty(d)
-    n_gone = _reduce(
-        graph, alive, every, d, sizes, ZERO, gone_vertex, gone_bag, gone_count, gone_open, gone_cells
-    )
+    gone = _new_log(d, words)
+    n_gone = _reduce(graph, alive, every, d, sizes, ZERO, gone)
     place = np.full(d, -1)
     for k in range(n_gone):
-        place[gone_vertex[k]] = k
+        place[gone.vertex[k]] = k
     base_total = 0.0
     for k in range(n_components):
         base_total += base[k]
 
     result = np.empty(candidates.shape[0])
-    log_vertex = np.empty(d, np.int64)
-    log_bag = np.empty((d, words), np.uint64)
-    log_count = np.empty(d, np.int64)
-    log_open = np.empty(d, np.bool_)
-    log_cells = np.empty(d)
+    log = _new_log(d, words)
     vertices = np.empty(d, np.int64)
     stack = np.empty(d, np.int64)
     neighbours = np.empty(d, np.int64)
@@ -425,43 +425,22 @@ def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, 
         for k in range(n_components):
             if not touched[k]:
                 rest += base[k]
-        # Keep what was never removed, the members, and everything above a member that was.
-        depth = 0
-        for w in range(words):
-            keep[w] = 0
-        for v in range(d):
-            if touched[label[v]] and place[v] < 0:
-                keep[v // 64] |= ONE << np.uint64(v % 64)
-        for j in range(count):
-            v = members[j]
-            if place[v] >= 0:
-                keep[v // 64] |= ONE << np.uint64(v % 64)
-                stack[depth] = v
-                depth += 1
-        while depth:
-            depth -= 1
-            n = _unpack(gone_bag[place[stack[depth]]], neighbours)
-            for k in range(n):
-                v = neighbours[k]
-                if (keep[v // 64] >> np.uint64(v % 64)) & ONE == 0:
-                    keep[v // 64] |= ONE << np.uint64(v % 64)
-                    stack[depth] = v
-                    depth += 1
+        _keep(members, count, touched, label, place, gone, stack, neighbours, keep)
         step = ZERO
         for k in range(n_gone):
-            v = gone_vertex[k]
-            if not touched[label[v]] or (keep[v // 64] >> np.uint64(v % 64)) & ONE != 0:
+            v = gone.vertex[k]
+            if not touched[label[v]] or _has(keep, v):
                 continue
-            rest += gone_cells[k]
-            inside = gone_count[k] > 0
+            rest += gone.cells[k]
+            inside = gone.count[k] > 0
             for w in range(words):
-                if gone_bag[k, w] & ~keep[w] != 0:
+                if gone.bag[k, w] & ~keep[w] != 0:
                     inside = False
             if inside:  # its bag may yet contain that of a vertex we keep
-                log_open[step] = True
-                log_count[step] = gone_count[k]
+                log.open[step] = True
+                log.count[step] = gone.count[k]
                 for w in range(words):
-                    log_bag[step, w] = gone_bag[k, w]
+                    log.bag[step, w] = gone.bag[k, w]
                 step += 1
         n = _unpack(keep, vertices)
         for k in range(n):
@@ -470,12 +449,35 @@ def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, 
             for w in range(words):
                 graph[v, w] = adjacency[v, w] & keep[w]
         _connect(graph, members, count)
-        cells, _ = _solve(
-            graph, alive, vertices, n, sizes, rules, ties, limit - rest, step,
-            log_vertex, log_bag, log_count, log_open, log_cells,
-        )  # fmt: skip
+        cells, _ = _solve(graph, alive, vertices, n, sizes, rules, ties, limit - rest, step, log)
         result[c] = rest + cells
     return result
+
+
+@inner
+def _keep(members, count, touched, label, place, gone, stack, neighbours, keep):  # type: ignore[no-untyped-def]
+    """Keep what was never removed, the members of a candidate, and everything above a member that was removed."""
+    for w in range(keep.shape[0]):
+        keep[w] = 0
+    for v in range(label.shape[0]):
+        if touched[label[v]] and place[v] < 0:
+            _set(keep, v)
+    depth = 0
+    for j in range(count):
+        v = members[j]
+        if place[v] >= 0:
+            _set(keep, v)
+            stack[depth] = v
+            depth += 1
+    while depth:
+        depth -= 1
+        n = _unpack(gone.bag[place[stack[depth]]], neighbours)
+        for k in range(n):
+            v = neighbours[k]
+            if not _has(keep, v):
+                _set(keep, v)
+                stack[depth] = v
+                depth += 1
 
 
 @inner
@@ -484,7 +486,7 @@ def _is_new(adjacency, members, count):  # type: ignore[no-untyped-def]
     for i in range(count):
         for j in range(i):
             a, b = members[i], members[j]
-            if (adjacency[a, b // 64] >> np.uint64(b % 64)) & ONE == 0:
+            if not _has(adjacency[a], b):
                 return True
     return False
 
@@ -507,8 +509,7 @@ def analyse(  # type: ignore[no-untyped-def]
         for w in range(words):
             graph[v, w] = adjacency[v, w]
     alive = np.ones(d, np.bool_)
-    log_count = np.empty(d, np.int64)
-    log_open = np.empty(d, np.bool_)
+    log = Log(log_vertex, log_bag, np.empty(d, np.int64), np.empty(d, np.bool_), log_cells)
     vertices = np.empty(d, np.int64)
     base = np.empty(n_components)
     step = ZERO
@@ -518,10 +519,7 @@ def analyse(  # type: ignore[no-untyped-def]
             if label[v] == component:
                 vertices[n] = v
                 n += 1
-        base[component], step = _solve(
-            graph, alive, vertices, n, sizes, rules, ties, np.inf, step,
-            log_vertex, log_bag, log_count, log_open, log_cells,
-        )  # fmt: skip
+        base[component], step = _solve(graph, alive, vertices, n, sizes, rules, ties, np.inf, step, log)
         for k in range(step):
-            log_open[k] = False
+            log.open[k] = False
     return _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, limit)

@@ -1,5 +1,7 @@
 """Numba kernels of the engine. Import on first use only: Numba is slow to load.
 
+One file on purpose: Numba's cache notices changes of the file a kernel is defined in, not of the files it calls into.
+
 All tables of a model live in two flat arrays: ``cells`` (bags and measured marginals) and
 ``vectors`` (separators, ratios, log potentials, noisy values). What to do with them is written as a
 *program*, a matrix of integers with one operation per row, which `execute` interprets. A new
