@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -61,6 +64,18 @@ def released(folder: Path, form: str = "pass-only") -> ReleaseResult:
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle")
     return write_bundle(released(folder), folder / "out")
+
+
+def test_nothing_in_a_bundle_tells_when_the_selection_ended(tmp_path: Path) -> None:
+    """How long a loop took says how many attempts it made, and nobody paid for that."""
+    outcome = replace(released(tmp_path), started="2020-02-03", finished="2020-02-03")
+    path = write_bundle(outcome, tmp_path / "out")
+    day = datetime(2020, 2, 3, tzinfo=UTC).timestamp()
+    assert {item.stat().st_mtime for item in (path, *path.iterdir())} == {day}
+    with zipfile.ZipFile(path / "model.understudy") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    today = datetime.now(UTC).date().isoformat().encode("ascii")
+    assert not [item.name for item in path.iterdir() if today in item.read_bytes()]
 
 
 @pytest.mark.parametrize("form", ["pass-only", "published"])

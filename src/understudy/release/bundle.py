@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,15 @@ def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
 
     Privacy
     -------
-    In: a `ReleaseResult`, all of which may be published. Out: published.
+    In: a `ReleaseResult`, all of which may be published. Out: published. The files bear the day that the bundle itself
+    names: the time at which a selection ended says how many attempts it made.
     """
     target = Path(folder)
+    day = datetime.fromisoformat(result.finished).replace(tzinfo=UTC).timestamp()
     with complete_folder(target) as temporary:
         _fill(result, temporary)
+        for path in (*temporary.iterdir(), temporary):
+            os.utime(path, (day, day))
     return target
 
 
