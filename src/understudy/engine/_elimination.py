@@ -44,7 +44,7 @@ class Log(NamedTuple):
         The vertex that was removed.
     bag
         Its neighbours at that time, as words.
-    count
+    degree
         How many there were.
     open
         Whether a later bag may still lie inside this one.
@@ -54,7 +54,7 @@ class Log(NamedTuple):
 
     vertex: npt.NDArray[np.int64]
     bag: npt.NDArray[np.uint64]
-    count: npt.NDArray[np.int64]
+    degree: npt.NDArray[np.int64]
     open: npt.NDArray[np.bool_]
     cells: npt.NDArray[np.float64]
 
@@ -180,10 +180,10 @@ def _take(v, graph, sizes, step, log, neighbours):  # type: ignore[no-untyped-de
     for k in range(step):
         if log.open[k] and (log.bag[k, place] & bit) != 0:
             log.open[k] = False
-            if log.count[k] == count + 1:
+            if log.degree[k] == count + 1:
                 maximal = False
     log.open[step] = count > 0
-    log.count[step] = count
+    log.degree[step] = count
     for w in range(words):
         log.bag[step, w] = graph[v, w]
     weight = sizes[v]
@@ -332,7 +332,7 @@ def _solve(graph, alive, vertices, n, sizes, rules, ties, limit, step, log):  # 
                 trial_graph[v, w] = graph[v, w]
         for k in range(step):
             trial.open[k] = log.open[k]
-            trial.count[k] = log.count[k]
+            trial.degree[k] = log.degree[k]
             for w in range(words):
                 trial.bag[k, w] = log.bag[k, w]
         cells = _greedy(
@@ -432,13 +432,13 @@ def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, 
             if not touched[label[v]] or _has(keep, v):
                 continue
             rest += gone.cells[k]
-            inside = gone.count[k] > 0
+            inside = gone.degree[k] > 0
             for w in range(words):
                 if gone.bag[k, w] & ~keep[w] != 0:
                     inside = False
             if inside:  # its bag may yet contain that of a vertex we keep
                 log.open[step] = True
-                log.count[step] = gone.count[k]
+                log.degree[step] = gone.degree[k]
                 for w in range(words):
                     log.bag[step, w] = gone.bag[k, w]
                 step += 1
