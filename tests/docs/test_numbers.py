@@ -1,0 +1,92 @@
+"""Numbers of the explanations that follow from formulas: computed again by the code they describe."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from understudy.curator import SeedTest
+from understudy.privacy import GDP, CountLaw, PureDP, Unit, probabilistic_delta, true_delta
+from understudy.release import (
+    Attempts,
+    GeometricAttempts,
+    NegativeBinomialAttempts,
+    SingleAttempt,
+    UnlimitedAttempts,
+    selection_guarantee,
+)
+
+PAGES = Path(__file__).parents[2] / "docs" / "explanation"
+
+
+def _rows(page: str, head: str) -> list[list[str]]:
+    """Return the cells of the table whose first line is ``head``."""
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    lines = text.split(f"\n{head}\n", 1)[1].splitlines()[1:]
+    taken = lines[: next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in taken]
+
+
+def _close(told: str, number: float) -> None:
+    """Compare with a printed number, to the last digit printed."""
+    digits = told.replace(",", "").partition(".")[2]
+    assert float(told.replace(",", "")) == pytest.approx(number, abs=0.51 * 10.0 ** -len(digits)), told
+
+
+def test_what_an_attacker_can_gain() -> None:
+    rows = _rows("promise", "| epsilon | sure before: 10 % | sure before: 50 % |")
+    assert len(rows) == 5
+    for epsilon, *told in rows:
+        for prior, words in zip((0.1, 0.5), told, strict=True):
+            odds = prior / (1 - prior) * math.exp(float(epsilon))
+            _close(re.findall(r"[\d.]+", words)[0], 100 * odds / (1 + odds))
+
+
+def test_what_selection_costs() -> None:
+    head = "| attempt | rule | epsilon | factor | fails if attempts pass with probability 1/2 |"
+    rules: dict[str, Attempts] = {
+        "single": SingleAttempt(),
+        "negative binomial, eta -1/2, gamma .01": NegativeBinomialAttempts(-0.5, 0.01),
+        "negative binomial, eta 0, gamma .01": NegativeBinomialAttempts(0.0, 0.01),
+        "geometric, gamma .1": GeometricAttempts(0.1),
+        "geometric, gamma .01": GeometricAttempts(0.01),
+        "unlimited": UnlimitedAttempts(),
+    }
+    rows = _rows("private-selection", head)
+    assert len(rows) == 9
+    gaussian = False
+    for attempt, rule, epsilon, factor, fails in rows:
+        gaussian = gaussian or attempt.startswith("`GDP")
+        base = (GDP(0.25), 1e-6) if gaussian else (PureDP(1.0), 0.0)
+        found = selection_guarantee(base[0], rules[rule], delta=base[1]).epsilon
+        single = selection_guarantee(base[0], SingleAttempt(), delta=base[1]).epsilon
+        _close(epsilon, found)
+        _close(factor, found / single)
+        _close(fails, 1 - rules[rule].success(0.5))
+
+
+def test_two_notions_of_delta() -> None:
+    rows = _rows(
+        "count-mechanisms", "| alpha | epsilon | probabilistic | true, add or remove | true, replace one |"
+    )
+    assert len(rows) == 2
+    for alpha, epsilon, *told in rows:
+        law, e = CountLaw("poisson", alpha=float(alpha)), float(epsilon)
+        _close(told[0], probabilistic_delta(law, e))
+        _close(told[1], true_delta(law, e, Unit.add_remove()))
+        _close(told[2], true_delta(law, e, Unit.replace_one()))
+
+
+def test_many_seed_based_records() -> None:
+    rows = _rows("plausible-deniability", "| records | `k=50`, `ε0=1` | adding up | `k=150`, `ε0=.15` |")
+    assert len(rows) == 4
+    tests = [SeedTest(k=k, gamma=4.0, epsilon0=e, min_seeds=100_000) for k, e in ((50, 1.0), (150, 0.15))]
+    for records, first, added, second in rows:
+        n = int(records.replace(",", ""))
+        for told, test in ((first, tests[0]), (second, tests[1])):
+            _close(told, test.composed(n, relation="add-remove", delta=1e-6))
+        one = tests[0].composed(1, relation="add-remove", delta=1e-6)
+        assert float(added.replace(",", "")) == pytest.approx(n * one, rel=0.01)
