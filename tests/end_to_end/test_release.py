@@ -154,6 +154,20 @@ def test_another_source_gets_another_ledger(folder: Path) -> None:
     assert not (folder / "staff.ledger").exists()
 
 
+def test_every_command_means_the_same_ledger_of_a_table(folder: Path) -> None:
+    """Before, ``release`` cut the name at its first dot: staff.2024.csv had two ledgers, and two budgets."""
+    spec = write_spec(folder)
+    (folder / "staff.csv").rename(folder / "staff.2024.csv")
+    result = understudy("release", spec, "--source", "staff.2024.csv", "--out", "bundle")
+    assert result.code == 0, result.err
+    schema = "columns: [{name: grade, kind: ordinal, values: [a, b, c]}]\n"
+    (folder / "schema.yaml").write_text(schema, encoding="utf-8")
+    options = ("--schema", "schema.yaml", "--method", "independent", "--epsilon", 2, "--unit", "replace-one")
+    again = understudy("synth", "staff.2024.csv", *options, "--out", "out.csv")
+    assert again.code != 0  # the release spent the whole budget
+    assert [path.name for path in folder.glob("*.ledger")] == ["staff-2024.ledger"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

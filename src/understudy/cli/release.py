@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 import typer
 
 from understudy.cli._options import Json, Quiet
-from understudy.cli._source import Immutable, TableInDatabase, parse_source
+from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
 
 if TYPE_CHECKING:
     from understudy.release.result import ReleaseFailure, ReleaseResult
@@ -73,7 +73,7 @@ def release(
     described = read_spec(
         spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
     )
-    ledger_path = ledger or described.ledger or Path(f"{_stem(described.source.table)}.ledger")
+    ledger_path = ledger or described.ledger or Path(f"{stem(described.source.table)}.ledger")
     folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
     private = load_source(described)
     if not State.folder_for(ledger_path.absolute(), described.name).exists():
@@ -212,11 +212,3 @@ def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
             "A rehearsal on public data (understudy rehearse) shows beforehand how often that happens, and why."
         )
     tell(f"Guarantee: {outcome.guarantee.describe()}")
-
-
-def _stem(table: str) -> str:
-    name = table.split(".")[0].replace("/", "-").strip()
-    return (
-        "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip("-")
-        or "table"
-    )
