@@ -22,7 +22,7 @@ from understudy.curator import (
     bisect_ranges,
     fourier_coefficients,
     linear_coefficients,
-    measure_coefficients,
+    measure_numbers,
     merged_cells,
     tail_norms,
 )
@@ -227,7 +227,7 @@ def test_no_unit_moves_coefficients_or_tails_further_than_claimed(
         sealed = [seal(item, unit) for item in (left, right)]
         for kept in (1, 3, 4, 9):
             one, two = (linear_coefficients(item, matrix[:kept], name="c", step=STEP) for item in sealed)
-            apart = np.abs(one._steps - two._steps).astype(float) * STEP
+            apart = np.abs(one._exact - two._exact).astype(float) * STEP
             moved = np.array([apart.sum() / one.reach.l1, np.linalg.norm(apart) / one.reach.l2])
             assert (moved <= 1).all()
             worst[:2] = np.maximum(worst[:2], moved)
@@ -284,7 +284,7 @@ def test_no_unit_moves_fourier_coefficients_further_than_claimed(
             for part in parts
         ]
         made = fourier_coefficients(marginals, domain, weights, unit=unit, step=STEP)
-        return made._steps * STEP, made.reach.l1, made.reach.l2
+        return made._exact * STEP, made.reach.l1, made.reach.l2
 
     every = list(itertools.product(*(range(size) for size in sizes)))
     known = {cell: coefficients(cell) for cell in every}
@@ -339,8 +339,8 @@ def test_coefficients_get_the_noise_that_was_charged(kind: type, seed: int) -> N
         )
     basis = np.tile(fourier_basis(4), (math.ceil(needed / 4), 1))
     sealed = linear_coefficients(curator.counts(("a",)), basis, name="c", step=STEP)
-    released = measure_coefficients(curator, sealed, noise=noise, purpose="measure")
-    draws = np.rint(released.values / STEP).astype(np.int64) - sealed._steps
+    released = measure_numbers(curator, [sealed], noise=[noise], purpose="measure")[0]
+    draws = np.rint(released.values / STEP).astype(np.int64) - sealed._exact
     counts = counts_in(draws, edges)
     assert fit_pvalue(counts, right) > ALPHA
     for wrong in wrongs:

@@ -21,7 +21,7 @@ from understudy.curator import (
     Softmax,
     concordance_noise,
     fit_softmax,
-    measure_concordance,
+    measure_numbers,
     objective_for,
     seal_concordance,
 )
@@ -93,8 +93,8 @@ def test_correlations_carry_the_noise_they_claim(accounting: Accounting, seed: i
     draws = 4_000
     ranks = [Ranks("a", np.arange(10)), Ranks("b", np.arange(2))]
     sealed = seal_concordance(curator, ranks, [(0, 1)] * draws)
-    noise = concordance_noise(accounting, (sealed.l1, sealed.l2), 1.0)
-    values = measure_concordance(curator, sealed, noise=noise, purpose="p").values[0]
+    noise = concordance_noise(accounting, (sealed.reach.l1, sealed.reach.l2), 1.0)
+    values = measure_numbers(curator, [sealed], noise=[noise], purpose="p")[0].values[0]
     # each number changes by at most 3: 3 * 4,000 in L1, 3 * sqrt(4,000) in L2 (steps of the grid aside)
     expected = 3 * draws if accounting is PURE else 3 * math.sqrt(draws)
     assert noise.scale / CONCORDANCE_STEPS == pytest.approx(expected, rel=1e-4)

@@ -12,8 +12,6 @@ from understudy.curator._deniability_network import (
 )
 from understudy.curator._exact_network import Critic
 from understudy.curator.coefficients import (
-    Reach,
-    SealedCoefficients,
     contrasts,
     fourier_coefficients,
     fourier_reach,
@@ -21,7 +19,6 @@ from understudy.curator.coefficients import (
     interaction_basis,
     linear_coefficients,
     linear_reach,
-    measure_coefficients,
     tail_norms,
 )
 from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
@@ -46,12 +43,11 @@ from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, 
 from understudy.curator.learning import Objective, Softmax, fit_softmax, objective_for
 from understudy.curator.moments import (
     MomentBlock,
-    SealedMoments,
-    measure_moments,
     moment_noise,
     rows_are_fixed,
     seal_moments,
 )
+from understudy.curator.numbers import Reach, SealedNumbers, measure_numbers
 from understudy.curator.predicates import (
     SealedAnswers,
     draw_queries,
@@ -63,10 +59,8 @@ from understudy.curator.predicates import (
 from understudy.curator.rank_correlation import STEPS as CONCORDANCE_STEPS
 from understudy.curator.rank_correlation import (
     Ranks,
-    SealedConcordance,
     concordance_bounds,
     concordance_noise,
-    measure_concordance,
     seal_concordance,
 )
 from understudy.curator.rare import RareCounts, count_rare, rare_epsilon
@@ -101,10 +95,8 @@ __all__ = [
     "Sealed",
     "SealedAnswers",
     "SealedBuckets",
-    "SealedCoefficients",
-    "SealedConcordance",
     "SealedCounts",
-    "SealedMoments",
+    "SealedNumbers",
     "SealedScalar",
     "SeedModel",
     "SeedTest",
@@ -144,9 +136,7 @@ __all__ = [
     "linear_reach",
     "measure_answer",
     "measure_answers",
-    "measure_coefficients",
-    "measure_concordance",
-    "measure_moments",
+    "measure_numbers",
     "merged_cells",
     "moment_noise",
     "moments_event",

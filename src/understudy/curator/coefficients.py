@@ -17,17 +17,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.curator import Curator
-from understudy.curator.seal import Sealed
+from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Noise, Unit, noise_within
+from understudy.privacy import Unit
 from understudy.schema import Clique, Domain
 
 Array = npt.NDArray[np.float64]
@@ -39,62 +36,6 @@ _PAIRS = 20_000_000
 _PATTERNS = 14
 _CHUNK = 4_000_000
 _UP = 1 + 2.0**-40
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far one unit moves a vector of coefficients, in rows. Public.
-
-    Examples
-    --------
-    >>> from understudy.privacy import PURE
-    >>> Reach(l1=3.0, l2=2.0).noise(PURE, 1.0).scale
-    3.0
-    """
-
-    l1: float
-    l2: float
-
-    def noise(self, accounting: Accounting, cost: float) -> Noise:
-        """Return the noise of each coefficient at a cost: Laplace under pure accounting, else Gaussian."""
-        return noise_within(accounting, cost, l1=self.l1, l2=self.l2)
-
-
-class SealedCoefficients(Sealed):
-    """Coefficients in whole steps, and how far one unit moves them.
-
-    Attributes
-    ----------
-    name, size, step, reach
-        What they are, how many, the step of the grid, the sensitivities (in rows, not steps). Public.
-    """
-
-    __slots__ = ("_steps", "name", "reach", "size", "step")
-
-    def __init__(self, steps: Ints, *, name: str, step: float, reach: Reach) -> None:
-        self._steps = steps
-        self.name, self.size, self.step, self.reach = name, int(steps.size), step, reach
-
-    def __repr__(self) -> str:
-        return f"SealedCoefficients({self.name!r}, {self.size} numbers, l1={self.reach.l1:g})"
-
-
-def measure_coefficients(
-    curator: Curator, sealed: SealedCoefficients, *, noise: Noise, purpose: str
-) -> Statistic:
-    """Add independent noise to every coefficient and charge its cost first.
-
-    Privacy
-    -------
-    In: private. Out: releasable. In steps the coefficients are whole numbers that neighbours change by at most
-    ``l1 / step`` and ``l2 / step`` (head of this module; :func:`linear_reach` and :func:`fourier_reach` compute both); discrete Laplace noise of scale ``b / step`` is ``l1/b``-DP and the rounded Gaussian of
-    scale ``sigma / step`` is ``l2/sigma``-GDP (the discrete one has its zCDP bound). A step is a power of two, so scales and sensitivities are the same
-    numbers in rows, and the ledger records them in rows.
-    """
-    curator._charge(noise.event(l1=sealed.reach.l1, l2=sealed.reach.l2), purpose=purpose)
-    drawn = type(noise)(noise.scale / sealed.step).draw(sealed._steps.shape, curator._randomness)
-    values = (sealed._steps + drawn).astype(np.float64) * sealed.step
-    return Statistic(sealed.name, values, noise.kind, noise.scale)
 
 
 def grid_step(scale: float) -> float:
@@ -133,7 +74,7 @@ def linear_reach(basis: Array, unit: Unit, *, step: float = 2.0**-GRID_BITS) -> 
     return Reach(unit.max_rows * l1 * step * _UP, unit.max_rows * l2 * step * _UP)
 
 
-def linear_coefficients(sealed: SealedCounts, basis: Array, *, name: str, step: float) -> SealedCoefficients:
+def linear_coefficients(sealed: SealedCounts, basis: Array, *, name: str, step: float) -> SealedNumbers:
     """Seal ``basis @ counts`` for a public matrix over the cells of one histogram.
 
     Privacy
@@ -145,9 +86,7 @@ def linear_coefficients(sealed: SealedCounts, basis: Array, *, name: str, step: 
     if matrix.ndim != 2 or matrix.shape[1] != flat.size or not np.isfinite(matrix).all():
         raise BudgetError(f"The basis must be a finite matrix with {flat.size} columns.")
     reach = linear_reach(matrix, sealed._unit, step=step)
-    return SealedCoefficients(
-        np.rint(matrix / step).astype(np.int64) @ flat, name=name, step=step, reach=reach
-    )
+    return SealedNumbers(np.rint(matrix / step).astype(np.int64) @ flat, name=name, step=step, reach=reach)
 
 
 def tail_norms(sealed: SealedCounts, basis: Array, kept: Sequence[int]) -> list[SealedScalar]:
@@ -278,7 +217,7 @@ def fourier_coefficients(
     *,
     unit: Unit,
     step: float,
-) -> SealedCoefficients:
+) -> SealedNumbers:
     """Seal the weighted Fourier coefficients of one marginal per interaction, in the order given.
 
     Privacy
@@ -298,4 +237,4 @@ def fourier_coefficients(
             pieces.append(np.rint(basis[start : start + rows] * (weight / step)).astype(np.int64) @ flat)
     reach = fourier_reach(domain, [item.clique for item in sealed], weights, unit, step=step)
     joined = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
-    return SealedCoefficients(joined, name="weighted Fourier coefficients", step=step, reach=reach)
+    return SealedNumbers(joined, name="weighted Fourier coefficients", step=step, reach=reach)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator.coefficients import Reach, SealedCoefficients
+from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
@@ -87,7 +87,7 @@ def kernel_reach(factors: Sequence[Array], steps: Sequence[float], unit: Unit) -
 
 def kernel_sums(
     sealed: SealedCounts, factors: Sequence[Array], steps: Sequence[float], *, name: str
-) -> SealedCoefficients:
+) -> SealedNumbers:
     """Seal ``(W_1 x W_2 x ...) c`` for public factors, one per axis of the counts.
 
     Privacy
@@ -109,7 +109,7 @@ def kernel_sums(
         if not np.array_equal(rounded, np.eye(*rounded.shape, dtype=np.int64)):
             table = np.moveaxis(np.tensordot(rounded, table, axes=(1, axis)), 0, axis)
     reach = kernel_reach(factors, steps, sealed._unit)
-    return SealedCoefficients(table.ravel(), name=name, step=math.prod(steps), reach=reach)
+    return SealedNumbers(table.ravel(), name=name, step=math.prod(steps), reach=reach)
 
 
 def smoothing_error(sealed: SealedCounts, smoothers: Sequence[Array]) -> SealedScalar:

@@ -21,10 +21,9 @@ import numpy.typing as npt
 from understudy.curator._moment_bounds import Bounds, bounds_of, group_products
 from understudy.curator.curator import Curator
 from understudy.curator.features import Feature, product_key
-from understudy.curator.seal import Sealed
+from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals import Statistic
 from understudy.privacy import (
     Accounting,
     Gaussian,
@@ -176,28 +175,6 @@ class MomentBlock:
         return places
 
 
-class SealedMoments(Sealed):
-    """The exact sums of a block and the most that one unit can change them.
-
-    Attributes
-    ----------
-    block
-        What the sums are. Public.
-    l1, l2
-        Largest change between neighbours, in steps of the grid. Public.
-    """
-
-    __slots__ = ("_exact", "block", "l1", "l2")
-
-    def __init__(self, exact: Ints, *, block: MomentBlock, bounds: Bounds) -> None:
-        self._exact = exact
-        self.block = block
-        self.l1, self.l2 = bounds.l1, bounds.l2
-
-    def __repr__(self) -> str:
-        return f"SealedMoments({self.block.name!r}, {self._exact.size} numbers, l1={self.l1:g})"
-
-
 def rows_are_fixed(curator: Curator) -> bool:
     """Whether all neighbours of the curator's table have equally many rows."""
     return curator.unit.keeps_rows and curator._exact_known_rows is not None
@@ -233,57 +210,24 @@ def moment_noise(
     raise BudgetError(f"The budget is too small to measure {block.name!r}: the noise would hide everything.")
 
 
-def seal_moments(curator: Curator, blocks: Sequence[MomentBlock]) -> list[SealedMoments]:
+def seal_moments(curator: Curator, blocks: Sequence[MomentBlock]) -> list[SealedNumbers]:
     """Seal the sums of several blocks, from one pass over the records.
+
+    Sums have the shape (cells, products) and are in steps of the block's grid; ``block.matrix`` turns them into moments.
 
     Privacy
     -------
     In: private. Out: under seal. Each sum is an exact whole number; the bounds are those of
-    :meth:`MomentBlock.bounds`. The table is already cut to the unit's rows per person.
+    :meth:`MomentBlock.bounds`: a row adds its products, each between -1 and 1, to the sums of one cell, and
+    :func:`understudy.curator._moment_bounds.bounds_of` finds the largest norm of such a vector, or of the difference of two,
+    over all possible rows. The table is already cut to the unit's rows per person.
     """
     fixed = rows_are_fixed(curator)
     bounds = [block.bounds(curator.domain, curator.unit, rows_fixed=fixed) for block in blocks]
     exact = _exact_sums(curator._table, blocks)
     return [
-        SealedMoments(sums, block=block, bounds=bound)
+        SealedNumbers(sums, name=block.name, reach=Reach(bound.l1, bound.l2))
         for sums, block, bound in zip(exact, blocks, bounds, strict=True)
-    ]
-
-
-def measure_moments(
-    curator: Curator, sealed: Sequence[SealedMoments], *, noise: Sequence[Noise], purpose: str
-) -> list[Statistic]:
-    """Add independent whole-number noise to every sum and charge for all blocks at once, first.
-
-    Returns
-    -------
-    list of Statistic
-        One per block, of shape (cells, products), in steps of the block's grid; ``block.matrix`` turns
-        them into moments.
-
-    Privacy
-    -------
-    In: private. Out: releasable. Each block is a vector of whole numbers that neighbours change by at most
-    ``l1`` in L1 and ``l2`` in L2: a row adds its products, each between -1 and 1, to the sums of one cell, and
-    :func:`understudy.curator._moment_bounds.bounds_of` finds the largest norm of such a vector, or of the difference of two, over
-    all possible rows. Discrete Laplace noise of scale ``b`` on each is ``l1/b``-DP; the rounded
-    Gaussian is the Gaussian mechanism followed by rounding, so ``l2/sigma``-GDP; the discrete one has its zCDP bound. Blocks compose; the charge of
-    their sum is committed before the first draw.
-    """
-    if len(sealed) != len(noise):
-        raise BudgetError(f"Need one noise per block of moments; got {len(noise)} for {len(sealed)}.")
-    if not sealed:
-        return []
-    events = [kind.event(l1=item.l1, l2=item.l2) for item, kind in zip(sealed, noise, strict=True)]
-    curator._charge(*events, purpose=purpose)
-    return [
-        Statistic(
-            item.block.name,
-            (item._exact + kind.draw(item._exact.shape, curator._randomness)).astype(np.float64),
-            kind.kind,
-            kind.scale,
-        )
-        for item, kind in zip(sealed, noise, strict=True)
     ]
 
 

@@ -29,10 +29,9 @@ import numpy.typing as npt
 
 from understudy.curator.curator import Curator
 from understudy.curator.moments import rows_are_fixed
-from understudy.curator.seal import Sealed
+from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.schema import Domain
 
@@ -63,27 +62,6 @@ class Ranks:
         labels = np.atleast_2d(np.asarray(self.labels, dtype=np.int64))
         labels.flags.writeable = False
         object.__setattr__(self, "labels", labels)
-
-
-class SealedConcordance(Sealed):
-    """Exact ``n tau`` of pairs of columns in each part, and the most that one unit can change them.
-
-    Attributes
-    ----------
-    name
-        What the numbers are, from public facts.
-    l1, l2
-        Largest change between neighbours, in steps of the grid. Public.
-    """
-
-    __slots__ = ("_exact", "l1", "l2", "name")
-
-    def __init__(self, exact: Ints, *, name: str, l1: float, l2: float) -> None:
-        self._exact = exact
-        self.name, self.l1, self.l2 = name, l1, l2
-
-    def __repr__(self) -> str:
-        return f"SealedConcordance({self.name!r}, {self._exact.size} numbers, l1={self.l1:g})"
 
 
 def concordance_bounds(
@@ -152,8 +130,10 @@ def seal_concordance(
     *,
     partition: Sequence[str] = (),
     per_part: bool = False,
-) -> SealedConcordance:
+) -> SealedNumbers:
     """Seal ``n tau`` of pairs of ranked columns, in each cell of a partition or added up over its cells.
+
+    The numbers have the shape (parts, pairs) and are in steps of the grid: divide by ``STEPS``.
 
     Parameters
     ----------
@@ -191,29 +171,7 @@ def seal_concordance(
     l1, l2 = concordance_bounds(
         curator.unit, pairs=len(pairs), parts=parts, per_part=per_part, rows_fixed=rows_are_fixed(curator)
     )
-    return SealedConcordance(exact, name=f"rows times Kendall's tau of {len(pairs)} pairs", l1=l1, l2=l2)
-
-
-def measure_concordance(
-    curator: Curator, sealed: SealedConcordance, *, noise: Noise, purpose: str
-) -> Statistic:
-    """Add independent whole-number noise to every number and charge for all of them first.
-
-    Returns
-    -------
-    Statistic
-        Of shape (parts, pairs), in steps of the grid: divide by ``STEPS``.
-
-    Privacy
-    -------
-    In: private. Out: releasable. The numbers are whole and move by at most ``l1`` and ``l2`` between neighbours
-    (:func:`concordance_bounds`, from the head of this module). Discrete Laplace noise of scale ``b`` is ``l1/b``-DP; the rounded Gaussian is
-    the Gaussian mechanism on whole numbers followed by rounding, so ``l2/sigma``-GDP; the discrete Gaussian has its
-    zCDP bound.
-    """
-    curator._charge(noise.event(l1=sealed.l1, l2=sealed.l2), purpose=purpose)
-    drawn = noise.draw(sealed._exact.shape, curator._randomness)
-    return Statistic(sealed.name, (sealed._exact + drawn).astype(np.float64), noise.kind, noise.scale)
+    return SealedNumbers(exact, name=f"rows times Kendall's tau of {len(pairs)} pairs", reach=Reach(l1, l2))
 
 
 def concordance(table: Ints) -> int:

@@ -13,7 +13,7 @@ from understudy.curator import (
     Feature,
     MomentBlock,
     indicator,
-    measure_moments,
+    measure_numbers,
     moment_noise,
     rows_are_fixed,
     seal_moments,
@@ -108,12 +108,12 @@ def test_the_charge_is_the_sum_of_the_blocks_and_comes_first() -> None:
     sealed = seal_moments(
         curator, [MomentBlock.second("one", [ONE, HEIGHT.feature]), MomentBlock.second("two", [ONE, MALE])]
     )
-    noise = [Laplace(sealed[0].l1 / 0.25), Laplace(sealed[1].l1 / 0.5)]
-    noisy = measure_moments(curator, sealed, noise=noise, purpose="moments")
+    noise = [Laplace(sealed[0].reach.l1 / 0.25), Laplace(sealed[1].reach.l1 / 0.5)]
+    noisy = measure_numbers(curator, sealed, noise=noise, purpose="moments")
     assert curator.ledger.spent == pytest.approx(0.75)
     assert [item.scale for item in noisy] == [item.scale for item in noise]
     with pytest.raises(BudgetExceeded):
-        measure_moments(curator, sealed, noise=noise, purpose="again")
+        measure_numbers(curator, sealed, noise=noise, purpose="again")
     assert curator.ledger.spent == pytest.approx(0.75)
 
 
@@ -177,7 +177,7 @@ def test_refusals() -> None:
         standardised(Categorical("c", values=["a", "b"]))
     curator, _ = _curator()
     sealed = seal_moments(curator, [MomentBlock.second("b", [ONE, HEIGHT.feature])])
-    with pytest.raises(BudgetError, match="one noise per block"):
-        measure_moments(curator, sealed, noise=[], purpose="p")
-    assert measure_moments(curator, [], noise=[], purpose="p") == []
+    with pytest.raises(BudgetError, match="one noise per vector"):
+        measure_numbers(curator, sealed, noise=[], purpose="p")
+    assert measure_numbers(curator, [], noise=[], purpose="p") == []
     assert curator.ledger.spent == 0

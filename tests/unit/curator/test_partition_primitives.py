@@ -21,7 +21,7 @@ from understudy.curator import (
     interaction_basis,
     linear_coefficients,
     linear_reach,
-    measure_coefficients,
+    measure_numbers,
     merged_cells,
     tail_norms,
 )
@@ -184,8 +184,8 @@ def test_coefficients_are_whole_steps_and_exact() -> None:
     counts = np.array([3, 1, 4])
     basis = np.vstack([np.ones(3), contrasts(3)])
     sealed = linear_coefficients(seal(counts), basis, name="c", step=2.0**-20)
-    np.testing.assert_allclose(sealed._steps * sealed.step, basis @ counts, atol=3 * 8 * 2.0**-20)
-    assert sealed._steps.dtype == np.int64
+    np.testing.assert_allclose(sealed._exact * sealed.step, basis @ counts, atol=3 * 8 * 2.0**-20)
+    assert sealed._exact.dtype == np.int64
 
 
 def test_walsh_hadamard_coefficients_of_binary_columns() -> None:
@@ -197,7 +197,7 @@ def test_walsh_hadamard_coefficients_of_binary_columns() -> None:
         for part, counts in zip(parts, [table.sum(), table.sum(1), table.sum(0), table], strict=True)
     ]
     sealed = fourier_coefficients(marginals, domain, [1.0] * 4, unit=Unit.add_remove(), step=2.0**-20)
-    assert (sealed._steps * sealed.step).tolist() == [17, -5, -3, 11]
+    assert (sealed._exact * sealed.step).tolist() == [17, -5, -3, 11]
     assert sealed.reach.l1 == pytest.approx(4, rel=1e-5)
     with pytest.raises(BudgetError):
         fourier_coefficients(marginals, domain, [1.0, 0.0, 1.0, 1.0], unit=Unit.add_remove(), step=2.0**-20)
@@ -242,11 +242,11 @@ def test_coefficients_are_charged_before_they_are_drawn() -> None:
     curator = curator_of([3, 1, 4], epsilon=1.0)
     sealed = linear_coefficients(curator.counts(("a",)), np.eye(3), name="c", step=2.0**-20)
     with pytest.raises(BudgetExceeded):
-        measure_coefficients(curator, sealed, noise=Laplace(0.5), purpose="measure")
+        measure_numbers(curator, [sealed], noise=[Laplace(0.5)], purpose="measure")[0]
     assert curator.spent == 0
     with pytest.raises(BudgetError, match="no cost in the pure accounting"):
-        measure_coefficients(curator, sealed, noise=DiscreteGaussian(5.0), purpose="measure")
-    released = measure_coefficients(curator, sealed, noise=Laplace(1.001), purpose="measure")
+        measure_numbers(curator, [sealed], noise=[DiscreteGaussian(5.0)], purpose="measure")[0]
+    released = measure_numbers(curator, [sealed], noise=[Laplace(1.001)], purpose="measure")[0]
     assert released.noise == "laplace"
     assert 0.99 < curator.spent <= 1
     with pytest.raises(BudgetError):

@@ -12,10 +12,10 @@ from understudy.curator import (
     CONCORDANCE_STEPS,
     Curator,
     Ranks,
-    SealedConcordance,
+    SealedNumbers,
     concordance_bounds,
     concordance_noise,
-    measure_concordance,
+    measure_numbers,
     seal_concordance,
 )
 from understudy.curator.rank_correlation import concordance
@@ -72,7 +72,7 @@ def curator_of(rows: Rows, unit: Unit) -> Curator:
     return Curator(Uncut(SCHEMA, codes), unit=unit, ledger=ledger, randomness=SeededRandomness(1))
 
 
-def sealed_of(rows: Rows, unit: Unit, partition: tuple[str, ...], per_part: bool) -> SealedConcordance:
+def sealed_of(rows: Rows, unit: Unit, partition: tuple[str, ...], per_part: bool) -> SealedNumbers:
     return seal_concordance(curator_of(rows, unit), RANKS, PAIRS, partition=partition, per_part=per_part)
 
 
@@ -108,9 +108,11 @@ def test_no_unit_moves_the_correlations_further_than_claimed(
     for one, two in neighbours(UNITS[unit], seed=len(unit) + len(partition), number=150):
         first, second = (sealed_of(rows, UNITS[unit], partition, per_part) for rows in (one, two))
         change = np.abs(first._exact - second._exact).astype(float)
-        assert change.sum() <= first.l1
-        assert np.sqrt((change**2).sum()) <= first.l2
-        worst = np.maximum(worst, [change.sum() / first.l1, np.sqrt((change**2).sum()) / first.l2])
+        assert change.sum() <= first.reach.l1
+        assert np.sqrt((change**2).sum()) <= first.reach.l2
+        worst = np.maximum(
+            worst, [change.sum() / first.reach.l1, np.sqrt((change**2).sum()) / first.reach.l2]
+        )
     # the pairs are hard enough: a claim a third (for people with several rows, a fifth) as large is refuted
     assert (worst > (1 / 3 if UNITS[unit].max_rows == 1 else 1 / 5)).all()
 
@@ -162,13 +164,13 @@ def test_charged_before_drawn_and_within_the_budget() -> None:
     rows = random_rows(np.random.default_rng(0), 30)
     curator = curator_of(rows, unit).within(PureDP(1.0), scope="s")
     sealed = seal_concordance(curator, RANKS, PAIRS)
-    noise = concordance_noise(PURE, (sealed.l1, sealed.l2), 1.0)
-    released = measure_concordance(curator, sealed, noise=noise, purpose="p")
+    noise = concordance_noise(PURE, (sealed.reach.l1, sealed.reach.l2), 1.0)
+    released = measure_numbers(curator, [sealed], noise=[noise], purpose="p")[0]
     assert released.values.shape == (1, 3)
     assert released.scale == noise.scale
     assert 0.99 < curator.spent <= 1.0
     with pytest.raises(BudgetExceeded):
-        measure_concordance(curator, sealed, noise=noise, purpose="p")
+        measure_numbers(curator, [sealed], noise=[noise], purpose="p")[0]
 
 
 def test_noise_follows_the_bounds() -> None:
@@ -197,6 +199,6 @@ def test_refusals() -> None:
     with pytest.raises(BudgetError, match="ranks of 'a'"):
         seal_concordance(curator, [Ranks("a", np.arange(3)), RANKS[1]], [(0, 1)])
     with pytest.raises(BudgetError, match="no cost in the pure accounting"):
-        measure_concordance(
-            curator, seal_concordance(curator, RANKS, PAIRS), noise=DiscreteGaussian(5.0), purpose="p"
+        measure_numbers(
+            curator, [seal_concordance(curator, RANKS, PAIRS)], noise=[DiscreteGaussian(5.0)], purpose="p"
         )

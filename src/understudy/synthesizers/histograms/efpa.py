@@ -17,7 +17,7 @@ from understudy.curator import (
     grid_step,
     linear_coefficients,
     linear_reach,
-    measure_coefficients,
+    measure_numbers,
     tail_norms,
 )
 from understudy.privacy import Accounting, Budget, Unit
@@ -170,10 +170,10 @@ class EFPA(Synthesizer):
         coefficients = linear_coefficients(
             sealed, basis, name=f"first {number} {self.basis} coefficients", step=step
         )
-        released = measure_coefficients(
+        (released,) = measure_numbers(
             curator,
-            coefficients,
-            noise=coefficients.reach.noise(accounting, curator.remaining),
+            [coefficients],
+            noise=[coefficients.reach.noise(accounting, curator.remaining)],
             purpose=f"measure {number} coefficients",
         )
         distribution = line.distribution(curator, basis.T @ released.values, how=self.post_processing)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from understudy.curator import Curator, fourier_coefficients, grid_step, measure_coefficients
+from understudy.curator import Curator, fourier_coefficients, grid_step, measure_numbers
 from understudy.engine import DenseTable, Distribution, estimate
 from understudy.errors import DomainTooLarge
 from understudy.marginals import Measurement, Statistic, Workload
@@ -166,10 +166,10 @@ class Fourier(Synthesizer):
         sealed = curator.counts_many(design.parts)
         progress("transforming", 0.2)
         coefficients = fourier_coefficients(sealed, curator.domain, design.weights, unit=unit, step=step)
-        released = measure_coefficients(
+        (released,) = measure_numbers(
             curator,
-            coefficients,
-            noise=coefficients.reach.noise(accounting, cost),
+            [coefficients],
+            noise=[coefficients.reach.noise(accounting, cost)],
             purpose=f"measure {coefficients.size} Fourier coefficients",
         )
         progress("fitting a table", 0.4)

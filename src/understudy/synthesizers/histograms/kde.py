@@ -16,7 +16,7 @@ from understudy.curator import (
     factor_steps,
     kernel_reach,
     kernel_sums,
-    measure_coefficients,
+    measure_numbers,
     smoothing_error,
 )
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
@@ -199,9 +199,8 @@ class KernelDensity(Synthesizer):
         noise = Gaussian(accounting.gaussian_sigma(measuring, kernel_reach(factors, steps, unit).l2))
         progress("measuring", 0.5)
         name = f"kernel sums of {large(grid.cells)} bins, bandwidth {candidates[place]:g} of the range"
-        released = measure_coefficients(
-            curator, kernel_sums(counts, factors, steps, name=name), noise=noise, purpose=f"measure {name}"
-        )
+        sealed = kernel_sums(counts, factors, steps, name=name)
+        (released,) = measure_numbers(curator, [sealed], noise=[noise], purpose=f"measure {name}")
         progress("post-processing", 0.8)
         density = estimate(released.values, factors, steps, kernels)
         cells = legitimate(density, curator.known_rows, how="simplex")

@@ -17,8 +17,7 @@ from understudy.curator import (
     Ranks,
     concordance_bounds,
     concordance_noise,
-    measure_concordance,
-    measure_moments,
+    measure_numbers,
     moment_noise,
     noise_for,
     rows_are_fixed,
@@ -254,14 +253,14 @@ class DPCopula(Synthesizer):
             sealed = seal_concordance(
                 curator, ranks, layout.pairs, partition=layout.partition, per_part=self.per_part
             )
-            noise = concordance_noise(accounting, (sealed.l1, sealed.l2), cost)
-            return measure_concordance(curator, sealed, noise=noise, purpose=purpose), float(STEPS)
+            noise = concordance_noise(accounting, (sealed.reach.l1, sealed.reach.l2), cost)
+            return measure_numbers(curator, [sealed], noise=[noise], purpose=purpose)[0], float(STEPS)
         features = tuple(layout.feature(item) for item in dimensions)
         within = layout.partition if self.per_part else ()
         block = MomentBlock("products of scores", features, layout.pairs, within)
         fixed = rows_are_fixed(curator)
         block, kind = moment_noise(block, curator.domain, unit, accounting, cost, rows_fixed=fixed)
-        statistic = measure_moments(curator, seal_moments(curator, [block]), noise=[kind], purpose=purpose)[0]
+        statistic = measure_numbers(curator, seal_moments(curator, [block]), noise=[kind], purpose=purpose)[0]
         return statistic, block.unit
 
     def _invert(

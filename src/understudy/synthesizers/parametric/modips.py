@@ -13,7 +13,7 @@ import numpy as np
 from understudy.curator import (
     Curator,
     Noise,
-    measure_moments,
+    measure_numbers,
     moment_noise,
     noise_for,
     rows_are_fixed,
@@ -311,7 +311,7 @@ def _release(
         curator.counts_grouped([_groups(q, curator.domain) for q, _ in merged]),
         noise=[noise for _, noise in merged],
     )
-    moments = measure_moments(
+    moments = measure_numbers(
         curator,
         seal_moments(curator, [q.block for q, _ in blocks]),
         noise=[noise for _, noise in blocks],

@@ -13,7 +13,7 @@ from understudy.curator import (
     Curator,
     Noise,
     fit_softmax,
-    measure_moments,
+    measure_numbers,
     moment_noise,
     noise_for,
     objective_for,
@@ -198,7 +198,7 @@ class SequentialRegression(Synthesizer):
             block, kind = moment_noise(
                 layout.block, domain, unit, accounting, moments, rows_fixed=rows_are_fixed(curator)
             )
-            statistic = measure_moments(
+            statistic = measure_numbers(
                 curator, seal_moments(curator, [block]), noise=[kind], purpose="moments of the regressions"
             )[0]
             statistics.append(statistic)
