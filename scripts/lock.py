@@ -1,8 +1,10 @@
 """Write ``requirements-ci.txt``: every package of the development environment, pinned, with the digests of its files.
 
-``python scripts/lock.py`` asks pip which files it would install for the versions that are installed now and writes
-their SHA-256 digests, and no addresses. The digests are those of the files for this platform and Python; run it on each
-platform that installs from the lock and merge the digests with ``--merge``.
+``python scripts/lock.py`` takes what the extras ``dev`` and ``spark`` need, in the versions that are installed now, asks pip which
+files it would install and writes their SHA-256 digests, and no addresses. Other packages that happen to be installed are left
+out, and so is PyTorch (extra ``deep``), whose build for CPUs has an index of its own: tests that need it are skipped without
+it. The digests are those of the files for this platform and Python; run it on each platform that installs from the lock and
+merge the digests with ``--merge``.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from sbom import ROOT as PACKAGE
+from sbom import collect
+
+EXTRAS = frozenset({"dev", "spark"})
 LOCK = Path(__file__).resolve().parents[1] / "requirements-ci.txt"
 HEAD = """\
 # Everything the test suite runs with, pinned, with the digests of the files. Made by scripts/lock.py; do not edit.
@@ -29,9 +35,10 @@ def pip(*words: str) -> str:
 
 
 def digests() -> dict[str, tuple[str, set[str]]]:
-    """Version and digests of each installed package, from the files that pip would install."""
+    """Version and digests of each package that is needed, from the files that pip would install."""
+    needed = collect(EXTRAS)
     frozen = [
-        line for line in pip("freeze", "--exclude-editable").splitlines() if re.match(r"[\w.-]+==", line)
+        f"{name}=={package.version}" for name, (package, _) in sorted(needed.items()) if name != PACKAGE
     ]
     with tempfile.TemporaryDirectory() as folder:
         wanted, report = Path(folder) / "wanted.txt", Path(folder) / "report.json"

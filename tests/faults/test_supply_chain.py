@@ -31,6 +31,8 @@ def test_the_lock_pins_every_development_dependency_with_digests_and_no_addresse
         *extras["polars"],
         *extras["evaluation"],
         *extras["docs"],
+        *extras["sql"],
+        *extras["spark"],
     ]
     assert {_name(item) for item in wanted} - {"understudy"} <= set(pins)
 
