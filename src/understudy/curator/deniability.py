@@ -307,8 +307,7 @@ def open_parts(
     composed = [plan[0] if len(plan) == 1 else Composed(tuple(plan)) for plan in plans]
     rows_fixed = rows_are_fixed(curator)
     if shares is None:
-        together: Event = composed[0] if len(plans) == 1 else Composed(tuple(composed))
-        curator._charge(together, purpose=purpose)
+        curator._charge(*composed, purpose=purpose)
         tables: list[Table] = [curator._table] * len(plans)
     else:
         if len(shares) != len(plans) or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:

@@ -13,7 +13,7 @@ from understudy.curator.curator import Curator
 from understudy.curator.moments import rows_are_fixed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.privacy import Accounting, Composed, Event, PureEvent, Randomness, SelectionEvent, Unit
+from understudy.privacy import Accounting, Event, PureEvent, Randomness, SelectionEvent, Unit
 
 _PSEUDO_BITS = 20
 """Pseudo-counts are whole multiples of ``2**-20`` rows."""
@@ -194,7 +194,7 @@ def smoothed_records(
             "Ask for fewer bins or records, or for a larger budget."
         )
     events: tuple[Event, ...] = (smoothing.event,) * records
-    curator._charge(events[0] if records == 1 else Composed(events), purpose=purpose)
+    curator._charge(*events, purpose=purpose)
     exact = sealed._exact.astype(np.int64).ravel()
     ends = np.cumsum((exact << _PSEUDO_BITS) + int(added))
     tickets = _below(int(ends[-1]), records, curator._randomness)

@@ -24,6 +24,7 @@ from understudy.curator.features import Feature, product_key
 from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
+from understudy.marginals import cell_numbers
 from understudy.privacy import (
     Accounting,
     Gaussian,
@@ -252,7 +253,7 @@ def _exact_sums(table: Table, blocks: Sequence[MomentBlock]) -> list[Ints]:
         for block, looked_up, total in zip(blocks, tables, sums, strict=True):
             numbers = np.stack(
                 [
-                    np.broadcast_to(values[_cell(domain, feature.columns, chunk, rows)], rows)
+                    np.broadcast_to(values[cell_numbers(domain, chunk, feature.columns)], rows)
                     for values, feature in zip(looked_up, block.features, strict=True)
                 ],
                 axis=1,
@@ -266,16 +267,6 @@ def _exact_sums(table: Table, blocks: Sequence[MomentBlock]) -> list[Ints]:
                 part = np.bincount(cell, weights=numbers[:, i] * numbers[:, j], minlength=len(total))
                 total[:, place] += part.astype(np.int64)
     return sums
-
-
-def _cell(
-    domain: Domain, clique: Clique, chunk: dict[str, npt.NDArray[np.unsignedinteger]], rows: int
-) -> Ints:
-    """Return the flat index of each record's cell."""
-    cell = np.zeros(rows, dtype=np.int64)
-    for name in clique:
-        cell = cell * domain.size(name) + chunk[name]
-    return cell
 
 
 def _size(domain: Domain, feature: Feature) -> int:

@@ -20,7 +20,7 @@ while ``n`` counts all records of the part.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,6 +32,7 @@ from understudy.curator.moments import rows_are_fixed
 from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
+from understudy.marginals import cell_numbers
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.schema import Domain
 
@@ -207,7 +208,7 @@ def _tables(
     rows = np.zeros(parts, dtype=np.int64)
     columns = domain.canonical({*clique, *(item.column for item in ranks)})
     for chunk in table.chunks(columns):
-        part = _part(domain, clique, chunk)
+        part = cell_numbers(domain, chunk, clique)
         rows += np.bincount(part, minlength=parts)
         seen = [item.labels[part if len(item.labels) > 1 else 0, chunk[item.column]] for item in ranks]
         for counts, (i, j) in zip(made, pairs, strict=True):
@@ -215,13 +216,3 @@ def _tables(
             cell = (part[both] * sizes[i] + seen[i][both]) * sizes[j] + seen[j][both]
             counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
     return made, rows
-
-
-def _part(
-    domain: Domain, clique: tuple[str, ...], chunk: Mapping[str, npt.NDArray[np.unsignedinteger]]
-) -> Ints:
-    """Return the part of each record."""
-    part = np.zeros(len(next(iter(chunk.values()))), dtype=np.int64)
-    for name in clique:
-        part = part * domain.size(name) + chunk[name]
-    return part
