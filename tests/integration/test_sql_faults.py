@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -12,6 +14,7 @@ import traceback
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from services import missing_spark
 
 from understudy.curator import Curator
 from understudy.data import Database, SqlTable, connect, read_table
@@ -285,3 +288,41 @@ def test_values_in_errors_of_spark_are_not_shown(spark):
     with pytest.raises(DataError) as raised:
         read_table(Database(url=spark, table="bad", immutable=True), SCHEMA)
     assert_clear(raised, "withheld")
+
+
+SHUFFLING = """
+import sys
+from pathlib import Path
+
+from understudy.data import Database, read_table
+from understudy.schema import Integer, Schema
+
+schema = Schema(columns=(Integer("a", minimum=0, maximum=999),))
+table = read_table(Database(url="local[2]", table=sys.argv[1]), schema)
+print(table.count(("a",)).sum(), flush=True)
+folder = Path(sys.argv[2])
+print(*folder.rglob("shuffle_*.data"), sep="\\n", flush=True)
+print(*{oct(found.stat().st_mode & 0o777) for found in folder.glob("understudy-*")}, flush=True)
+"""
+
+
+def test_what_the_tasks_of_a_local_spark_pass_on_is_for_nobody_else(tmp_path):
+    """Before, exact counts lay in files of the system's temporary folder that everybody could read."""
+    if missing_spark():
+        pytest.skip(missing_spark())
+    pq.write_table(pa.table({"a": list(range(1000))}), tmp_path / "t.parquet")
+    (tmp_path / "temporary").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_DIRS"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHUFFLING, str(tmp_path / "t.parquet"), str(tmp_path / "temporary")],
+        env={**environment, "TMPDIR": str(tmp_path / "temporary"), "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows, *shuffled, modes = done.stdout.splitlines()
+    assert rows == "1000"
+    assert shuffled
+    assert all("/understudy-spark-" in path for path in shuffled)
+    assert modes == "0o700"
+    assert not list((tmp_path / "temporary").glob("understudy-*"))  # gone with the process

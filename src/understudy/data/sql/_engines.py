@@ -122,6 +122,7 @@ class SparkSession_(Session):
             builder = builder.master(url)
             if url.startswith("local"):
                 builder = builder.config("spark.sql.shuffle.partitions", "8")
+                builder = builder.config("spark.local.dir", str(_folder_for_shuffles()))
         builder = (
             builder.config("spark.sql.session.timeZone", "UTC")
             # a folder named code=007 holds the value 007 whatever the other folders are called
@@ -224,6 +225,17 @@ def _private_folder(beside: Path) -> Path:
         return Path(tempfile.mkdtemp(prefix=".understudy-", dir=beside))
     except OSError:
         return Path(tempfile.mkdtemp(prefix="understudy-"))
+
+
+@cache
+def _folder_for_shuffles() -> Path:
+    """Return where a Spark of this machine writes what its tasks pass on; its own choice is open to everybody.
+
+    A cluster has folders of its own, and ``SPARK_LOCAL_DIRS`` goes before this one.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="understudy-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @cache
