@@ -159,3 +159,26 @@ def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def f():\n    from understudy.data import read_table\n", encoding="utf-8")
     assert _imports(bad) == [("data", "read_table")]
+
+
+def _private_imports(path: Path) -> set[str]:
+    """Modules and names with a leading underscore that a file takes from another room."""
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py") if path.is_relative_to(SOURCE) else ""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("understudy."):
+            _, room, *inside = node.module.split(".")
+            if room != own:
+                found |= {part for part in (*inside, *(alias.name for alias in node.names)) if part[0] == "_"}
+    return found
+
+
+def test_private_files_and_names_belong_to_their_room() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert not _private_imports(path), f"{path.relative_to(SOURCE)} takes {_private_imports(path)}"
+
+
+def test_the_check_sees_a_private_import(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("from understudy.privacy._numbers import float_up\nfrom understudy.data import _csv\n")
+    assert _private_imports(bad) == {"_numbers", "_csv"}

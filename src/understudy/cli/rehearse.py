@@ -120,7 +120,7 @@ def _table(
 ) -> tuple[Any, str, tuple[str, ...]]:
     """Return the public table, words for it, and what to know about it."""
     from understudy.datasets import load
-    from understudy.release._rehearsal_facts import Facts, table_from_facts
+    from understudy.release.rehearsal_facts import Facts, table_from_facts
 
     given = [
         name

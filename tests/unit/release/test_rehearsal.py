@@ -23,11 +23,11 @@ from understudy.data import read_table
 from understudy.errors import BudgetError, DataError, OutputError, SchemaError, UsageError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness
 from understudy.release import SlackTest, _rehearsal_trial, _rehearsal_work
-from understudy.release._rehearsal_facts import Facts, correlated, table_from_facts
 from understudy.release._rehearsal_narrow import product_within
 from understudy.release._rehearsal_trial import _Attempt
 from understudy.release.judgement import judge
 from understudy.release.rehearsal import Rehearsal, mean_interval, rehearse
+from understudy.release.rehearsal_facts import Facts, correlated, table_from_facts
 from understudy.release.spec import Spec
 
 ALPHA = 1e-9
