@@ -8,7 +8,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,10 @@ from understudy.engine.lanes import LANES, Wave
 from understudy.errors import OutputError, UnderstudyError, WorkloadError
 from understudy.parallel import Workers, run, workers
 from understudy.schema import Schema
-from understudy.synthesizers import ChunkedSample, Model, load_model, save_model, usual_chunk_rows
+from understudy.synthesizers import ChunkedSample, Model, Progress, load_model, save_model, usual_chunk_rows
 
 __all__ = ["WrittenSample", "check_partitions", "write_sample"]
 
-Progress = Callable[[str, float], None]
 _VERSION = 1
 _MAX_FOLDERS = 2_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from understudy.release._rehearsal_store import TrialStore
 from understudy.release._rehearsal_trial import Trial, run_trial, trial_key
 from understudy.release.result import Configuration
 from understudy.release.spec import Spec
+from understudy.synthesizers import Progress
 
 __all__ = ["keys_of", "public_table", "run_missing"]
 
-Progress = Callable[[str, float], None]
 
 _TABLES_AT_ONCE = 16
 _CELLS_AT_ONCE = 200_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from understudy.data import LocalTable
 from understudy.errors import ConstraintError
 from understudy.release.types import RecordTypes
 from understudy.schema import Schema
-from understudy.synthesizers import Model, Provenance
+from understudy.synthesizers import Model, Progress, Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "draw_candidate", "fit_model"]
 
-Progress = Callable[[str, float], None]
 
 _SAMPLING, _PROJECTING, _ORDER, _VALUES = range(4)
 """Independent streams of the public seed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,10 @@ from understudy.release._rehearsal_work import run_missing
 from understudy.release.result import Configuration
 from understudy.release.spec import Spec
 from understudy.report.bars import Bar, bar_chart
-from understudy.synthesizers import no_progress
+from understudy.synthesizers import Progress, no_progress
 
 __all__ = ["ConfigurationRehearsal", "Rehearsal", "mean_interval", "rehearse"]
 
-Progress = Callable[[str, float], None]
 _MOST_BARS = 40
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,11 +35,9 @@ from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
 from understudy.release.state import State
 from understudy.release.transform import Transformed
-from understudy.synthesizers import Model, no_progress
+from understudy.synthesizers import Model, Progress, no_progress
 
 __all__ = ["Release", "require_free", "run_release"]
-
-Progress = Callable[[str, float], None]
 
 
 def run_release(
