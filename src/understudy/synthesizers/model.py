@@ -44,7 +44,7 @@ class Provenance:
     accounting: str
     spent: float
     ledger_id: str
-    rows_exact: bool = True
+    rows_exact: bool
 
     def guarantee(self) -> str:
         """Say the privacy promise in one sentence."""
@@ -77,7 +77,7 @@ class Provenance:
             accounting=str(plain["accounting"]),
             spent=float(plain["spent"]),
             ledger_id=str(plain["ledger_id"]),
-            rows_exact=bool(plain.get("rows_exact", True)),
+            rows_exact=bool(plain.get("rows_exact", False)),
         )
 
 

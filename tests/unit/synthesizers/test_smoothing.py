@@ -26,6 +26,7 @@ from understudy.schema import Categorical, Constraint, Domain, Ordinal, Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers._rare import with_rare
 from understudy.synthesizers._smoothing import _nearest, margins_of, smooth_pairs
+from understudy.synthesizers.model import Provenance
 
 SIZES = {"a": 6, "b": 8, "c": 10}
 SCHEMA = Schema(tuple(Ordinal(name, values=tuple(range(size))) for name, size in SIZES.items()))
@@ -215,6 +216,14 @@ def test_a_number_of_rows_that_cleaning_changed_is_not_taken_for_exact(tmp_path)
     everyone = np.ones(SIZES["a"], dtype=bool)
     assert float(fixed.count_interval(("a",), everyone).width) == 0
     assert float(noisy.count_interval(("a",), everyone).width) > 0
+
+
+def test_a_model_that_does_not_say_whether_its_rows_are_exact_is_not_believed() -> None:
+    model, _, _ = _fit(_rows(), 4)
+    plain = model.provenance.to_dict()
+    assert Provenance.from_dict(plain).rows_exact
+    del plain["rows_exact"]
+    assert not Provenance.from_dict(plain).rows_exact
 
 
 def test_the_nearest_table_is_the_solution_of_the_quadratic_programme() -> None:
