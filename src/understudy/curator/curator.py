@@ -383,6 +383,8 @@ class Curator:
         epsilon
             Privacy parameter of the choice: candidate ``i`` is chosen with probability proportional
             to ``exp(epsilon score_i / (2 sensitivity))``.
+        purpose
+            Public words for the ledger.
         mechanism
             ``"exponential"``, or ``"permute-and-flip"`` which is never worse in expected score but
             has no bounded-range discount under zCDP and GDP.

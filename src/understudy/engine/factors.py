@@ -78,16 +78,6 @@ def sum_to(values: Array, columns: Columns, target: Columns) -> Array:
     return np.asarray(summed)
 
 
-def max_to(values: Array, columns: Columns, target: Columns) -> Array:
-    """Maximise a table over the columns that are not in ``target``."""
-    if columns == target:
-        return values
-    kept = set(target)
-    return np.asarray(
-        values.max(axis=tuple(axis for axis, column in enumerate(columns) if column not in kept))
-    )
-
-
 def spread(values: Array, columns: Columns, over: Columns) -> Array:
     """Give a table over ``columns`` length-one axes so that it broadcasts over ``over``.
 

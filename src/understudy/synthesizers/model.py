@@ -238,6 +238,8 @@ class Model:
             Columns, in any order.
         cells
             A mask, or tuples of codes, with one axis or code per column in the order of ``clique``.
+        confidence
+            Probability over the noise that the interval holds.
         """
         ordered = self.schema.domain.canonical(clique)
         order = [list(clique).index(name) for name in ordered]
@@ -258,6 +260,8 @@ class Model:
             The column.
         values
             What each of its codes stands for, such as the middle of a bin; NaN leaves a code out.
+        confidence
+            Probability over the noise that the interval holds.
         """
         return self.uncertainty.mean_interval(column, values, confidence=confidence)
 

@@ -160,6 +160,8 @@ def synthesize_many(
         ``"resampled"``: one fit, the same distribution for all sets. *No rule gives valid intervals for it.*
     seed
         Of the parameter draws, which are post-processing. It never touches the privacy noise.
+    progress
+        Is told what is being done and which share is finished.
 
     Privacy
     -------

@@ -10,8 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from understudy.engine.factors import Array, Columns, max_to, shape_of, spread, sum_to
+from understudy.engine.factors import Array, Columns, shape_of, spread, sum_to
 from understudy.engine.junction import JunctionTree
+
+
+def max_to(values: Array, columns: Columns, target: Columns) -> Array:
+    """Maximise a table over the columns that are not in ``target``."""
+    if columns == target:
+        return values
+    kept = set(target)
+    return np.asarray(
+        values.max(axis=tuple(axis for axis, column in enumerate(columns) if column not in kept))
+    )
 
 
 def log_sum_to(values: Array, columns: Columns, target: Columns) -> Array:
