@@ -33,6 +33,7 @@ from understudy.privacy import (
     Unit,
     ZcdpEvent,
     accounting_for,
+    float_up,
 )
 from understudy.release.selection_accounting import (
     Attempts,
@@ -271,15 +272,15 @@ def attempt_budget(model: Budget, acceptance: float) -> Budget:
     0.5199
     """
     if isinstance(model, PureDP):
-        return PureDP(_up(Fraction(model.epsilon) + Fraction(acceptance)))
+        return PureDP(float_up(Fraction(model.epsilon) + Fraction(acceptance)))
     if isinstance(model, ZCDP):
         more = ZCDP_ACCOUNTING.cost(PureEvent(acceptance)) if acceptance > 0 else 0.0
-        return ZCDP(_up(Fraction(model.rho) + Fraction(more)))
+        return ZCDP(float_up(Fraction(model.rho) + Fraction(more)))
     accounting = GDP_ACCOUNTING
     squares = Fraction(accounting.total(model)) + Fraction(
         accounting.cost(PureEvent(acceptance)) if acceptance > 0 else 0.0
     )
-    return GDP(_up(Fraction(math.sqrt(squares) * (1 + 2.0**-50))))
+    return GDP(float_up(Fraction(math.sqrt(squares) * (1 + 2.0**-50))))
 
 
 def short(budget: Budget) -> str:
@@ -303,8 +304,3 @@ def _allowance(budget: Budget, delta: float = 0.0) -> Event:
     if isinstance(budget, ZCDP):
         return ZcdpEvent(budget.rho)
     return GaussianEvent(math.sqrt(accounting_for(budget).total(budget)), 1.0)
-
-
-def _up(value: Fraction) -> float:
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)

@@ -12,10 +12,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise
+from understudy.curator import Curator, Noise, noise_within
 from understudy.data import LocalTable, Table
 from understudy.errors import WorkloadError
-from understudy.privacy import Budget, Gaussian, Laplace, accounting_for
+from understudy.privacy import Budget, Laplace, accounting_for
 from understudy.schema import Clique
 
 __all__ = ["AccountedMeasure", "accounted_measures"]
@@ -92,7 +92,7 @@ def accounted_measures(
     shares = purse.split([1.0] * (2 * len(wanted) + (1 if known is None else 0)))
     found: list[AccountedMeasure] = []
     if known is None:
-        noise = _noise(accounting.name, shares[-1], purse, float(purse.unit.max_rows))
+        noise = _noise(purse, shares[-1], float(purse.unit.max_rows))
         rows = purse.measure_scalar(purse.counts(()).sum(), noise=noise, purpose="number of rows")
         found.append(AccountedMeasure("rows", max(1.0, rows), _deviation(noise)))
         total = max(1.0, rows)
@@ -108,7 +108,7 @@ def accounted_measures(
             sensitivities=sensitivities,
         )
         noises = [
-            _noise(accounting.name, share, purse, change)
+            _noise(purse, share, change)
             for share, change in zip(shares[2 * index : 2 * index + 2], sensitivities, strict=True)
         ]
         values = purse.measure_scalars(sealed, noise=noises, purpose=f"errors of {k}-way marginals")
@@ -128,12 +128,10 @@ def _errors(table: Table, made: LocalTable, cliques: Sequence[Clique], scale: fl
     return [average, largest]
 
 
-def _noise(accounting: str, share: float, purse: Curator, sensitivity: float) -> Noise:
+def _noise(purse: Curator, share: float, sensitivity: float) -> Noise:
     """Return the noise that makes one number cost at most its share; the grid of sealed numbers is allowed for."""
     room = sensitivity * (1 + 2.0**-16)
-    if accounting == "pure":
-        return Laplace(purse.accounting.laplace_scale(share, room))
-    return Gaussian(purse.accounting.gaussian_sigma(share, room))
+    return noise_within(purse.accounting, share, l1=room, l2=room)
 
 
 def _deviation(noise: Noise) -> float:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from understudy.curator import Curator, Noise, noise_for, noise_within
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals import Measurement, Query, QuerySource, Statistic, read_queries
+from understudy.marginals import Query, QuerySource, Statistic, read_queries
 from understudy.privacy import Accounting, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._options import refuse
@@ -90,15 +88,6 @@ def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
     noise = answer_noise(curator.accounting, curator.remaining * TOTAL_SHARE, float(curator.unit.max_rows))
     told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
     return max(1.0, float(told.values)), [Statistic("number of rows", told.values, noise.kind, noise.scale)]
-
-
-def row_measurement(statistics: Sequence[Statistic]) -> list[Measurement]:
-    """Return the measured number of rows as a measurement of the empty clique, where there was one."""
-    return [
-        Measurement((), np.asarray(item.values), item.noise, item.scale)
-        for item in statistics
-        if item.name == "number of rows" and item.noise != "mechanism"
-    ]
 
 
 def reach_of(queries: Sequence[Query], unit: Unit) -> float:
