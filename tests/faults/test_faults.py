@@ -113,7 +113,7 @@ def test_a_forgotten_charge_is_caught(place: Path, measured: dict[str, Measured]
     def forget(witness: child.Witness) -> None:
         from understudy.curator import Curator
 
-        Curator._charge = lambda self, event, *, purpose: None  # type: ignore[method-assign]
+        Curator._charge = lambda self, *events, purpose: None  # type: ignore[method-assign]
 
     folder, side = _broken(place, "synth mst", forget)
     with pytest.raises(Fault, match="not charged"):
@@ -127,16 +127,16 @@ def test_a_charge_after_the_draw_is_caught_without_any_kill(
         from understudy.curator import Curator
 
         charge, measure = Curator._charge, Curator.measure_many
-        waiting: list[tuple[object, str]] = []
+        waiting: list[tuple[tuple[object, ...], str]] = []
 
         def measure_many(self: Curator, *words: object, **options: object) -> object:
             result = measure(self, *words, **options)  # type: ignore[arg-type]
             while waiting:
-                event, purpose = waiting.pop()
-                charge(self, event, purpose=purpose)  # type: ignore[arg-type]
+                events, purpose = waiting.pop()
+                charge(self, *events, purpose=purpose)  # type: ignore[arg-type]
             return result
 
-        Curator._charge = lambda self, event, *, purpose: waiting.append((event, purpose))  # type: ignore
+        Curator._charge = lambda self, *events, purpose: waiting.append((events, purpose))  # type: ignore
         Curator.measure_many = measure_many  # type: ignore[method-assign,assignment]
 
     folder, side = _broken(place, "synth independent", late)
