@@ -79,7 +79,11 @@ def sample(
         fitted = load_model(model)
         number = fitted.default_rows() if rows is None else rows
         check_memory(number, fitted.schema, out)
-        write_frame(fitted.sample(number, seed=seed), target)
+        with progress_bar("sample", quiet=quiet or json) as progress:
+            progress("drawing", 0.0)
+            frame = fitted.sample(number, seed=seed)
+            progress("writing", 0.7)
+            write_frame(frame, target)
         result, words = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
     if json:
         print_json(result)

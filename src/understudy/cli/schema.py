@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli._options import Encoding, Json, SchemaOut, Separator, require_writable
+from understudy.cli._options import Encoding, Json, Quiet, SchemaOut, Separator, require_writable
 
 app = typer.Typer(
     help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None
@@ -118,19 +118,22 @@ def check(
     table: Annotated[str | None, typer.Argument(help="Table to check against it.")] = None,
     separator: Separator = None,
     encoding: Encoding = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Check a schema, and whether a table fits it.
 
     No value of the table is ever shown.
     """
-    from understudy.cli._output import large, print_json, print_table, tell
+    from understudy.cli._output import large, print_json, print_table, progress_bar, tell
     from understudy.data import read_table
     from understudy.schema import Schema
 
     described = Schema.read(schema)
     if table is not None:
-        read_table(table, described, separator=separator, encoding=encoding)
+        with progress_bar("check", quiet=quiet or json) as progress:
+            progress("reading", 0.0)
+            read_table(table, described, separator=separator, encoding=encoding, watch=progress)
     rows = described.describe()
     private = described.facts_from_data()
     if json:
