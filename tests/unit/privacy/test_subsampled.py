@@ -58,6 +58,15 @@ def test_equals_the_figure_of_dp_accounting(
     assert 0.9999 * referee <= ours <= 1.001 * referee
 
 
+def test_rare_batches_whose_losses_are_bounded_on_one_side() -> None:
+    """Where no sum of losses reaches epsilon, delta is nothing; a search for the best tilt found no end and gave up at one."""
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    event = SubsampledGaussianEvent(0.0005, 0.6, 2000, 1, 1)
+    single = pld.from_gaussian_mechanism(0.6, sampling_prob=0.0005, value_discretization_interval=1e-3)
+    referee = single.self_compose(2000).get_delta_for_epsilon(1.5)
+    assert 0.99 * referee <= approximated_delta((event,), 1.5) <= 1.01 * referee
+
+
 def test_persons_with_several_rows_are_mixtures_of_gaussians() -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     q, rows = 0.1, 3
