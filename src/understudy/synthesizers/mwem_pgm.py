@@ -13,7 +13,7 @@ from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import cells_of, total_is_public, workload_for
+from understudy.synthesizers._allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.synthesizers._options import at_least, positive, refuse, shares
 from understudy.synthesizers._rounds import RoundCost, measure_worst, require_fixed
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
@@ -87,7 +87,7 @@ class MWEMPGM(Synthesizer):
         rows, price = self._prices(
             domain, accounting, accounting.total(budget), total_known=total_is_public(schema, unit)
         )
-        design: list[tuple[Clique, Noise]] = [] if rows == 0 else [((), noise_for(accounting, unit, rows))]
+        design: list[tuple[Clique, Noise]] = [] if rows == 0 else [((), rows_noise(accounting, unit, rows))]
         noise = noise_for(accounting, unit, price.measure)
         cells = sorted(domain.cells(clique) for clique in candidates)
         return Plan(
@@ -149,7 +149,7 @@ class MWEMPGM(Synthesizer):
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))
         measurements: list[Measurement] = []
         if rows > 0:
-            noise = noise_for(accounting, curator.unit, rows)
+            noise = rows_noise(accounting, curator.unit, rows)
             measurements.append(curator.measure(curator.counts(()), noise=noise))
         model = estimate(domain, measurements, total=total, zeros=support)
         noise = noise_for(accounting, curator.unit, price.measure)

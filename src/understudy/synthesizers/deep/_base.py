@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Layout, Noise, noise_for
+from understudy.curator import Curator, Layout, Noise
 from understudy.engine.targets import estimate_total
 from understudy.errors import BudgetError, MissingExtra
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
+from understudy.synthesizers._allocation import rows_noise
 from understudy.synthesizers._options import at_least, positive, refuse, shares
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
@@ -143,7 +144,7 @@ class Adversarial(Synthesizer):
         """Return the number of rows to plan with: public, or measured with a small share of the budget."""
         if curator.known_rows is not None:
             return curator.known_rows, []
-        noise = noise_for(curator.accounting, curator.unit, curator.remaining * ROWS_SHARE)
+        noise = rows_noise(curator.accounting, curator.unit, curator.remaining * ROWS_SHARE)
         told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
         return _rounded(max(1.0, float(told.values))), [told]
 

@@ -14,7 +14,7 @@ from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers._allocation import cells_of, total_is_public, workload_for
+from understudy.synthesizers._allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.synthesizers._options import at_least, positive, refuse
 from understudy.synthesizers._rounds import measure_worst, require_columns
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
@@ -126,7 +126,7 @@ class PrivMRF(Synthesizer):
         noise = noise_for(accounting, unit, prices.marginal)
         design: list[tuple[Clique, Noise]] = []
         if prices.rows:
-            design.append(((), noise_for(accounting, unit, prices.rows)))
+            design.append(((), rows_noise(accounting, unit, prices.rows)))
         notes = [
             f"{self._number(domain)} marginals with {noise.kind} noise of scale {noise.scale:.4g} rows per cell, at most "
             f"{self.max_order} columns each; a marginal of c cells is measured if there are more than "
@@ -183,7 +183,7 @@ class PrivMRF(Synthesizer):
         measurements: list[Measurement] = []
         if prices.rows:
             measurements.append(
-                curator.measure(curator.counts(()), noise=noise_for(accounting, unit, prices.rows))
+                curator.measure(curator.counts(()), noise=rows_noise(accounting, unit, prices.rows))
             )
         rows = max(1.0, float(measurements[0].values)) if total is None else total
         useful = rows / (self.theta * _deviation(noise))

@@ -11,6 +11,7 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Query, QuerySource, Statistic, read_queries
 from understudy.privacy import Accounting, Unit
 from understudy.schema import Domain, Schema
+from understudy.synthesizers._allocation import rows_noise
 from understudy.synthesizers._options import refuse
 from understudy.synthesizers.base import fixed_total
 
@@ -85,7 +86,7 @@ def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
     known = fixed_total(curator)
     if known is not None:
         return known, []
-    noise = answer_noise(curator.accounting, curator.remaining * TOTAL_SHARE, float(curator.unit.max_rows))
+    noise = rows_noise(curator.accounting, curator.unit, curator.remaining * TOTAL_SHARE)
     told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
     return max(1.0, float(told.values)), [Statistic("number of rows", told.values, noise.kind, noise.scale)]
 
