@@ -23,7 +23,7 @@ from understudy.curator.coefficients import (
 )
 from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
 from understudy.curator.cumulative import PathDesign, choose_path
-from understudy.curator.curator import GRID_WIDENING, Curator
+from understudy.curator.curator import GRID_WIDENING, Curator, scalar_noise
 from understudy.curator.deniability import (
     Part,
     counts_event,
@@ -154,6 +154,7 @@ __all__ = [
     "redraw_event",
     "rows_are_fixed",
     "rows_event",
+    "scalar_noise",
     "scan_plausible",
     "seal_answers",
     "seal_concordance",

@@ -29,6 +29,7 @@ from understudy.privacy import (
     SystemRandomness,
     Unit,
     exponential_mechanism,
+    noise_within,
     permute_and_flip,
 )
 from understudy.schema import Clique, Domain, Schema
@@ -36,7 +37,10 @@ from understudy.schema import Clique, Domain, Schema
 _GRID_BITS = 20
 """Sealed numbers are rounded to 2**-20 of their sensitivity before integer noise is added."""
 
-GRID_WIDENING = 2.0 ** (3 - _GRID_BITS)
+_STEPS_OFF = 2 ** (_GRID_BITS - 13)
+"""Steps of that grid by which two sealed numbers together may be off as computed: 2**-13 of their sensitivity, as in a choice."""
+
+GRID_WIDENING = (3 + _STEPS_OFF) * 2.0 ** (1 - _GRID_BITS)
 """Rounding to the grid is charged for: a scale widened by this share of itself stays within its epsilon."""
 
 _CELLS_PER_PASS = 100_000_000
@@ -344,11 +348,12 @@ class Curator:
 
         Privacy
         -------
-        In: private. Out: releasable. Each number is rounded to a public grid of step ``g``, a power
-        of two near ``2**-20`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round
-        to integers at distance at most ``s/g + 1``. One step more is charged to cover the floating-point
-        error of the two numbers themselves, which is far below half a step for every statistic offered
-        here. Integer noise of the wanted scale divided by ``g`` is added on the grid. The charge is the sum.
+        In: private. Out: releasable. Each number is rounded to a public grid whose step ``g`` is a power of two, at least
+        ``2**-20`` and less than ``2**-19`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round to whole numbers of
+        steps at distance at most ``s/g + 1``. Numbers as computed may be off as well: 128 steps more are charged, so the proof
+        holds while each is within ``64 g``, at least ``2**-14 s``, of its exact value. Doubles that are added in pairs are off by less
+        than ``2**-47`` of the sum of their sizes, here at most twice the number of rows times ``s``: enough for four billion rows. Whole
+        noise of the wanted scale divided by ``g`` is added on the grid. The charge is the sum.
         """
         if len(sealed) != len(noise):
             raise BudgetError(f"Need one noise per number; got {len(noise)} for {len(sealed)}.")
@@ -358,7 +363,10 @@ class Curator:
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
         grid = [2.0 ** (math.ceil(math.log2(item.sensitivity)) - _GRID_BITS) for item in sealed]
         on_grid = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
-        steps = [math.ceil(item.sensitivity / step) + 2 for item, step in zip(sealed, grid, strict=True)]
+        steps = [
+            math.ceil(item.sensitivity / step) + 1 + _STEPS_OFF
+            for item, step in zip(sealed, grid, strict=True)
+        ]
         events = [kind.event(l1=many, l2=many) for kind, many in zip(on_grid, steps, strict=True)]
         self._charge(*events, purpose=purpose)
         return [
@@ -426,12 +434,25 @@ class Curator:
         """
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a test must be positive and finite.")
-        # the grid adds at most three steps of 2**-19 of the sensitivity; the scale covers them
+        # the grid adds at most 130 steps of 2**-19 of the sensitivity; the scale covers them
         scale = sealed.sensitivity * (1 + GRID_WIDENING) / epsilon
         return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
 
     def __repr__(self) -> str:
         return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self.budget.describe()})"
+
+
+def scalar_noise(accounting: Accounting, cost: float, sensitivity: float) -> Noise:
+    """Return the noise with which a sealed number of a sensitivity costs at most ``cost``, the grid it is put on included.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PURE
+    >>> round(scalar_noise(PURE, 0.5, 1.0).scale, 2)
+    2.0
+    """
+    room = sensitivity * (1 + GRID_WIDENING)
+    return noise_within(accounting, cost, l1=room, l2=room)
 
 
 def _measuring(sealed: Sequence[SealedCounts]) -> str:

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, noise_within
+from understudy.curator import Curator, Noise, scalar_noise
 from understudy.data import LocalTable, Table
 from understudy.errors import WorkloadError
 from understudy.privacy import Budget, Laplace, accounting_for
@@ -92,7 +92,7 @@ def accounted_measures(
     shares = purse.split([1.0] * (2 * len(wanted) + (1 if known is None else 0)))
     found: list[AccountedMeasure] = []
     if known is None:
-        noise = _noise(purse, shares[-1], float(purse.unit.max_rows))
+        noise = scalar_noise(accounting, shares[-1], float(purse.unit.max_rows))
         rows = purse.measure_scalar(purse.counts(()).sum(), noise=noise, purpose="number of rows")
         found.append(AccountedMeasure("rows", max(1.0, rows), _deviation(noise)))
         total = max(1.0, rows)
@@ -108,7 +108,7 @@ def accounted_measures(
             sensitivities=sensitivities,
         )
         noises = [
-            _noise(purse, share, change)
+            scalar_noise(accounting, share, change)
             for share, change in zip(shares[2 * index : 2 * index + 2], sensitivities, strict=True)
         ]
         values = purse.measure_scalars(sealed, noise=noises, purpose=f"errors of {k}-way marginals")
@@ -126,12 +126,6 @@ def _errors(table: Table, made: LocalTable, cliques: Sequence[Clique], scale: fl
         average += float(difference.sum()) / (2 * len(cliques))
         largest = max(largest, float(difference.max(initial=0.0)))
     return [average, largest]
-
-
-def _noise(purse: Curator, share: float, sensitivity: float) -> Noise:
-    """Return the noise that makes one number cost at most its share; the grid of sealed numbers is allowed for."""
-    room = sensitivity * (1 + 2.0**-16)
-    return noise_within(purse.accounting, share, l1=room, l2=room)
 
 
 def _deviation(noise: Noise) -> float:

@@ -210,7 +210,7 @@ class Release(Work):
         try:
             candidate = self._candidate(configuration, model, rows)
         except ConstraintError as error:
-            state.record(outcome={"passed": False, "reason": str(error), "day": _today()})
+            state.conclude({"passed": False, "reason": str(error), "day": _today()})
             state.forget_model()
             return
         progress("acceptance", 1.0)
@@ -286,7 +286,7 @@ class Release(Work):
             left = None if left is None else left - 1
             stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)
             if stop or left == 0:
-                state.record(outcome={"passed": False, "day": state.get("started")})
+                state.conclude({"passed": False, "day": state.get("started")})
                 state.forget_model()
                 return
             state.record(selecting={"left": left})
@@ -328,7 +328,7 @@ class Release(Work):
             "provenance": candidate.provenance.to_dict(),
             "seconds": dict(candidate.seconds),
         }
-        self.state.record(outcome=outcome)
+        self.state.conclude(outcome)
 
     def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
         """Build the outcome from what was recorded."""

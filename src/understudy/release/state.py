@@ -62,9 +62,9 @@ class State:
     -------
     Before acceptance the state of a single attempt holds its model and candidate: differentially private, but
     not meant for publication. The state of a loop never holds anything of a rejected attempt. It does say how
-    many attempts were made where the rule limits them, which must not be published. Both hold a digest of the records
-    with its key, to tell whether a later run looks at the same table: whoever reads them can check a guess of the
-    whole table. The folder is for its owner alone, and nothing of it goes into a bundle but the accepted outcome.
+    many attempts were made where the rule limits them, which must not be published. Until there is an outcome both hold
+    a digest of the records with its key, to tell whether a later run looks at the same table: whoever reads them can check
+    a guess of the whole table. The folder is for its owner alone, and nothing of it goes into a bundle but the accepted outcome.
     """
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
@@ -186,6 +186,10 @@ class State:
         """Record facts; they are on the disk when this returns."""
         self.content.update(facts)
         self.write()
+
+    def conclude(self, outcome: dict[str, Any]) -> None:
+        """Record how the release ended, and forget what identified its records: no run will look at them again."""
+        self.record(outcome=outcome, records=None)
 
     def write(self) -> None:
         """Write the state to the disk."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, SealedCounts, noise_within
+from understudy.curator import Curator, Noise, SealedCounts, scalar_noise
 from understudy.engine import model_size
 from understudy.errors import DomainTooLarge
 from understudy.inference import Certificate, Round
@@ -256,10 +256,8 @@ def certify(
     """
     if not cliques:
         return Certificate((), np.zeros(0), "gaussian", 1.0)
-    # a scalar is rounded to a grid of 2**-20 of its sensitivity, which adds that much to what is charged
-    share = curator.accounting.split(cost * (1 - 2.0**-16), [1.0] * len(cliques))[0]
-    l1 = float(curator.unit.histogram_l1)
-    noise = noise_within(curator.accounting, share, l1=l1, l2=l1)
+    share = curator.accounting.split(cost, [1.0] * len(cliques))[0]
+    noise = scalar_noise(curator.accounting, share, float(curator.unit.histogram_l1))
     values = [
         curator.measure_scalar(
             sealed[clique].l1_distance(answer), noise=noise, purpose="certify the error of a marginal"

@@ -171,9 +171,9 @@ def test_scalars_are_measured_on_a_grid_within_their_cost() -> None:
     curator = make(PureDP(2.0))
     value = curator.measure_scalar(SealedScalar(10.0, sensitivity=0.3), noise=Laplace(0.3), purpose="test")
     assert abs(value - 10.0) < 0.3 * 40
-    assert 1.0 <= curator.ledger.spent <= 1.0 + 1e-5
+    assert 1.0 <= curator.ledger.spent <= 1.0 + 1e-3
     assert curator.test(SealedScalar(1e6, sensitivity=1.0), above=0.0, epsilon=0.5, purpose="test")
-    assert curator.ledger.spent <= 1.5 + 1e-5
+    assert curator.ledger.spent <= 1.5 + 1e-3
     with pytest.raises(BudgetError):
         curator.measure_scalar(SealedScalar(1.0, sensitivity=0.0), noise=Laplace(1.0), purpose="test")
 

@@ -92,7 +92,7 @@ def test_one_bit_is_released_for_all_criteria_and_charged_once() -> None:
     assert [entry.purpose for entry in charges] == ["test all acceptance criteria at once"]
     assert charges[0].scope == "test/acceptance"
     assert charges[0].costs["pure"] <= 1.0
-    assert charges[0].costs["pure"] == pytest.approx(1.0, rel=1e-4)
+    assert charges[0].costs["pure"] == pytest.approx(1.0, rel=1e-3)
     assert len(judgement.criteria) == len(CRITERIA)
     for result in judgement.criteria:
         if result.form == "public":
@@ -101,7 +101,7 @@ def test_one_bit_is_released_for_all_criteria_and_charged_once() -> None:
             assert (result.value, result.mechanism, result.epsilon) == (None, "slack test", None)
             assert result.sensitivity == pytest.approx(1.0, abs=1e-5)
             assert result.passed == judgement.passed
-    assert judgement.acceptance.slack_threshold == pytest.approx(math.log(10), rel=1e-4)
+    assert judgement.acceptance.slack_threshold == pytest.approx(math.log(10), rel=1e-3)
 
 
 def test_the_test_decides_by_slack() -> None:

@@ -472,13 +472,22 @@ def test_the_table_may_be_corrected_while_nothing_was_charged(tmp_path: Path) ->
     assert isinstance(run_release(spec, ledger=ledger, source=people()), ReleaseResult)
 
 
-def test_what_identifies_the_records_stays_in_the_state(tmp_path: Path) -> None:
+def test_what_identifies_the_records_stays_in_the_state_and_is_forgotten(tmp_path: Path) -> None:
+    """Until there is an outcome a digest of the table is kept; afterwards nobody needs it, so nobody may find it."""
     spec, ledger = small_spec(**SURE), tmp_path / "l.ledger"
+    _stopped_while_fitting(spec, ledger, people())
+
+    def recorded() -> dict[str, Any]:
+        text = (State.folder_for(ledger, spec.name) / "state.json").read_text(encoding="utf-8")
+        return dict(json.loads(text))
+
+    secrets = list(recorded()["records"].values())
+    assert len(secrets) == 2
     outcome = run_release(spec, ledger=ledger, source=people())
     assert isinstance(outcome, ReleaseResult)
+    assert recorded()["records"] is None
     bundle = write_bundle(outcome, tmp_path / "bundle")
-    content = json.loads((State.folder_for(ledger, spec.name) / "state.json").read_text(encoding="utf-8"))
-    for secret in content["records"].values():
+    for secret in secrets:
         assert not any(secret.encode("ascii") in path.read_bytes() for path in bundle.iterdir())
         assert secret.encode("ascii") not in ledger.read_bytes()
 
@@ -685,6 +694,9 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
         def record(self, **facts: Any) -> None:
             self.content.update(facts)
 
+        def conclude(self, outcome: dict[str, Any]) -> None:
+            self.record(outcome=outcome)
+
         def store_candidate(self, types: Any) -> None:
             pass
 
@@ -705,7 +717,7 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
         return (Found(), None, None) if says == 1 and bernoulli(0.5, randomness) else None
 
     release._attempt = attempt  # type: ignore[method-assign, assignment]
-    release._decide = lambda *_: release.state.record(outcome={"passed": True})  # type: ignore[method-assign]
+    release._decide = lambda *_: release.state.conclude({"passed": True})  # type: ignore[method-assign]
     release._rows = lambda *_: 1  # type: ignore[method-assign]
     release._charges = lambda *_: True  # type: ignore[method-assign]
 

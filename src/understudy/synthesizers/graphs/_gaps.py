@@ -8,14 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, gap_sensitivity, independence_gap, noise_within
+from understudy.curator import Curator, Noise, gap_sensitivity, independence_gap, scalar_noise
 from understudy.marginals import Statistic, in_batches
 from understudy.privacy import Accounting, Unit
 from understudy.schema import Clique
-
-_GRID_ROOM = 1 - 2.0**-15
-"""Numbers are rounded to a grid of 2**-20 of their sensitivity, which adds that much to what is charged."""
-
 
 _CELLS_AT_ONCE = 20_000_000
 """Pairs are counted in batches of so many cells; only one number of each is kept."""
@@ -41,11 +37,10 @@ def gap_noises(accounting: Accounting, unit: Unit, cost: float, pairs: int) -> N
     --------
     >>> from understudy.privacy import PURE
     >>> round(gap_noises(PURE, Unit.add_remove(), 1.0, 10).scale, 2)
-    40.0
+    40.01
     """
-    share = accounting.split(cost * _GRID_ROOM, [1.0] * pairs)[0]
-    sensitivity = gap_sensitivity(unit)
-    return noise_within(accounting, share, l1=sensitivity, l2=sensitivity)
+    share = accounting.split(cost, [1.0] * pairs)[0]
+    return scalar_noise(accounting, share, gap_sensitivity(unit))
 
 
 def measure_gaps(curator: Curator, pairs: Sequence[Clique], cost: float) -> Gaps:
