@@ -12,6 +12,7 @@ from understudy.data._ahead import THREADS, ahead
 from understudy.data._counting import code_dtype
 from understudy.data._stream import Stream, attempt, batches_from
 from understudy.errors import DataError, Problems
+from understudy.schema.reading import series_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
         return _encode_distinct(values, column)
     if pa.types.is_decimal(kind):
         values = values.cast(pa.float64())
-    return np.asarray(column.encode(to_series(values)))
+    return np.asarray(column.encode(series_of_arrow(values)))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -104,14 +105,3 @@ def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
     table = np.zeros(absent + 1, codes.dtype)
     table[used] = codes
     return np.asarray(table[indices])
-
-
-def to_series(values: pa.Array) -> Any:
-    """Return an Arrow array as a pandas Series that keeps whole numbers exact beside missing values."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if pa.types.is_integer(values.type) and values.null_count:
-        unsigned = pa.types.is_unsigned_integer(values.type)
-        return values.to_pandas(types_mapper=lambda _: pd.UInt64Dtype() if unsigned else pd.Int64Dtype())
-    return values.to_pandas(date_as_object=False)

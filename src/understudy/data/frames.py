@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.data._csv import CsvStream
 from understudy.data._dataset import DatasetStream
-from understudy.data._encode import to_series
 from understudy.data._paths import is_csv
 from understudy.data._stream import attempt
 from understudy.errors import DataError
+from understudy.schema.reading import series_of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,5 +75,5 @@ def _to_frame(table: Any, label: str) -> pd.DataFrame:
     def unreadable(error: Exception) -> DataError:
         return DataError(f"{label!r} has a column of a type that pandas cannot hold. Convert it first.")
 
-    columns = attempt(lambda: {name: to_series(table[name]) for name in table.column_names}, unreadable)
+    columns = attempt(lambda: {name: series_of_arrow(table[name]) for name in table.column_names}, unreadable)
     return pd.DataFrame(columns)

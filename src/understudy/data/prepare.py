@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._encode import to_series
 from understudy.data._stream import Stream, attempt
 from understudy.errors import DataError
-from understudy.schema.reading import distinct_entries
+from understudy.schema.reading import distinct_entries, series_of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +204,7 @@ def derive(source: pd.Series[Any], recipe: Derived) -> pd.Series[Any]:
 
 def _series(array: Any) -> Any:
     """Return an Arrow column as a pandas Series."""
-    return to_series(array.combine_chunks() if hasattr(array, "combine_chunks") else array)
+    return series_of_arrow(array.combine_chunks() if hasattr(array, "combine_chunks") else array)
 
 
 def _part_of(entry: Any, part: Part) -> int | None:

@@ -35,6 +35,7 @@ __all__ = [
     "numbers_of_text",
     "read_numbers",
     "real_of",
+    "series_of_arrow",
     "truth_of",
 ]
 
@@ -70,8 +71,10 @@ def as_series(values: Any) -> pd.Series[Any]:
 
     if isinstance(values, pd.Series):
         return values
-    if hasattr(values, "to_pandas"):  # an Arrow array or a Polars series
-        return as_series(values.to_pandas())
+    if hasattr(values, "to_arrow"):  # a Polars series
+        values = values.to_arrow()
+    if hasattr(values, "to_pandas"):
+        return series_of_arrow(values)
     if isinstance(values, np.ndarray) and values.ndim != 1:
         values = values.reshape(-1)
     if (
@@ -80,7 +83,19 @@ def as_series(values: Any) -> pd.Series[Any]:
         and not hasattr(values, "dtype")
     ):
         values = list(values)
-    return pd.Series(values)
+    # the entries of a list keep their own types: pandas would choose one for all of them
+    return pd.Series(values) if hasattr(values, "dtype") else pd.Series(values, dtype=object)
+
+
+def series_of_arrow(values: Any) -> pd.Series[Any]:
+    """Return an Arrow array as a pandas Series that keeps whole numbers exact beside missing values."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type) and values.null_count:
+        unsigned = pa.types.is_unsigned_integer(values.type)
+        return values.to_pandas(types_mapper=lambda _: pd.UInt64Dtype() if unsigned else pd.Int64Dtype())
+    return values.to_pandas(date_as_object=False)
 
 
 def is_nothing(entry: Any) -> bool:

@@ -7,9 +7,12 @@ import itertools
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,3 +116,12 @@ def test_a_column_is_derived_alike_alone_and_beside_others(recipe: Derived) -> N
             prepare.frame(pd.DataFrame({"raw": pd.Series(entries, dtype=object)}), ["c"])["c"]
         ).tolist()
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "beside"), [(list, None), (list, 1.5), (pa.array, None), (pl.Series, None)], ids=str
+)
+def test_a_large_whole_number_stays_exact_in_a_bare_column(made: Any, beside: float | None) -> None:
+    """Before, pandas chose one type for all entries, and whole numbers became doubles beside these."""
+    codes = UNCOMMON[0].encode(made([LARGE + 1, beside]))
+    assert int(codes[0]) == int(UNCOMMON[0].encode(made([LARGE + 1]))[0]) == 2
