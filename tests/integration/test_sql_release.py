@@ -206,7 +206,7 @@ def test_the_command_line_reads_a_database_and_shows_no_address(postgres, tmp_pa
     assert refused.returncode == 4
     assert "password" in refused.stderr
     assert server.password not in refused.stderr + refused.stdout
-    assert told(server.url).returncode == 4
+    assert told(server.url).returncode == 2
     assert "--table" in told("people.csv", "--table", "people").stderr
 
 
