@@ -40,7 +40,7 @@ _GRID_BITS = 20
 _STEPS_OFF = 2 ** (_GRID_BITS - 13)
 """Steps of that grid by which two sealed numbers together may be off as computed: 2**-13 of their sensitivity, as in a choice."""
 
-GRID_WIDENING = (3 + _STEPS_OFF) * 2.0 ** (1 - _GRID_BITS)
+GRID_WIDENING: float = (3 + _STEPS_OFF) * 2.0 ** (1 - _GRID_BITS)
 """Rounding to the grid is charged for: a scale widened by this share of itself stays within its epsilon."""
 
 _CELLS_PER_PASS = 100_000_000

@@ -74,7 +74,7 @@ def as_series(values: Any) -> pd.Series[Any]:
     if hasattr(values, "to_arrow"):  # a Polars series
         values = values.to_arrow()
     if hasattr(values, "to_pandas"):
-        return series_of_arrow(values)
+        return pd.Series(series_of_arrow(values))
     if isinstance(values, np.ndarray) and values.ndim != 1:
         values = values.reshape(-1)
     if (
@@ -87,7 +87,7 @@ def as_series(values: Any) -> pd.Series[Any]:
     return pd.Series(values) if hasattr(values, "dtype") else pd.Series(values, dtype=object)
 
 
-def series_of_arrow(values: Any) -> pd.Series[Any]:
+def series_of_arrow(values: Any) -> Any:
     """Return an Arrow array as a pandas Series that keeps whole numbers exact beside missing values."""
     import pandas as pd
     import pyarrow as pa
