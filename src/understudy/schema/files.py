@@ -33,7 +33,8 @@ _FLOAT = re.compile(
 _PUBLIC = "# Understudy schema: what is public about a table.\n"
 _DRAFT = (
     "# Understudy schema, not public yet: facts marked from-data were read from private records. Check each one,\n"
-    "# replace what is not public knowledge, and remove the mark; do not publish this file before that.\n"
+    "# replace what is not public knowledge, then: understudy schema declare THIS --out schema.yaml\n"
+    "# Do not publish this file before that.\n"
 )
 
 
