@@ -69,6 +69,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder to keep the source archive and the wheel in")
     chosen = parser.parse_args(arguments)
+    if not (ROOT / ".git").exists():
+        sys.exit("Only files that git tracks are built: run this in a checkout, not in an unpacked archive.")
     epoch = subprocess.run(
         ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, check=True, text=True
     ).stdout.strip()
