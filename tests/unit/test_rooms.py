@@ -72,6 +72,7 @@ NOISE_DOOR = {
     "permute_and_flip",
     "draw_counts",
     "draw_urn",
+    "below_many",
 }
 
 # What a curator and a sealed value keep to themselves. Trusted code of other rooms gets it through

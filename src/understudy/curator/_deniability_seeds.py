@@ -10,7 +10,7 @@ import numpy.typing as npt
 from understudy.curator._deniability_bounds import SeedTest
 from understudy.curator._deniability_network import Ints, NetworkSeedModel, SeedModel
 from understudy.data import Table
-from understudy.privacy import Laplace, Randomness
+from understudy.privacy import Laplace, Randomness, below_many
 
 
 class Seeds:
@@ -53,7 +53,7 @@ class Seeds:
 
     def attempt(self, records: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return one candidate per record and whether it passes Privacy Test 2."""
-        slot = self._below(self._slots, records)
+        slot = below_many(self._slots, records, self._randomness)
         filled = slot < len(self._seeds)
         seeds = (
             self._seeds[np.where(filled, slot, 0)]
@@ -78,11 +78,3 @@ class Seeds:
     def _words(self, records: int) -> npt.NDArray[np.uint64]:
         width = self._model.words_per_record
         return self._randomness.words(records * width).reshape(records, width)
-
-    def _below(self, limit: int, count: int) -> Ints:
-        """Draw whole numbers below ``limit``, each exactly equally likely, by rejection."""
-        shift = np.uint64(64 - max(1, (limit - 1).bit_length()))
-        drawn = self._randomness.words(count) >> shift
-        while (wrong := np.flatnonzero(drawn >= np.uint64(limit))).size:
-            drawn[wrong] = self._randomness.words(wrong.size) >> shift
-        return drawn.astype(np.int64)

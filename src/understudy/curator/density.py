@@ -13,7 +13,7 @@ from understudy.curator.curator import Curator
 from understudy.curator.moments import rows_are_fixed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.privacy import Accounting, Event, PureEvent, Randomness, SelectionEvent, Unit
+from understudy.privacy import Accounting, Event, PureEvent, SelectionEvent, Unit, below_many
 
 _PSEUDO_BITS = 20
 """Pseudo-counts are whole multiples of ``2**-20`` rows."""
@@ -197,18 +197,5 @@ def smoothed_records(
     curator._charge(*events, purpose=purpose)
     exact = sealed._exact.astype(np.int64).ravel()
     ends = np.cumsum((exact << _PSEUDO_BITS) + int(added))
-    tickets = _below(int(ends[-1]), records, curator._randomness)
+    tickets = below_many(int(ends[-1]), records, curator._randomness)
     return np.searchsorted(ends, tickets, side="right").astype(np.int64)
-
-
-def _below(limit: int, n: int, randomness: Randomness) -> npt.NDArray[np.int64]:
-    """Draw whole numbers below a limit, all equally likely: as many bits as needed, again where too large."""
-    mask = np.uint64((1 << (limit - 1).bit_length()) - 1)
-    kept: list[npt.NDArray[np.int64]] = []
-    missing = n
-    while missing:
-        drawn = (randomness.words(2 * missing + 8) & mask).astype(np.int64)
-        drawn = drawn[drawn < limit][:missing]
-        kept.append(drawn)
-        missing -= len(drawn)
-    return np.concatenate(kept)

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         noise_within,
     )
     from understudy.privacy.noise_opendp import OpenDPRandomness
-    from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
+    from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness, below_many
     from understudy.privacy.selection import exponential_law, exponential_mechanism, permute_and_flip
     from understudy.privacy.subsampled import (
         approximated,
@@ -128,6 +128,7 @@ __all__ = [
     "approx_to_zcdp",
     "approximated",
     "approximated_delta",
+    "below_many",
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
     "budget_from_dict",
@@ -176,6 +177,7 @@ _LAZY = {
     "UrnPrior": "count_models",
     "approximated": "subsampled",
     "approximated_delta": "subsampled",
+    "below_many": "randomness",
     "draw_counts": "count_models",
     "draw_urn": "count_models",
     "exponential_law": "selection",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import BudgetError
 
-__all__ = ["BitReader", "Randomness", "SeededRandomness", "SystemRandomness"]
+__all__ = ["BitReader", "Randomness", "SeededRandomness", "SystemRandomness", "below_many"]
 
 
 @runtime_checkable
@@ -152,6 +152,27 @@ class BitReader:
             value = self.bits(size)
             if value < n:
                 return value
+
+
+def below_many(limit: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """Draw independent whole numbers, each uniform on ``0 .. limit - 1``, for a limit of at most ``2**63``.
+
+    As :meth:`BitReader.below`: as many bits as are needed, and again where the result is too large.
+
+    Examples
+    --------
+    >>> below_many(1, 3, SeededRandomness(1))
+    array([0, 0, 0])
+    """
+    mask = np.uint64((1 << (limit - 1).bit_length()) - 1)
+    kept: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    missing = count
+    while missing:
+        drawn = (randomness.words(2 * missing + 8) & mask).astype(np.int64)
+        drawn = drawn[drawn < limit][:missing]
+        kept.append(drawn)
+        missing -= len(drawn)
+    return np.concatenate(kept)
 
 
 def _as_words(block: bytes) -> NDArray[np.uint64]:
