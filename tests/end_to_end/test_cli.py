@@ -373,7 +373,7 @@ def test_a_failed_write_keeps_the_paid_for_model(folder: Path, monkeypatch: pyte
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("understudy.data.output._replacing", full)
+    monkeypatch.setattr("understudy.data.output.replacing", full)
     monkeypatch.setenv("TMPDIR", str(folder))
     import tempfile
 
