@@ -58,7 +58,7 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
         described, out = Path(folder) / "schema.yaml", Path(folder) / "rows.csv"
         schema.write(described)
         command = [
-            str(Path(sys.executable).with_name("understudy")), "synth", str(source), "--schema", str(described),
+            sys.executable, "-m", "understudy", "synth", str(source), "--schema", str(described),
             "--method", spec["method"], "--workload", spec["workload"], "--epsilon", str(spec["epsilon"]),
             "--delta", str(spec["delta"]), "--unit", "add-remove", "--out", str(out), "--quiet",
             "--ledger", str(Path(folder) / "table.ledger"),
