@@ -119,7 +119,9 @@ def test_a_column_is_derived_alike_alone_and_beside_others(recipe: Derived) -> N
 
 
 @pytest.mark.parametrize(
-    ("made", "beside"), [(list, None), (list, 1.5), (pa.array, None), (pl.Series, None)], ids=str
+    ("made", "beside"),
+    [(list, None), (list, 1.5), (pa.array, None), (pl.Series, None)],
+    ids=["list", "mixed list", "arrow", "polars"],
 )
 def test_a_large_whole_number_stays_exact_in_a_bare_column(made: Any, beside: float | None) -> None:
     """Before, pandas chose one type for all entries, and whole numbers became doubles beside these."""
