@@ -262,10 +262,16 @@ def test_a_spark_job_that_is_cancelled_and_files_that_change(spark, tmp_path, no
     )
     with pytest.raises(DataError, match="--immutable"):
         read_table(Database(url=spark, table="slow"), SCHEMA)
-    timer = later(session.sparkContext.cancelAllJobs, after=3.0)
+    over = threading.Event()
+
+    def cancel():  # again and again: on a busy machine the job may not have begun at the first time
+        while not over.wait(1.0):
+            session.sparkContext.cancelAllJobs()
+
+    threading.Thread(target=cancel, daemon=True).start()
     with pytest.raises(DataError) as raised:
         read_table(Database(url=spark, table="slow", immutable=True), SCHEMA)
-    timer.join()
+    over.set()
     assert_clear(raised, "cancelled")
 
     table = SqlTable(Database(url=spark, table=str(path)), SCHEMA, max_memory_mb=0)
