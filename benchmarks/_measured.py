@@ -122,6 +122,7 @@ def measure(run: Run) -> int:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
+    (ROOT / ".benchmarks").mkdir(exist_ok=True)
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = []
     with subprocess.Popen(
