@@ -90,7 +90,13 @@ RUNS = (
     _run("count-mechanisms", "count_mechanisms"),
     _run("queries", "queries"),
     _run("privbayes", "privbayes"),
-    _run("deniability", "deniability"),
+    _run("deniability", "deniability", "--rows 30000"),
+    _run("release-frontier", "release_frontier", "--candidates 40 --write"),
+    _run(
+        "release-variants", "release_frontier", "--variants same simulated --candidates 60 --totals --jobs 1"
+    ),
+    _run("poisson", "poisson", "--full"),
+    _run("cost-model", "cost_model"),
     _run("large-parquet", "large_parquet"),
     _run("ablation", "ablation", "--tables natality@1300 br2000@1300 acs13@1300 natality@8000"),
     _run(
@@ -103,8 +109,15 @@ RUNS = (
         "aim",
         "--tables titanic,nltcs,adult,salary,msnbc,fire --methods aim --epsilons 1,10,.1 --seeds 1 --out .benchmarks/aim-grid",
     ),
+    _run("dips", "understudy", "bench dips --studies 1,2,3"),
+    _run("dips-four", "understudy", "bench dips --studies 4"),
+    _run("dips-fertility", "understudy", "bench dips --studies fertility"),
+    _run("large-fit", "large_fit", "1000000 10000000 100000000"),
+    _run("large-output", "large_output", "1000000 10000000 100000000"),
+    _run("faults", "faults"),
+    _run("fuzz", "fuzz"),
 )
-"""In this order, the ones that most pages quote first."""
+"""In this order: the ones that most pages quote first, the ones that take hours last."""
 
 
 def machine() -> str:
