@@ -22,6 +22,8 @@ QUICK = {
     "every_table": ["--quick"],
     "families": ["--quick"],
     "dips": ["--quick"],
+    "faults": ["--quick"],
+    "fuzz": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,10 +156,13 @@ def require_writable(path: Path, *, what: str) -> None:
         raise OutputError(f"The folder {str(folder)!r} for the {what} does not exist; create it first.")
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
+    probe = folder / f".understudy-{secrets.token_hex(6)}"
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".understudy-"):
-            pass
+        probe.touch(mode=0o600, exist_ok=False)
     except OSError as error:
         raise OutputError(
             f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
         ) from None
+    finally:  # an interrupt while the file is made leaves nothing behind either
+        with contextlib.suppress(OSError):
+            probe.unlink()
