@@ -11,6 +11,7 @@ import ast
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks._measured import RUNS, measure
@@ -42,17 +43,25 @@ def benchmarks() -> dict[str, str]:
     return found
 
 
-def full(names: list[str]) -> int:
-    """Run the documented forms and write their pages."""
-    known = {run.name: run for run in RUNS}
+def quick(name: str) -> int:
+    """Run the quick form of a benchmark and return its exit code."""
+    start = time.perf_counter()
+    command = [sys.executable, "-m", f"benchmarks.{name}", *QUICK.get(name, [])]
+    code = subprocess.run(command, cwd=FOLDER.parent, check=False).returncode
+    print(f"-- {name}: {time.perf_counter() - start:.0f} s, exit code {code}", flush=True)
+    return code
+
+
+def run_each(known: dict[str, str], names: list[str], run: Callable[[str], int]) -> int:
+    """Run the named ones, or all, one after another; 1 if any failed, 2 if a name is unknown."""
     unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"No documented run named {', '.join(unknown)}. Known: {', '.join(known)}.")
+        print(f"No benchmark named {', '.join(unknown)}. Known: {', '.join(known)}.")
         return 2
     failed = []
     for name in names or known:
-        print(f"\n== {name}: {known[name].shown}", flush=True)
-        if measure(known[name]):
+        print(f"\n== {name}: {known[name]}", flush=True)
+        if run(name):
             failed.append(name)
     if failed:
         print(f"\nNot passed: {', '.join(failed)}")
@@ -60,29 +69,19 @@ def full(names: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    known = benchmarks()
-    if "--list" in arguments:
-        for name, summary in known.items():
-            print(f"{name:16} {summary}")
-        return 0
+    documented = {run.name: run for run in RUNS}
+    names = [word for word in arguments if word not in ("--full", "--list")]
     if "--full" in arguments:
-        return full([name for name in arguments if name != "--full"])
-    unknown = [name for name in arguments if name not in known]
-    if unknown:
-        print(f"No benchmark named {', '.join(unknown)}. Known: {', '.join(known)}.")
-        return 2
-    failed = []
-    for name in arguments or known:
-        print(f"\n== {name}: {known[name]}", flush=True)
-        start = time.perf_counter()
-        command = [sys.executable, "-m", f"benchmarks.{name}", *QUICK.get(name, [])]
-        code = subprocess.run(command, cwd=FOLDER.parent, check=False).returncode
-        print(f"-- {name}: {time.perf_counter() - start:.0f} s, exit code {code}", flush=True)
-        if code:
-            failed.append(name)
-    if failed:
-        print(f"\nNot passed: {', '.join(failed)}")
-    return 1 if failed else 0
+        shown = {name: run.shown for name, run in documented.items()}
+        if "--list" not in arguments:
+            return run_each(shown, names, lambda name: measure(documented[name]))
+    else:
+        shown = benchmarks()
+        if "--list" not in arguments:
+            return run_each(shown, names, quick)
+    for name, summary in shown.items():
+        print(f"{name:16} {summary}")
+    return 0
 
 
 if __name__ == "__main__":
