@@ -52,6 +52,7 @@ MARGINAL = (
 """Every general-purpose method but the deep ones, which get smaller tables and more time."""
 
 RUNS = (
+    _run("curves", "curves"),
     _run(
         "aim-peers",
         "aim",
