@@ -45,6 +45,7 @@ def run_study(
     epsilons: Sequence[float],
     seed: int,
     processes: int,
+    by_budget: bool = False,
     say: Callable[[str], None],
 ) -> list[Record]:
     """Run one simulation study and write its results."""
@@ -55,7 +56,7 @@ def run_study(
     if any(record["epsilon"] is not None for record in records):
         pictures(records, out, study, STUDIES[study].CHARTED)
     say(f"study {study}: {len(jobs)} jobs of {repetitions} repetitions, {time.perf_counter() - start:.0f} s")
-    for line in coverage_lines(records):
+    for line in coverage_lines(records) + (budget_lines(records) if by_budget else []):
         say(line)
     return records
 
@@ -84,6 +85,25 @@ def coverage_lines(records: Sequence[Record]) -> list[str]:
     return lines
 
 
+def budget_lines(records: Sequence[Record]) -> list[str]:
+    """Coverage and median width of each method in each scenario under each budget."""
+    budgets = sorted({item["epsilon"] for item in records if item["epsilon"] is not None})
+    lines = []
+    for scenario in dict.fromkeys(item["scenario"] for item in records):
+        here = [item for item in records if item["scenario"] == scenario and item["epsilon"] is not None]
+        heads = "".join(f"{budget:>16.3g}" for budget in budgets)
+        lines += ["", f"{scenario + ': coverage (median width) at epsilon':48}{heads}"]
+        for method, parameter in dict.fromkeys((item["method"], item["parameter"]) for item in here):
+            cells = {
+                item["epsilon"]: f"{item['coverage']:.3f} ({item['median_width']:.2g})"
+                for item in here
+                if (item["method"], item["parameter"]) == (method, parameter)
+            }
+            shown = "".join(f"{cells.get(budget, ''):>16}" for budget in budgets)
+            lines.append(f"{method:36}{parameter:12}{shown}")
+    return lines
+
+
 def run(
     *,
     out: Path = Path(".benchmarks/dips"),
@@ -94,6 +114,7 @@ def run(
     seed: int = 1,
     processes: int = 2,
     quick: bool = False,
+    by_budget: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
     """Run the wanted studies."""
@@ -119,6 +140,7 @@ def run(
             epsilons=epsilons,
             seed=seed,
             processes=processes,
+            by_budget=by_budget,
             say=say,
         )
 
@@ -131,6 +153,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--by-budget", action="store_true", help="Print every scenario and budget as well.")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/dips"))
     chosen = parser.parse_args(list(arguments))
@@ -145,6 +168,7 @@ def main(arguments: Sequence[str]) -> int:
         seed=chosen.seed,
         processes=chosen.processes,
         quick=chosen.quick,
+        by_budget=chosen.by_budget,
     )
     return 0
 
