@@ -41,19 +41,16 @@ def test_each_study_reports_every_measure_of_every_scenario(dips: Any, tmp_path:
         assert record["rmse"] >= abs(record["bias"]) - 1e-12
 
 
-def test_every_budget_of_a_scenario_is_told_when_asked(dips: Any, tmp_path: Path) -> None:
-    said: list[str] = []
-    records = small(dips, tmp_path, said, 1, epsilons=[0.5, 1.0], by_budget=True)
-    start = next(index for index, line in enumerate(said) if line.startswith("n=100 pi=0.25: coverage"))
-    row = next(line for line in said[start:] if line.startswith("posterior, percentile"))
-    mine = [
-        item
-        for item in records
-        if item["scenario"] == "n=100 pi=0.25" and item["method"] == "posterior, percentile"
-    ]
-    assert row.split()[3:] == [
-        word for item in mine for word in (f"{item['coverage']:.3f}", f"({item['median_width']:.2g})")
-    ]
+def test_every_budget_of_a_scenario_is_told_when_asked(dips: Any) -> None:
+    scenario = "n=100 pi=0.25"
+    jobs = [dips.Job(1, scenario, epsilon, 8, 3) for epsilon in (0.5, 1.0)]
+    records = [record for job in jobs for record in dips.STUDIES[1].run(job)]
+    lines = dips.budget_lines(records)
+    assert any(line.startswith(f"{scenario}: coverage") for line in lines)
+    row = next(line for line in lines if line.startswith(dips.RECOMMENDED))
+    mine = [item for item in records if item["method"] == dips.RECOMMENDED]
+    shown = [(f"{item['coverage']:.3f}", f"({item['median_width']:.2g})") for item in mine]
+    assert row.split()[3:] == [word for pair in shown for word in pair]
 
 
 def test_a_second_run_does_nothing_and_a_longer_one_only_the_rest(
