@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -166,3 +168,38 @@ def require_writable(path: Path, *, what: str) -> None:
     finally:  # an interrupt while the file is made leaves nothing behind either
         with contextlib.suppress(OSError):
             probe.unlink()
+
+
+def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Refuse an output that would replace a file the command reads, add to a folder it reads, or replace another output.
+
+    Examples
+    --------
+    >>> require_apart({"output": Path("synthetic.csv")}, {"table": Path("patients.csv")})
+    >>> require_apart({"output": Path("./patients.csv")}, {"table": Path("patients.csv")})
+    Traceback (most recent call last):
+    understudy.errors.OutputError: The output 'patients.csv' would replace the table; choose another name.
+    """
+    written = {what: path for what, path in outputs.items() if path is not None}
+    read = {what: path for what, path in inputs.items() if path is not None}
+    for what, path in written.items():
+        for other, source in read.items():
+            if _same(path, source):
+                raise OutputError(f"The {what} {str(path)!r} would replace the {other}; choose another name.")
+            parts = path.suffix.lower() in (".parquet", ".pq")
+            if parts and source.is_dir() and source.resolve() in path.resolve().parents:
+                raise OutputError(
+                    f"The {what} {str(path)!r} would become part of the {other}, a folder of Parquet files; choose another "
+                    "folder."
+                )
+    for (what, path), (other, another) in combinations(written.items(), 2):
+        if _same(path, another):
+            raise OutputError(f"The {what} and the {other} would be one file, {str(path)!r}; name two.")
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Say whether two names are one file, by whatever links."""
+    try:
+        return path.resolve() == other.resolve() or path.samefile(other)
+    except OSError:
+        return False

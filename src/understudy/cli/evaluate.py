@@ -24,6 +24,7 @@ from understudy.cli._options import (
     parse_budget,
     parse_names,
     parse_unit,
+    require_apart,
     require_writable,
 )
 from understudy.errors import OutputError, UsageError
@@ -80,6 +81,11 @@ def evaluate(
     for path, what in ((out, "numbers"), (report, "page")):
         if path is not None:
             require_writable(path, what=what)
+    require_apart(
+        {"numbers": out, "page": report},
+        {"real table": real, "synthetic table": synthetic, "schema": schema, "held-out table": holdout}
+        | {"ledger": ledger},
+    )
     described = Schema.read(schema)
     if any(value is not None for value in (epsilon, delta, rho, mu)):
         if unit is None or ledger is None:

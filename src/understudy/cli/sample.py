@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli._options import Backend, Jobs, Json, Quiet, Rows, Seed, require_writable
+from understudy.cli._options import Backend, Jobs, Json, Quiet, Rows, Seed, require_apart, require_writable
 from understudy.errors import UsageError
 
 
@@ -76,6 +76,7 @@ def sample(
         target = Path(out)
         check_output_format(target)
         require_writable(target, what="output")
+        require_apart({"output": target}, {"model": model})
         fitted = load_model(model)
         number = fitted.default_rows() if rows is None else rows
         check_memory(number, fitted.schema, out)

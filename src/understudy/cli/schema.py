@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli._options import Encoding, Json, Quiet, SchemaOut, Separator, require_writable
+from understudy.cli._options import (
+    Encoding,
+    Json,
+    Quiet,
+    SchemaOut,
+    Separator,
+    require_apart,
+    require_writable,
+)
 
 app = typer.Typer(
     help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None
@@ -36,6 +44,7 @@ def draft(
     from understudy.data import draft_schema, read_frame
 
     require_writable(out, what="schema")
+    require_apart({"schema": out}, {"table": Path(table)})
     frame = read_frame(table, separator=separator, encoding=encoding)
     drafted = draft_schema(
         frame,
@@ -102,6 +111,7 @@ def import_(
     from understudy.schema.files import read_plain
 
     require_writable(out, what="schema")
+    require_apart({"schema": out}, {"domain file": file, "file of facts": facts})
     imported = import_schema(file, facts=None if facts is None else read_plain(facts))
     imported.write(out)
     if json:

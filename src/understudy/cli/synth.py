@@ -33,6 +33,7 @@ from understudy.cli._options import (
     parse_budget,
     parse_method,
     parse_unit,
+    require_apart,
     require_writable,
 )
 from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
@@ -141,6 +142,16 @@ def synth(
     label = table_name or name
     ledger_path = ledger or target.parent / f"{stem(name)}.ledger"
     require_writable(ledger_path, what="ledger")
+    for number in range(1, (sets or 1) + 1):
+        many_models = model is not None and sets is not None and how == "independent"
+        require_apart(
+            {
+                "output": target if sets is None else numbered(target, number),
+                "model file": numbered(model, number) if many_models and model else model,
+                "ledger": ledger_path,
+            },
+            {"table": Path(table), "schema": schema, "table (--table)": Path(in_database or table)},
+        )
     is_new = not ledger_path.exists()
 
     with progress_bar(method, quiet=quiet or json) as progress:
