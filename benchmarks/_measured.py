@@ -97,6 +97,11 @@ RUNS = (
     _run(
         "release-variants", "release_frontier", "--variants same simulated --candidates 60 --totals --jobs 1"
     ),
+    _run(
+        "release-shifts",
+        "release_frontier",
+        "--variants bootstrap older larger preterm term --candidates 20 --totals --jobs 1",
+    ),
     _run("poisson", "poisson", "--full"),
     _run("cost-model", "cost_model"),
     _run("large-parquet", "large_parquet"),
