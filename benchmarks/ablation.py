@@ -28,6 +28,7 @@ VARIANTS: dict[str, Mapping[str, Any] | None] = {
     "zero-concentrated accounting, as in the paper": {"accounting": "zcdp"},
     "rows as drawn, no record fitting": {"drawing": "rounding"},
     "all three as in the paper": {"column_noise": 0, "accounting": "zcdp", "drawing": "rounding"},
+    "no smoothing of ordered columns": {"smooth": False},
     "4 rounds per column": {"rounds_per_column": 4},
     "8 rounds per column": {"rounds_per_column": 8},
     "measuring share .8": {"measure_share": 0.8},
