@@ -101,7 +101,9 @@ def possible_codes(
     every combination of codes behind which *some* raw record obeys, hence the codes of every kept record.
     That needs the raw values of a record to lie behind its codes, so rules about columns that move
     values outside the domain elsewhere (clamp, to-missing, to-other) are not used; nor are rules about
-    other columns.
+    other columns. It is no promise about every record: an entry that holds the label of a bin instead of a number, or
+    that an alternative reads otherwise than the column the rules were written for, may be kept and have codes
+    outside. What is computed from the combinations must leave such records out (`Regression.possible`).
     """
     if len(set(columns)) != len(columns):
         return None  # refused elsewhere

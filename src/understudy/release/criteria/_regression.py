@@ -109,8 +109,9 @@ class Regression:
         The columns it is predicted from; an intercept is always included.
     support
         Which combinations of codes of the features and the target (in this order) are possible, as an array of
-        truth values, if a public rule excludes some *and* the pipeline removes such records from any input.
-        All by default. A smaller support means smaller sensitivities.
+        truth values, if a public rule excludes some. All by default. A smaller support means smaller
+        sensitivities. Real records outside it count for nothing, so these hold for every table, also one that holds
+        what the rule should have kept out.
     """
 
     target: Feature
@@ -153,6 +154,20 @@ class Regression:
         return found
 
     # ------------------------------------------------------------------ tables
+
+    def possible(self, real: RecordTypes) -> RecordTypes:
+        """Return the records that the support allows.
+
+        Privacy
+        -------
+        In and out: private. Whether a record is left out depends on that record and a public rule, so neighbours
+        stay neighbours, and what a step does to a sum over records is bounded by the range over the support with
+        zero included.
+        """
+        if self.support is None:
+            return real
+        inside = self.support[tuple(real.column(name) for name in self.columns)]
+        return RecordTypes(real.domain, real.codes[inside], real.counts[inside])
 
     def rows(self, types: RecordTypes) -> tuple[Floats, Floats, Floats]:
         """Return feature values, target values and counts of the types that have all of them."""

@@ -110,6 +110,7 @@ class PredictionError(Criterion):
         if fitted is None:
             return math.inf
         scaling, (candidate, _) = fitted
+        real = self.regression.possible(real)
         if self.baseline is not None:
             reference = self.baseline.in_units(scaling)
         else:
@@ -144,7 +145,7 @@ class PredictionError(Criterion):
             per_row = max(abs(low), abs(high))
         else:
             # zero is included where a replaced record may be one that does not count
-            open_ended = unit.max_rows > 1 or self.regression.has_gaps
+            open_ended = unit.max_rows > 1 or self.regression.has_gaps or self.regression.support is not None
             per_row = max(0.0, high) - min(0.0, low) if open_ended else high - low
         return unit.max_rows * per_row / n
 
@@ -155,7 +156,7 @@ class PredictionError(Criterion):
         if fitted is None:
             return -math.inf
         scaling, fit = fitted
-        n = synthetic.rows
+        real, n = self.regression.possible(real), synthetic.rows
         if self.baseline is not None:
             x, y, counts = self.regression.rows(real)
             losses = self._loss(scaling.design(x), y, self.baseline.in_units(scaling), fit[0])

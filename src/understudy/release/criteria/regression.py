@@ -88,7 +88,7 @@ class RegressionCoefficients(Criterion):
         scaling = self.regression.scaling(synthetic)
         if scaling is None:
             return math.inf
-        fits = [self.regression.fit(table, scaling) for table in (real, synthetic)]
+        fits = [self.regression.fit(table, scaling) for table in (self.regression.possible(real), synthetic)]
         if fits[0] is None or fits[1] is None:
             return math.inf
         return float(np.abs(fits[0][0] - fits[1][0]).sum())
@@ -123,4 +123,7 @@ class RegressionCoefficients(Criterion):
         fit = None if scaling is None else self.regression.fit(synthetic, scaling)
         if scaling is None or fit is None:
             return -math.inf
-        return Certificate.build(self.regression, real, scaling, fit, synthetic.rows).slack(self.threshold)
+        possible = self.regression.possible(real)
+        return Certificate.build(self.regression, possible, scaling, fit, synthetic.rows).slack(
+            self.threshold
+        )
