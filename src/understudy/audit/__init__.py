@@ -11,6 +11,7 @@ from understudy.audit.primitives import PRIMITIVES, Primitive, audit_primitive, 
 from understudy.audit.release_law import ReleaseLaw, audit_release_law, release_law
 from understudy.audit.releases import audit_release, neighbour_frames
 from understudy.audit.summary import AuditReport, audit_all, audit_many
+from understudy.audit.tables import audit_cells, audit_lines, audit_markdown, audit_parts, audit_summary
 from understudy.audit.trials import Tally, Test, choose_test, judge
 
 __all__ = [
@@ -29,13 +30,18 @@ __all__ = [
     "Tally",
     "Test",
     "audit_all",
+    "audit_cells",
     "audit_exactly",
+    "audit_lines",
     "audit_many",
+    "audit_markdown",
     "audit_method",
+    "audit_parts",
     "audit_primitive",
     "audit_primitives",
     "audit_release",
     "audit_release_law",
+    "audit_summary",
     "audit_synthesizer",
     "choose_test",
     "claim_of",

@@ -200,7 +200,7 @@ def audit_primitives(*, runs: int = 12_000, seed: int = 0) -> list[Audit]:
 
 
 def audit_primitive(primitive: Primitive, *, runs: int = 12_000, seed: int = 0) -> Audit:
-    """Choose a threshold on a tenth as many runs, then judge it on fresh ones.
+    """Choose a threshold on a fifth as many runs, then judge it on fresh ones.
 
     Examples
     --------

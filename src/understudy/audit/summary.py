@@ -15,6 +15,7 @@ from understudy.audit.methods import audit_method
 from understudy.audit.primitives import PRIMITIVES, audit_primitive
 from understudy.audit.release_law import audit_release_law
 from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release
+from understudy.audit.tables import audit_markdown
 from understudy.release.spec import Spec
 from understudy.report import Verdict, audit_chart
 from understudy.synthesizers import methods
@@ -90,6 +91,10 @@ class AuditReport:
         ]
         words = "Share of the claim that an attack demonstrates with 95 % confidence; red: beyond chance."
         return audit_chart("Claimed and demonstrated", verdicts, note=words)
+
+    def markdown(self) -> str:
+        """Return the summary and the tables as Markdown."""
+        return audit_markdown(self.to_dict())
 
 
 Job = tuple[str, Callable[..., Any], Mapping[str, Any]]

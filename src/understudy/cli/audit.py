@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json as encoder
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,10 +13,14 @@ from understudy.cli._options import Jobs, Json, OptionWords, Quiet, parse_option
 from understudy.errors import OutputError, UnknownMethod, UsageError
 
 if TYPE_CHECKING:
-    from understudy.audit import Audit, AuditReport
+    from understudy.audit import AuditReport
 
 EXIT_VIOLATION = 7
 """More privacy loss was demonstrated than a mechanism claims."""
+
+HEADINGS = (
+    "subject", "worst pair", "unit", "claim", "claimed", "shown", "share", "runs", "best attacker", "verdict",
+)  # fmt: skip
 
 
 def audit(
@@ -37,6 +41,9 @@ def audit(
         int, typer.Option(min=0, help="Of the tables and coins; privacy noise takes no seed.")
     ] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Write all numbers to this JSON file.")] = None,
+    tables: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the tables to this Markdown file.")
+    ] = None,
     chart: Annotated[Path | None, typer.Option(help="Write a picture to this SVG file.")] = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
@@ -49,7 +56,7 @@ def audit(
     """
     from understudy.cli._output import print_json, progress_bar, tell
 
-    for path, what in ((out, "numbers"), (chart, "picture")):
+    for path, what in ((out, "numbers"), (tables, "tables"), (chart, "picture")):
         if path is not None:
             require_writable(path, what=what)
     with progress_bar("audit", quiet=quiet or json) as progress:
@@ -60,13 +67,15 @@ def audit(
     document = report.to_dict()
     if out is not None:
         _write(out, encoder.dumps(document, indent=2, allow_nan=False) + "\n")
+    if tables is not None:
+        _write(tables, report.markdown())
     if chart is not None:
         _write(chart, report.chart())
     if json:
         print_json(document)
     else:
-        _show(report)
-        for path in (out, chart):
+        _show(document)
+        for path in (out, tables, chart):
             if path is not None:
                 tell(f"Wrote {path}.")
     if report.violations:
@@ -111,56 +120,11 @@ def _write(path: Path, text: str) -> None:
         raise OutputError(f"Cannot write {str(path)!r}: {error.strerror}.") from None
 
 
-def _show(report: AuditReport) -> None:
+def _show(document: Mapping[str, Any]) -> None:
+    from understudy.audit import audit_cells, audit_lines, audit_summary
     from understudy.cli._output import print_table, tell
 
-    bad = {id(item) for item in report.violations}
-    shown = [item for item in report.audits if item.focus or id(item) in bad]
-    print_table(
-        "Claimed and demonstrated",
-        (
-            "subject",
-            "worst pair",
-            "unit",
-            "claim",
-            "claimed",
-            "shown",
-            "share",
-            "runs",
-            "best attacker",
-            "verdict",
-        ),
-        [_row(item, violated=id(item) in bad) for item in shown],
-    )
-    tell(
-        f"{len(report.audits)} audits in {report.seconds:.0f} s, seed {report.seed}. Shown: lower bounds, each with 95 % "
-        "confidence, so that about one tight mechanism in twenty shows a little more than its claim by chance. "
-        "A violation is more than chance explains in all audits together (one false alarm in a thousand such reports)."
-    )
-    slow = max(
-        (item.timing.bound(item.claim, confidence=0.95) for item in report.audits if item.timing), default=0.0
-    )
-    tell(
-        f"Wall time of a fit, which no guarantee covers, demonstrates at most {slow:.2f} by the same measure."
-    )
-    if report.violations:
-        tell(f"{len(report.violations)} VIOLATIONS: more was demonstrated than claimed.")
-    else:
-        tell("No violation.")
-
-
-def _row(item: Audit, *, violated: bool) -> tuple[object, ...]:
-    unit = item.unit.split(" (")[0]
-    delta = f" at delta {item.claim.delta:g}" if item.claim.delta else ""
-    return (
-        item.name,
-        item.pair,
-        unit,
-        item.claim.kind + delta,
-        f"{item.claim.value:g}",
-        f"{item.demonstrated:.2f}",
-        f"{item.demonstrated / item.claim.value:.0%}",
-        "exact" if item.exact is not None else f"{item.tally.runs:,}",
-        item.attacker,
-        "VIOLATED" if violated else "kept",
-    )
+    lines = [audit_cells(item) for item in audit_lines(document)]
+    print_table("Claimed and demonstrated", HEADINGS, [[cells[head] for head in HEADINGS] for cells in lines])
+    for words in audit_summary(document):
+        tell(words)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import understudy.audit
-from understudy.audit import AuditReport, Claim, Effort, Tally
+from understudy.audit import AuditReport, Claim, Effort, Tally, audit_markdown
 from understudy.audit.hunt import Audit
 from understudy.audit.releases import LOOP
 from understudy.cli.audit import EXIT_VIOLATION
@@ -37,13 +38,20 @@ def test_the_exit_code_tells_of_a_violation(
     tally: Tally, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(understudy.audit, "audit_many", lambda *_, **__: report(tally))
-    result = run("laplace", "--quick", "--out", str(tmp_path / "a.json"), "--chart", str(tmp_path / "a.svg"))
+    files = {"--out": tmp_path / "a.json", "--markdown": tmp_path / "a.md", "--chart": tmp_path / "a.svg"}
+    result = run("laplace", "--quick", *(str(word) for pair in files.items() for word in pair))
     assert result.exit_code == code  # type: ignore[attr-defined]
     assert ("VIOLATED" in result.output) == bool(code)  # type: ignore[attr-defined]
     document = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert document["seed"] == 3
     assert document["audits"][0]["violated"] == bool(code)
     assert (tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg")
+    page = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert page == audit_markdown(document)  # the file of numbers is enough to make the tables again
+    assert ("VIOLATED" in page) == bool(code)
+    row = next(line for line in page.splitlines() if line.startswith("| laplace |"))
+    share = row.split("|")[6].strip()
+    assert re.search(rf"│ {share} +│", result.output)  # type: ignore[attr-defined]
 
 
 def test_json_alone_on_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +66,7 @@ def test_json_alone_on_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
         (("laplace", "--all"), UsageError),
         (("no-such-method",), UnknownMethod),
         (("laplace", "--out", "/no/such/folder/a.json"), OutputError),
+        (("laplace", "--markdown", "/no/such/folder/a.md"), OutputError),
         (("laplace", "--option", "nonsense"), UsageError),
     ],
 )
