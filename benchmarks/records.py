@@ -1,6 +1,6 @@
 """Measure record fitting: error before and after, on fitted and on other marginals, and CPU time.
 
-    python benchmarks/records.py adult nltcs titanic_32bin salary_32bin msnbc --json records.json
+    python -m benchmarks.records adult nltcs titanic_32bin salary_32bin msnbc --chunks 5 --crowded --json records.json
 
 Three targets per table. *perfect*: the table's own 3-way marginals, from a bootstrap of its rows; what
 is left is pure sampling error. *tree*: a graphical model of noisy pairs, rows drawn by randomised rounding.
@@ -117,6 +117,14 @@ def bench(name: str, folder: Path, seed: int) -> list[dict[str, Any]]:
             k: count(real, domain, group) if model is None else model.marginals(group)
             for k, group in cliques.items()
         }
+        if model is not None:
+            own, others_own = model.marginals(cliques[3]), model.marginals(others.cliques)
+            print(
+                f"{name:14s} {target:12s} the model itself          "
+                f"  to real {workload_error(workload, exact, own, n_rows=n):.4f}"
+                f"  4-way {workload_error(others, exact_others, others_own, n_rows=n):.4f}",
+                flush=True,
+            )
         for setting, options in {"start": {"proposals": 0}, **SETTINGS}.items():
             options = dict(options)
             k = options.pop("k", 3)
@@ -176,6 +184,37 @@ def chunks(name: str, folder: Path, seed: int, parts: int) -> list[dict[str, Any
     return rows
 
 
+def crowded(folder: Path, seed: int, records: int = 1_000) -> None:
+    """Fit a single marginal of far more cells than records, with and without the marginals of its columns."""
+    real, domain = read("salary", folder)
+    clique = max(combinations(domain.names, 3), key=domain.cells)
+    columns = tuple((name,) for name in clique)
+    workload = Workload.uniform(domain, columns)
+    share = records / len(real)
+    target, exact = (
+        count(real, domain, (clique,))[0] * share,
+        [c * share for c in count(real, domain, columns)],
+    )
+    start = real[np.random.default_rng(seed).integers(0, len(real), records)]
+    print(
+        f"salary, one marginal of {' x '.join(map(str, domain.shape(clique)))} cells, {records:,} records, columns:"
+    )
+    for words, options in {
+        "start": {"proposals": 0},
+        "marginal alone": {"keep_columns": False},
+        "default": {},
+    }.items():
+        result = fit_records(start, domain, (clique,), [target], seed=seed, **options)
+        error = workload_error(workload, exact, count(result.codes, domain, columns), n_rows=records)
+        print(f"  {words:16} error of the columns {error:.3f}", flush=True)
+    triples = all_kway(domain, 3).cliques
+    asked, fitted = (
+        sum(domain.cells(item) for item in group) / 1e6
+        for group in (triples, fitting_cliques(domain, triples))
+    )
+    print(f"  all triples of the table have {asked:.1f} million cells; {fitted:.1f} million are fitted")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -184,6 +223,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the tables")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--chunks", type=int, default=0, help="also fit in this many chunks")
+    parser.add_argument(
+        "--crowded", action="store_true", help="also fit one marginal with few records per cell"
+    )
     parser.add_argument("--json", type=Path, help="write all numbers here")
     arguments = parser.parse_args()
     warm = Domain(("a", "b"), (2, 2))
@@ -194,6 +236,8 @@ def main() -> None:
         rows += bench(name, arguments.data, arguments.seed)
         if arguments.chunks:
             rows += chunks(name, arguments.data, arguments.seed, arguments.chunks)
+    if arguments.crowded:
+        crowded(arguments.data, arguments.seed)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
 
