@@ -20,8 +20,8 @@ OutName = Annotated[
     typer.Option(
         "--out",
         metavar="<path>",
-        help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, a folder of such files, "
-        "for any number of rows.",
+        help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, as in rows.parquet/, a folder "
+        "of such files, for any number of rows.",
     ),
 ]
 ChunkRows = Annotated[

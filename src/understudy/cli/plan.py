@@ -22,10 +22,11 @@ from understudy.cli._options import (
     parse_method,
     parse_unit,
 )
-from understudy.errors import UsageError
+from understudy.errors import SchemaError, UnderstudyError, UsageError
 
 if TYPE_CHECKING:
     from understudy.release.planning import CriterionPlan, ReleasePlan
+    from understudy.schema import Schema
 
 
 def plan(
@@ -59,7 +60,9 @@ def plan(
     """
     if spec is not None:
         if schema is not None or method is not None:
-            raise UsageError("Give a specification, or --schema and --method, not both.")
+            raise UsageError(
+                "Give a specification, or --schema and --method, not both. (A schema goes behind --schema.)"
+            )
         _plan_release(spec, rows=rows, json=json)
         return
     if schema is None or method is None or unit is None:
@@ -86,13 +89,14 @@ def plan(
         }
         for item in planned.measurements
     ]
+    notes = [*planned.notes, *_not_public(described)]
     facts = {
         "method": planned.method,
         "guarantee": f"{budget.describe()} for {privacy_unit.describe()}",
         "accounting": planned.accounting,
         "model_cells": planned.model_cells,
         "model_megabytes": round(planned.model_cells * 8 / 1e6, 3),
-        "notes": list(planned.notes),
+        "notes": notes,
     }
     if json:
         print_json(facts | {"measurements": measured})
@@ -117,8 +121,19 @@ def plan(
     if not n_rows:
         tell("With --rows (a public guess) the noise is also shown as a share of the table.")
     tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
-    for note in planned.notes:
+    for note in notes:
         tell(f"Note: {note}")
+
+
+def _not_public(schema: Schema) -> list[str]:
+    """Say that a draft can be planned with, but not fitted."""
+    number = len(schema.facts_from_data())
+    if not number:
+        return []
+    return [
+        f"{number} facts of the schema were read from the data: fitting refuses it until they are declared public "
+        "(understudy schema declare), and this plan is as private as the draft."
+    ]
 
 
 def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
@@ -126,11 +141,29 @@ def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
     from understudy.release.planning import plan_release
     from understudy.release.spec import Spec
 
-    planned = plan_release(Spec.read(path), rows=rows)
+    try:
+        spec = Spec.read(path)
+    except SchemaError:
+        if _is_schema(path):
+            raise UsageError(
+                f"{str(path)!r} is a schema, not a specification of a release. To plan one fit give it as --schema, with "
+                "--method, --unit and a budget."
+            ) from None
+        raise
+    planned = plan_release(spec, rows=rows)
     if json:
         print_json(planned.to_dict())
         return
     _tell_release(planned)
+
+
+def _is_schema(path: Path) -> bool:
+    from understudy.schema import Schema
+
+    try:
+        return bool(Schema.read(path).columns)
+    except UnderstudyError:
+        return False
 
 
 def _tell_release(planned: ReleasePlan) -> None:

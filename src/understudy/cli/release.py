@@ -51,7 +51,14 @@ def release(
             "--out", help="Folder to publish to; must not exist yet. Default: NAME-release, or as specified."
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending the budget.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Do not ask before spending the budget. A script, without a terminal, is never asked.",
+        ),
+    ] = False,
     restart: Annotated[
         bool,
         typer.Option("--restart", help="Forget an interrupted or finished run. What it spent stays spent."),
@@ -86,9 +93,10 @@ def release(
             tell("Use --restart to make another one; it is charged anew.")
             return
         require_free(folder)
-        if not json:
+        decided = running.state.get("outcome") is not None
+        if not json and not decided:
             say(_announcement(described, ledger_path))
-        if not yes and described.source.simulated is None and sys.stdin.isatty():
+        if not yes and not decided and described.source.simulated is None and sys.stdin.isatty():
             typer.confirm("Go on?", abort=True, err=True)
         with progress_bar("release", quiet=quiet or json) as progress:
             outcome = running.run(progress=progress)
@@ -101,6 +109,11 @@ def release(
         print_json(result)
     else:
         _report(outcome, folder)
+        if decided:
+            tell(
+                "An earlier run had decided this; nothing was read or charged now. --restart makes another release, "
+                "charged anew."
+            )
         tell(f"Ledger {ledger_path}:\n{standing}")
     if not result["accepted"]:
         raise typer.Exit(EXIT_NOT_ACCEPTED)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Schema"]
 
 FORMAT_VERSION = 1
+_OF_A_DRAFT = "Drafted from a table: "
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -172,13 +173,18 @@ class Schema:
     def declare_public(self) -> Schema:
         """Return the same schema with every fact declared public.
 
+        The sentence by which a draft describes itself is taken away; descriptions of your own stay.
+
         Privacy
         -------
         This is a promise by the owner of the data: that the domain is public knowledge, or may be published
         as it is. The guarantee of everything fitted afterwards holds relative to it.
         """
         return replace(
-            self, columns=tuple(column.declare_public() for column in self.columns), origin="public"
+            self,
+            columns=tuple(column.declare_public() for column in self.columns),
+            origin="public",
+            description="" if self.description.startswith(_OF_A_DRAFT) else self.description,
         )
 
     def fingerprint(self) -> str:

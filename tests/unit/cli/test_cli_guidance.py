@@ -1,0 +1,94 @@
+"""Where a command could be misread it says what it did, and what to do instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from understudy.cli.main import app, prepare
+from understudy.data import draft_schema
+from understudy.errors import UsageError
+from understudy.schema import Schema
+
+FIT = ("--method", "independent", "--epsilon", "1", "--unit", "add-remove")
+SPEC = """
+name: habits
+source: {simulate: {table: toy, rows: 200, seed: 3}}
+schema: {columns: [{name: ward, kind: categorical, values: [day, general, intensive], missing: true}]}
+unit: replace-one
+synthesizers: [{method: laplace}]
+acceptance:
+  form: pass-only
+  epsilon: 0.1
+  criteria: [{name: cells, kind: max-marginal-error, threshold: 0.001}]
+selection: {rule: single}
+budget: {total: {epsilon: 0.2}, model: {epsilon: 0.1}}
+"""
+
+
+def run(*words: object) -> None:
+    prepare()
+    app([str(word) for word in words], standalone_mode=False)
+
+
+def test_a_plan_says_that_a_draft_cannot_be_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = draft_schema(pd.DataFrame({"sex": ["f", "m"] * 20}))
+    draft.write(tmp_path / "draft.yaml")
+    draft.declare_public().write(tmp_path / "schema.yaml")
+    run("plan", "--schema", tmp_path / "draft.yaml", *FIT)
+    assert "fitting refuses it until they are declared public" in " ".join(capsys.readouterr().out.split())
+    run("plan", "--schema", tmp_path / "schema.yaml", *FIT)
+    assert "declared public" not in capsys.readouterr().out
+
+
+def test_a_schema_in_the_place_of_a_specification(tmp_path: Path) -> None:
+    schema, other = tmp_path / "schema.yaml", tmp_path / "other.yaml"
+    schema.write_text("columns: [{name: sex, kind: boolean}]", encoding="utf-8")
+    other.write_text("name: neither", encoding="utf-8")
+    with pytest.raises(UsageError, match="is a schema, not a specification"):
+        run("plan", schema)
+    with pytest.raises(UsageError, match="A schema goes behind --schema"):
+        run("plan", schema, *FIT)
+    with pytest.raises(Exception, match="The specification has problems"):
+        run("plan", other)
+
+
+def test_a_declared_schema_no_longer_calls_itself_a_draft() -> None:
+    draft = draft_schema(pd.DataFrame({"sex": ["f", "m"] * 20}))
+    assert draft.description.startswith("Drafted from a table")
+    assert draft.declare_public().description == ""
+    own = Schema.parse(
+        "description: Staff of 2024.\ncolumns: [{name: sex, kind: boolean, origin: from-data}]"
+    )
+    assert own.declare_public().description == "Staff of 2024."
+
+
+def test_a_release_that_failed_before_is_not_announced_as_a_new_payment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The threshold is far below the noise: the only attempt fails."""
+    (tmp_path / "spec.yaml").write_text(SPEC, encoding="utf-8")
+    words = (
+        "release",
+        tmp_path / "spec.yaml",
+        "--ledger",
+        tmp_path / "l.ledger",
+        "--out",
+        tmp_path / "b",
+        "-q",
+    )
+    run(*words)
+    first = capsys.readouterr()
+    assert "Everything is charged to" in first.err
+    assert "Not accepted" in first.out
+    assert "earlier run" not in first.out
+    ledger = (tmp_path / "l.ledger").read_bytes()
+    run(*words)
+    again = capsys.readouterr()
+    assert "Everything is charged to" not in again.err
+    assert "nothing was read or charged now" in " ".join(again.out.split())
+    assert (tmp_path / "l.ledger").read_bytes() == ledger
