@@ -23,7 +23,7 @@ from understudy.curator.coefficients import (
 )
 from understudy.curator.count_mechanisms import draw_from_urns, redraw, redraw_event, urn_event
 from understudy.curator.cumulative import PathDesign, choose_path
-from understudy.curator.curator import GRID_WIDENING, Curator, scalar_noise
+from understudy.curator.curator import Curator
 from understudy.curator.deniability import (
     Part,
     counts_event,
@@ -64,6 +64,7 @@ from understudy.curator.rank_correlation import (
     seal_concordance,
 )
 from understudy.curator.rare import RareCounts, count_rare, rare_epsilon
+from understudy.curator.rounding import GRID_WIDENING, as_computed, scalar_noise
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
@@ -107,6 +108,7 @@ __all__ = [
     "Training",
     "TrainingPlan",
     "affordable_records",
+    "as_computed",
     "bisect_ranges",
     "choose_path",
     "concordance_bounds",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from understudy.curator._grouped import count_grouped
 from understudy.curator.allowance import Allowance
+from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
 from understudy.errors import BudgetError, DataError
@@ -29,19 +30,9 @@ from understudy.privacy import (
     SystemRandomness,
     Unit,
     exponential_mechanism,
-    noise_within,
     permute_and_flip,
 )
 from understudy.schema import Clique, Domain, Schema
-
-_GRID_BITS = 20
-"""Sealed numbers are rounded to 2**-20 of their sensitivity before integer noise is added."""
-
-_STEPS_OFF = 2 ** (_GRID_BITS - 13)
-"""Steps of that grid by which two sealed numbers together may be off as computed: 2**-13 of their sensitivity, as in a choice."""
-
-GRID_WIDENING: float = (3 + _STEPS_OFF) * 2.0 ** (1 - _GRID_BITS)
-"""Rounding to the grid is charged for: a scale widened by this share of itself stays within its epsilon."""
 
 _CELLS_PER_PASS = 100_000_000
 
@@ -351,9 +342,8 @@ class Curator:
         In: private. Out: releasable. Each number is rounded to a public grid whose step ``g`` is a power of two, at least
         ``2**-20`` and less than ``2**-19`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round to whole numbers of
         steps at distance at most ``s/g + 1``. Numbers as computed may be off as well: 128 steps more are charged, so the proof
-        holds while each is within ``64 g``, at least ``2**-14 s``, of its exact value. Doubles that are added in pairs are off by less
-        than ``2**-47`` of the sum of their sizes, here at most twice the number of rows times ``s``: enough for four billion rows. Whole
-        noise of the wanted scale divided by ``g`` is added on the grid. The charge is the sum.
+        holds while two of them are off by ``2**-13 s`` together. Why they are, in tables of up to four billion rows, is said in
+        :mod:`understudy.curator.rounding`. Whole noise of the wanted scale divided by ``g`` is added on the grid. The charge is the sum.
         """
         if len(sealed) != len(noise):
             raise BudgetError(f"Need one noise per number; got {len(noise)} for {len(sealed)}.")
@@ -361,12 +351,9 @@ class Curator:
             return []
         if any(item.sensitivity == 0 for item in sealed):
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
-        grid = [2.0 ** (math.ceil(math.log2(item.sensitivity)) - _GRID_BITS) for item in sealed]
+        grid = [grid_of(item.sensitivity) for item in sealed]
         on_grid = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
-        steps = [
-            math.ceil(item.sensitivity / step) + 1 + _STEPS_OFF
-            for item, step in zip(sealed, grid, strict=True)
-        ]
+        steps = [charged_steps(item.sensitivity, step) for item, step in zip(sealed, grid, strict=True)]
         events = [kind.event(l1=many, l2=many) for kind, many in zip(on_grid, steps, strict=True)]
         self._charge(*events, purpose=purpose)
         return [
@@ -440,19 +427,6 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self.budget.describe()})"
-
-
-def scalar_noise(accounting: Accounting, cost: float, sensitivity: float) -> Noise:
-    """Return the noise with which a sealed number of a sensitivity costs at most ``cost``, the grid it is put on included.
-
-    Examples
-    --------
-    >>> from understudy.privacy import PURE
-    >>> round(scalar_noise(PURE, 0.5, 1.0).scale, 2)
-    2.0
-    """
-    room = sensitivity * (1 + GRID_WIDENING)
-    return noise_within(accounting, cost, l1=room, l2=room)
 
 
 def _measuring(sealed: Sequence[SealedCounts]) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.information import entropy_sensitivity, mutual_information_sensitivity
+from understudy.curator.rounding import as_computed
 from understudy.curator.seal import Sealed
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
@@ -49,8 +50,11 @@ class SealedScalar(Sealed):
         return SealedScalar(self._exact * factor, sensitivity=self.sensitivity * abs(factor))
 
     def shifted(self, constant: float) -> SealedScalar:
-        """Add a public constant; the sensitivity stays."""
-        return SealedScalar(self._exact + constant, sensitivity=self.sensitivity)
+        """Add a public constant; the sensitivity stays, unless the sum of both would be rounded too coarsely for it."""
+        one_rounding = abs(constant) / 64  # of the 64 that a size is charged for
+        return SealedScalar(
+            self._exact + constant, sensitivity=as_computed(self.sensitivity, size=one_rounding)
+        )
 
     def clipped(self, low: float, high: float) -> SealedScalar:
         """Clip to a public interval: the sensitivity can only shrink, at most to its length."""
@@ -116,7 +120,8 @@ class SealedCounts(Sealed):
     def l1_distance(self, public: npt.ArrayLike) -> SealedScalar:
         """Return the L1 distance to a public vector of the same shape.
 
-        By the triangle inequality it changes by at most the L1 change of the counts.
+        By the triangle inequality it changes by at most the L1 change of the counts, and as computed by what
+        :func:`~understudy.curator.as_computed` makes of that for the size of the public vector.
         """
         other = np.asarray(public, dtype=np.float64)
         if other.shape != self.shape:
@@ -125,7 +130,10 @@ class SealedCounts(Sealed):
             )
         if not np.isfinite(other).all():
             raise BudgetError(f"The public vector for {self.clique} holds values that are not finite.")
-        return SealedScalar(float(np.abs(self._exact - other).sum()), sensitivity=self.l1)
+        size = float(np.abs(other).sum())
+        return SealedScalar(
+            float(np.abs(self._exact - other).sum()), sensitivity=as_computed(self.l1, size=size)
+        )
 
     def sum(self, weights: npt.ArrayLike | None = None) -> SealedScalar:
         """Return the sum over cells of count times a public weight (weight one by default).
@@ -135,7 +143,8 @@ class SealedCounts(Sealed):
         for constant weights when the unit has one row (the row count is then invariant). A
         replaced unit may have any number of rows from 0 to ``k`` when ``k > 1``, or when records are
         left out by their values (then no number of rows is known), so there its old and new contributions
-        range over ``k [min(0, w), max(0, w)]``.
+        range over ``k [min(0, w), max(0, w)]``. Weights that are all far from zero make a sum that is large for what a
+        replaced row changes; :func:`~understudy.curator.as_computed` allows for its rounding.
         """
         if weights is None:
             weights = np.ones(self.shape)
@@ -149,7 +158,7 @@ class SealedCounts(Sealed):
         if self._unit.relation == "add-remove":
             sensitivity = rows * max(abs(low), abs(high))
         elif rows == 1 and self._known_rows is not None:
-            sensitivity = high - low
+            sensitivity = as_computed(high - low, size=self._known_rows * max(abs(low), abs(high)))
         else:
             sensitivity = rows * (max(0.0, high) - min(0.0, low))
         return SealedScalar(float((self._exact * w).sum()), sensitivity=sensitivity)
@@ -162,7 +171,8 @@ class SealedCounts(Sealed):
         unit of ``k`` rows joins ``n`` rows, ``|m' - m| = (k / (n + k)) |mean of the new - m|``, at most
         ``(high - low) k / (n + k)``, and at most half the interval when the table was empty; with the
         number of rows private that is at most ``(high - low) k / (k + 1)``. Replacing a unit of several
-        rows is one removal and one addition.
+        rows is one removal and one addition. An interval far from zero makes a mean that is large for what one row changes;
+        :func:`~understudy.curator.as_computed` allows for its rounding.
         """
         v = np.asarray(values, dtype=np.float64)
         if v.shape != self.shape:
@@ -185,6 +195,7 @@ class SealedCounts(Sealed):
             sensitivity = min(width, 2 * width * rows / max(rows, n))
         else:
             sensitivity = min(width, width * rows / max(rows, n))
+        sensitivity = as_computed(sensitivity, size=max(abs(low), abs(high)))
         return SealedScalar(exact, sensitivity=sensitivity)
 
     def entropy(self) -> SealedScalar:

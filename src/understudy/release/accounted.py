@@ -5,6 +5,7 @@ Unlike :mod:`understudy.evaluation`, which reads the real table plainly, these m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -120,12 +121,12 @@ def accounted_measures(
 
 def _errors(table: Table, made: LocalTable, cliques: Sequence[Clique], scale: float) -> list[float]:
     """Return the average half L1 distance and the largest difference, in rows. Private."""
-    average = largest = 0.0
+    halves, largest = [], 0.0
     for clique in cliques:
         difference = np.abs(table.count(clique) - scale * made.count(clique))
-        average += float(difference.sum()) / (2 * len(cliques))
+        halves.append(float(difference.sum()) / (2 * len(cliques)))
         largest = max(largest, float(difference.max(initial=0.0)))
-    return [average, largest]
+    return [math.fsum(halves), largest]  # a running sum of many cliques would be rounded once for each
 
 
 def _deviation(noise: Noise) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.curator import GRID_WIDENING, Curator
+from understudy.curator import GRID_WIDENING, Curator, as_computed
 from understudy.privacy import Laplace, PureDP
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
@@ -56,7 +56,8 @@ def fit_baseline(
     moments = RegressionMoments(regression)
     sensitivities = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
     moving = np.flatnonzero(sensitivities > 0)
-    exact = sensitivities[moving] * ROUNDED
+    # products of matrices add runs of some hundred terms in a row: 32 times the rounding of sums in pairs
+    exact = np.array([as_computed(x, size=32.0 * rows) for x in sensitivities[moving] * ROUNDED])
     scales = exact * len(moving) * WIDER / epsilon
     purse = curator.within(PureDP(epsilon), scope="regression")
     sealed = purse.statistics(

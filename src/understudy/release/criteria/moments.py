@@ -21,6 +21,8 @@ __all__ = ["RegressionMoments"]
 Floats = npt.NDArray[np.float64]
 
 _SMALLEST_EIGENVALUE = 1e-4  # of the Gram matrix per row, in units where features lie in [-1, 1]
+_CONSTANT = 2.0**-40
+"""Products that differ by no more differ by rounding: a feature of two values, brought to -1 and 1, has the square 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,7 @@ class RegressionMoments:
             elif unit.max_rows > 1 or self.regression.has_gaps:
                 bounds.append(max(0.0, high) - min(0.0, low))
             else:
-                bounds.append(high - low)
+                bounds.append(high - low if high - low > _CONSTANT else 0.0)
         return unit.max_rows * np.array(bounds)
 
     def noise_scales(self, epsilon: float, unit: Unit) -> Floats:
