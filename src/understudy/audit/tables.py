@@ -71,7 +71,7 @@ def audit_cells(audit: Mapping[str, Any]) -> dict[str, str]:
     Examples
     --------
     >>> from understudy.audit import Effort, audit_many
-    >>> report = audit_many(["laplace"], effort=Effort(30, 30, 60, 1.0, 1.0), jobs=1)
+    >>> report = audit_many(["laplace"], effort=Effort(30, 30, 60, 30.0, 30.0), jobs=1)
     >>> cells = audit_cells(audit_lines(report.to_dict())[0])
     >>> cells["subject"], cells["whole claim"], cells["runs"], cells["verdict"]
     ('laplace', 'epsilon 2', '60', 'kept')
