@@ -7,6 +7,7 @@ a third of the runs are guessed), so that 1.7 is seven deviations away; the exac
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +24,14 @@ from understudy.audit import (
     audit_primitive,
     audit_release,
     audit_release_law,
+    exact,
     release_law,
 )
+from understudy.audit.claims import claim_of
 from understudy.audit.exact import exact_epsilon
 from understudy.audit.releases import LOOP, PATIENT, SINGLE, neighbour_frames
 from understudy.errors import WorkloadError
-from understudy.privacy import Unit, exponential_law
+from understudy.privacy import PureDP, Unit, exponential_law
 from understudy.release.result import ReleaseFailure
 from understudy.release.run import run_release
 from understudy.release.spec import Spec
@@ -71,6 +74,12 @@ def test_the_tight_exact_laws() -> None:
     assert shares[("smoothed-histogram, one record", "replace one row")] > 0.99
     assert shares[("multinomial-dirichlet, 3 records", "replace one row")] > 0.99
     assert shares[("poisson, one cell", "add or remove one row")] > 0.99
+
+
+def test_an_infinite_loss_is_a_violation_that_can_be_written() -> None:
+    found = exact._timed("one-sided", "all", Unit.add_remove(), claim_of(PureDP(2.0)), lambda: np.inf)
+    assert found.violates(1, alpha=1e-6)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["demonstrated"] == exact.LARGEST_SHOWN
 
 
 def test_exact_epsilon() -> None:
