@@ -11,30 +11,19 @@ import pytest
 from alpha import ALPHA
 from scipy.stats import binom, chi2, norm
 
-from understudy.curator import Critic, Curator, Layout, PanelPlan, TrainingPlan, open_panel, open_training
+from deep_examples import LAYOUT, NOBODY, SIZES, curator_of, random_codes
+from understudy.curator import Critic, PanelPlan, TrainingPlan, open_panel, open_training
 from understudy.curator.gradients import poisson_batch
-from understudy.data import LocalTable
 from understudy.privacy import (
     ApproxDP,
     Gaussian,
     Laplace,
-    Ledger,
     PureDP,
     SeededRandomness,
     SystemRandomness,
     Unit,
 )
-from understudy.schema import Categorical, Integer, Schema
 
-SCHEMA = Schema(
-    [
-        Categorical("colour", values=["red", "green", "blue"], missing=True),
-        Integer("age", minimum=0, maximum=99, bins=20),
-        Categorical("sex", values=["f", "m"]),
-    ]
-)
-SIZES = SCHEMA.domain.sizes
-LAYOUT = Layout.of(SCHEMA, max_modes=6)
 UNITS = (
     Unit.add_remove(),
     Unit.replace_one(),
@@ -48,7 +37,7 @@ def _rows(generator: np.random.Generator, n: int) -> np.ndarray:
     if generator.random() < 0.5:
         corner = [0 if generator.random() < 0.5 else size - 1 for size in SIZES]
         return np.tile(corner, (n, 1))
-    return np.stack([generator.integers(0, size, n) for size in SIZES], axis=1)
+    return random_codes(generator, n)
 
 
 def _neighbours(generator: np.random.Generator, unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -117,15 +106,12 @@ def test_one_unit_changes_the_votes_of_as_many_teachers_as_it_has_rows(unit: Uni
         for rows in (one, two):
             codes = np.concatenate([common, rows])
             dealt = np.concatenate([shared, mine[: len(rows)]])
-            table = LocalTable(SCHEMA, {name: codes[:, i] for i, name in enumerate(SCHEMA.names)})
-            book = Ledger.in_memory(budget=PureDP(1.0), unit=plain, table="t")
-            door = Curator(table, unit=plain, ledger=book, randomness=_Words(dealt, trial))
+            door = curator_of(codes, budget=PureDP(1.0), unit=plain, randomness=_Words(dealt, trial))
             panel = open_panel(door, plan, generator=np.random.default_rng(1), purpose="ask")
             public = np.random.default_rng(2)
             for _ in range(5):
-                fakes = np.stack([public.integers(0, size, 18) for size in SIZES], axis=1)
-                panel.teach(fakes, public.integers(0, 3, 18))
-            asked = np.stack([public.integers(0, size, 40) for size in SIZES], axis=1)
+                panel.teach(random_codes(public, 18), public.integers(0, 3, 18))
+            asked = random_codes(public, 40)
             with np.errstate(all="ignore"):
                 votes.append(panel._votes(asked, public.integers(0, 3, 40)))
         differing = (votes[0] != votes[1]).any(axis=1).sum()
@@ -164,11 +150,8 @@ def test_the_noise_on_gradients_is_the_one_that_was_charged() -> None:
     .7 %, so that 12 % are 17 standard errors, and the bound of ALPHA stands at 6)."""
     critic = Critic(LAYOUT, (40, 40), "cross_entropy", 5.0)
     plan = TrainingPlan(critic, 0.1, 12.0, 20)
-    table = LocalTable(SCHEMA, {name: np.zeros(0, dtype=np.int64) for name in SCHEMA.names})
-    unit = Unit.add_remove()
-    book = Ledger.in_memory(budget=ApproxDP(1.0, 1e-5), unit=unit, table="t", approximate_delta=9e-6)
-    door = Curator(table, unit=unit, ledger=book, randomness=SystemRandomness())
-    training = open_training(door, plan, event=plan.event(unit, delta=9e-6), purpose="train")
+    door = curator_of(NOBODY, budget=ApproxDP(1.0, 1e-5), randomness=SystemRandomness(), reserve=9e-6)
+    training = open_training(door, plan, event=plan.event(door.unit, delta=9e-6), purpose="train")
     weights = critic.start(np.random.default_rng(0))
     drawn = np.concatenate([layer.ravel() for _ in range(20) for layer in training.step(weights)])[:40_000]
     for scale, good in ((60.0, True), (60.0 * 1.06, False), (60.0 / 1.06, False)):
@@ -182,15 +165,8 @@ def test_the_noise_on_gradients_is_the_one_that_was_charged() -> None:
 def test_the_noise_on_votes_is_the_one_that_was_charged() -> None:
     """Teachers without records vote alike on equal questions, so differences are noise. Caught: 10 % off; 20,000 draws."""
     plan = PanelPlan(LAYOUT, 4, 3, 2, 0.01, 20_000, Gaussian(400.0))
-    table = LocalTable(SCHEMA, {name: np.zeros(0, dtype=np.int64) for name in SCHEMA.names})
-    unit = Unit.add_remove()
-    book = Ledger.in_memory(budget=ApproxDP(2.0, 1e-5), unit=unit, table="t")
-    panel = open_panel(
-        Curator(table, unit=unit, ledger=book, randomness=SystemRandomness()),
-        plan,
-        generator=np.random.default_rng(0),
-        purpose="ask",
-    )
+    door = curator_of(NOBODY, budget=ApproxDP(2.0, 1e-5), randomness=SystemRandomness())
+    panel = open_panel(door, plan, generator=np.random.default_rng(0), purpose="ask")
     heard = panel.ask(np.zeros((20_000, 3), dtype=np.int64), np.zeros(20_000, dtype=np.int64))
     for scale, good in ((400.0, True), (440.0, False), (360.0, False)):
         squares = float(((heard - heard.mean()) ** 2).sum() / scale**2)

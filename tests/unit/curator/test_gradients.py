@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deep_examples import LAYOUT, SCHEMA, curator_of, random_codes
 from understudy.curator import Critic, Curator, Layout, TrainingPlan, open_training
 from understudy.curator.gradients import poisson_batch
 from understudy.data import LocalTable
@@ -19,20 +20,10 @@ from understudy.privacy import (
     Approximated,
     DiscreteGaussian,
     Gaussian,
-    Ledger,
     SeededRandomness,
     Unit,
 )
-from understudy.schema import Categorical, Integer, Schema
-
-SCHEMA = Schema(
-    [
-        Categorical("colour", values=["red", "green", "blue"], missing=True),
-        Integer("age", minimum=0, maximum=99, bins=20),
-        Categorical("sex", values=["f", "m"]),
-    ]
-)
-LAYOUT = Layout.of(SCHEMA, max_modes=6)
+from understudy.schema import Categorical, Schema
 
 
 def critic(loss: str = "cross_entropy", clip: float = 1.0, hidden: tuple[int, ...] = (12, 7)) -> Critic:
@@ -41,8 +32,7 @@ def critic(loss: str = "cross_entropy", clip: float = 1.0, hidden: tuple[int, ..
 
 def some(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(seed)
-    codes = np.stack([generator.integers(0, size, n) for size in LAYOUT.sizes], axis=1)
-    return codes, generator.integers(0, 3, n)
+    return random_codes(generator, n), generator.integers(0, 3, n)
 
 
 def contributions(
@@ -59,10 +49,7 @@ def squared_norm(contribution: list[np.ndarray]) -> int:
 
 def curator(rows: int, *, epsilon: float = 1.0, seed: int = 1, unit: Unit | None = None) -> Curator:
     codes, _ = some(rows, 3)
-    columns = {name: codes[:, place] for place, name in enumerate(SCHEMA.names)}
-    unit = unit or Unit.add_remove()
-    book = Ledger.in_memory(budget=ApproxDP(epsilon, 1e-5), unit=unit, table="t", approximate_delta=9e-6)
-    return Curator(LocalTable(SCHEMA, columns), unit=unit, ledger=book, randomness=SeededRandomness(seed))
+    return curator_of(codes, budget=ApproxDP(epsilon, 1e-5), unit=unit, randomness=seed, reserve=9e-6)
 
 
 def test_the_layout_follows_from_the_schema() -> None:

@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from deep_examples import LAYOUT, SCHEMA, SIZES, curator_of, random_codes
 from understudy.curator import Curator, Layout, PanelPlan, dense_inputs, open_panel, votes_l2
 from understudy.curator.votes import MAX_TEACHERS, Panel, deal
-from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
 from understudy.privacy import (
     GDP,
@@ -24,24 +24,13 @@ from understudy.privacy import (
     GaussianEvent,
     Laplace,
     LaplaceEvent,
-    Ledger,
     Noise,
     PureDP,
     SeededRandomness,
     Unit,
     ZcdpEvent,
 )
-from understudy.schema import Categorical, Integer, Schema
 
-SCHEMA = Schema(
-    [
-        Categorical("colour", values=["red", "green", "blue"], missing=True),
-        Integer("age", minimum=0, maximum=99, bins=20),
-        Categorical("sex", values=["f", "m"]),
-    ]
-)
-SIZES = SCHEMA.domain.sizes
-LAYOUT = Layout.of(SCHEMA, max_modes=6)
 SOME, BUDGET = Laplace(40.0), PureDP(2.0)
 UNITS = (
     Unit.add_remove(),
@@ -56,17 +45,13 @@ def plan(*, teachers: int = 4, questions: int = 10, noise: Noise = SOME, margina
 
 
 def records(n: int, seed: int = 0) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    return np.stack([generator.integers(0, size, n) for size in SIZES], axis=1)
+    return random_codes(np.random.default_rng(seed), n)
 
 
 def curator(
     codes: np.ndarray, *, budget: Budget = BUDGET, unit: Unit | None = None, seed: int = 1
 ) -> Curator:
-    unit = unit or Unit.add_remove()
-    table = LocalTable(SCHEMA, {name: codes[:, place] for place, name in enumerate(SCHEMA.names)})
-    book = Ledger.in_memory(budget=budget, unit=unit, table="t")
-    return Curator(table, unit=unit, ledger=book, randomness=SeededRandomness(seed))
+    return curator_of(codes, budget=budget, unit=unit, randomness=seed)
 
 
 def opened(codes: np.ndarray, panel: PanelPlan, **options: object) -> Panel:

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import understudy
+from deep_examples import SCHEMA, curator_of, random_codes
 from understudy.curator import Curator, Layout, PanelPlan, open_panel
 from understudy.curator.votes import deal
-from understudy.data import LocalTable
 from understudy.errors import BudgetError, MissingExtra, NoSuchGuarantee
 from understudy.privacy import (
     GDP,
@@ -28,40 +28,23 @@ from understudy.privacy import (
     GaussianEvent,
     Laplace,
     LaplaceEvent,
-    Ledger,
     PureDP,
     SeededRandomness,
     SubsampledGaussianEvent,
     Unit,
     approximated,
 )
-from understudy.schema import Categorical, Integer, Schema
+from understudy.schema import Schema
 from understudy.synthesizers import create, load_model
 from understudy.synthesizers.deep.dpctgan import DPCTGAN
 from understudy.synthesizers.deep.patectgan import PATECTGAN
 
 torch = pytest.importorskip("torch", reason="deep mechanisms need torch: pip install 'understudy[deep]'")
 
-SCHEMA = Schema(
-    [
-        Categorical("colour", values=["red", "green", "blue"]),
-        Integer("age", minimum=0, maximum=99, bins=10),
-        Categorical("sex", values=["f", "m"]),
-    ]
-)
 SMALL: dict[str, Any] = {"embedding_dim": 4, "generator_dim": (8,), "discriminator_dim": (8,)}
 BUDGET = ApproxDP(2.0, 1e-5)
 DEEP = Path(inspect.getfile(DPCTGAN)).parent
 NAMES = ["dpctgan", "patectgan"]
-
-
-def table(rows: int, *, constant: int | None = None, schema: Schema = SCHEMA) -> LocalTable:
-    generator = np.random.default_rng(5)
-    columns = {
-        name: generator.integers(0, size, rows) if constant is None else np.full(rows, constant)
-        for name, size in zip(schema.names, schema.domain.sizes, strict=True)
-    }
-    return LocalTable(schema, columns)
 
 
 def curator(
@@ -73,18 +56,12 @@ def curator(
     budget: Budget = BUDGET,
     constant: int | None = None,
     schema: Schema = SCHEMA,
-    **known: Any,
 ) -> Curator:
-    unit = unit or Unit.add_remove()
+    codes = random_codes(np.random.default_rng(5), rows)
+    if constant is not None:
+        codes = np.full_like(codes, constant)
     reserve = create(name).reserve(schema, budget)
-    book = Ledger.in_memory(budget=budget, unit=unit, table="t", approximate_delta=reserve)
-    return Curator(
-        table(rows, constant=constant, schema=schema),
-        unit=unit,
-        ledger=book,
-        randomness=SeededRandomness(seed),
-        **known,
-    )
+    return curator_of(codes, budget=budget, unit=unit, randomness=seed, reserve=reserve, schema=schema)
 
 
 def events(door: Curator) -> list[Any]:
