@@ -134,6 +134,33 @@ def smoothing(rows: int = 160_000) -> None:
         )
 
 
+def buckets(repeats: int = 20) -> None:
+    """Print how much of the noise merging takes out of a flat histogram, and what it adds to a smooth one."""
+    print(f"\nnoise-first, squared error beside that of the plain noisy histogram, mean of {repeats} fits")
+    flat = {bins: np.full(bins, 1_000) for bins in (64, 256)}
+    for bins, exact in flat.items():
+        for penalty in ("search", "paper"):
+            ratio = _bucket_ratio(exact, PureDP(1.0), repeats, penalty=penalty)
+            print(f"flat, {bins:3} bins, epsilon 1, penalty={penalty}: {ratio:.2f}", flush=True)
+    middle = np.arange(256) - 127.5
+    smooth = np.round(100_000 * np.exp(-((middle / 50) ** 2) / 2) / np.exp(-((middle / 50) ** 2) / 2).sum())
+    for epsilon in (0.01, 0.1, 1.0):
+        for penalty in ("search", "paper"):
+            ratio = _bucket_ratio(smooth.astype(int), PureDP(epsilon), repeats, penalty=penalty)
+            print(f"smooth, 256 bins, 100,000 rows, epsilon {epsilon:g}, penalty={penalty}: {ratio:.2f}")
+
+
+def _bucket_ratio(exact: np.ndarray, budget: Budget, repeats: int, **options: Any) -> float:
+    schema = Schema.parse(f"columns: [{{name: x, kind: integer, minimum: 0, maximum: {exact.size - 1}}}]")
+    table = LocalTable(schema, {"x": np.repeat(np.arange(exact.size, dtype=np.uint16), exact)})
+    merged = plain = 0.0
+    for seed in range(repeats):
+        model = fit("noise-first", table, budget, seed, **options)
+        merged += float(np.square(model.marginal(["x"]) - exact).sum())
+        plain += float(np.square(model.measurements[-1].values - exact).sum())
+    return merged / plain
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print every comparison."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -158,6 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shown = f"{result['error']:8.4f} {result['cpu_seconds']:7.1f}"
             print(f"{method:10} {table:10} {epsilon:7g}  {words:18} {shown}", flush=True)
     smoothing()
+    buckets()
     print(f"\nSimulated mixed table, largest error of a rank correlation, mean of {REPEATS} fits, by epsilon")
     print(
         f"{'method':22} {'option':24} {'rows':>8}" + "".join(f"{name:>17}" for name in BUDGETS) + "     CPU s"
