@@ -41,7 +41,8 @@ def parse_source(given: str, table: str | None, immutable: bool) -> tuple[Path |
         return source, source.label
     if table is not None or immutable:
         raise UsageError(
-            "--table and --immutable go with the address of a database, and this is a file. (SQLite: sqlite:///FILE.)"
+            "--table and --immutable go with the address of a database, and this is a file. (SQLite: sqlite://FILE, or "
+            "sqlite:///FOLDER/FILE for a path from the root.)"
         )
     return Path(given), Path(given).name
 

@@ -76,8 +76,14 @@ def evaluate(
     and is not written beside a published bundle. With --epsilon (or --rho, --mu) it computes the accounted
     measures through the ledger instead, which may be published.
     """
+    from understudy.data import is_database
     from understudy.schema import Schema
 
+    if is_database(str(real)) or ":/" in str(real):
+        raise UsageError(
+            "An evaluation reads a file. Export the real table, or let the acceptance criteria of a release measure what "
+            "matters where the table is."
+        )
     for path, what in ((out, "numbers"), (report, "page")):
         if path is not None:
             require_writable(path, what=what)

@@ -16,6 +16,7 @@ from understudy.cli._options import (
     require_apart,
     require_writable,
 )
+from understudy.cli._source import Immutable, TableInDatabase, parse_source
 
 app = typer.Typer(
     help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None
@@ -41,8 +42,14 @@ def draft(
 ) -> None:
     """Draft a schema from a table. What it reads from the data is private until its owner says otherwise."""
     from understudy.cli._output import print_json, say, tell
-    from understudy.data import draft_schema, read_frame
+    from understudy.data import draft_schema, is_database, read_frame
+    from understudy.errors import UsageError
 
+    if is_database(table):
+        raise UsageError(
+            "A schema is drafted from a file. Write it from the codebook of the database, or export the columns to a CSV "
+            "or Parquet file first; `understudy schema check` reads the database itself."
+        )
     require_writable(out, what="schema")
     require_apart({"schema": out}, {"table": Path(table)})
     frame = read_frame(table, separator=separator, encoding=encoding)
@@ -125,7 +132,12 @@ def import_(
 @app.command("check")
 def check(
     schema: Annotated[Path, typer.Argument(help="Schema to check.")],
-    table: Annotated[str | None, typer.Argument(help="Table to check against it.")] = None,
+    table: Annotated[
+        str | None,
+        typer.Argument(help="Table to check against it: a file, or the address of a database with --table."),
+    ] = None,
+    in_database: TableInDatabase = None,
+    immutable: Immutable = False,
     separator: Separator = None,
     encoding: Encoding = None,
     quiet: Quiet = False,
@@ -141,9 +153,10 @@ def check(
 
     described = Schema.read(schema)
     if table is not None:
+        source, _ = parse_source(table, in_database, immutable)
         with progress_bar("check", quiet=quiet or json) as progress:
             progress("reading", 0.0)
-            read_table(table, described, separator=separator, encoding=encoding, watch=progress)
+            read_table(source, described, separator=separator, encoding=encoding, watch=progress)
     rows = described.describe()
     private = described.facts_from_data()
     if json:

@@ -9,7 +9,7 @@ import pytest
 
 from understudy.cli.main import app, prepare
 from understudy.data import draft_schema
-from understudy.errors import UsageError
+from understudy.errors import DataError, UsageError
 from understudy.schema import Schema
 
 FIT = ("--method", "independent", "--epsilon", "1", "--unit", "add-remove")
@@ -92,3 +92,33 @@ def test_a_release_that_failed_before_is_not_announced_as_a_new_payment(
     assert "Everything is charged to" not in again.err
     assert "nothing was read or charged now" in " ".join(again.out.split())
     assert (tmp_path / "l.ledger").read_bytes() == ledger
+
+
+def test_a_table_of_a_database_is_checked_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is one of the databases")
+    pytest.importorskip("ibis", reason="Ibis speaks to databases")
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("staff.duckdb") as connection:
+        connection.execute("create table staff as select 'f' as sex union all select 'x'")
+    Path("wide.yaml").write_text(
+        "columns: [{name: sex, kind: categorical, values: [f, x]}]", encoding="utf-8"
+    )
+    Path("narrow.yaml").write_text(
+        "columns: [{name: sex, kind: categorical, values: [f, m]}]", encoding="utf-8"
+    )
+    run("schema", "check", "wide.yaml", "staff.duckdb", "--table", "staff", "-q")
+    assert "The table fits the schema." in capsys.readouterr().out
+    with pytest.raises(DataError, match="does not fit the schema"):
+        run("schema", "check", "narrow.yaml", "staff.duckdb", "--table", "staff", "-q")
+    with pytest.raises(UsageError, match="name the one to read"):
+        run("schema", "check", "wide.yaml", "staff.duckdb")
+
+
+@pytest.mark.parametrize("address", ["staff.duckdb", "postgresql://db.example/registry"])
+def test_what_reads_files_only_says_so(address: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="drafted from a file"):
+        run("schema", "draft", address, "--out", tmp_path / "draft.yaml")
+    with pytest.raises(UsageError, match="An evaluation reads a file"):
+        run("evaluate", address, "made.csv", "--schema", "schema.yaml")
