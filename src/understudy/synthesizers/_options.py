@@ -1,6 +1,7 @@
 """Checks of a mechanism's options, with one wording for each kind of mistake; all mistakes are told at once.
 
-A check takes the mechanism and the names of some of its options and returns what is wrong with them.
+A check takes the mechanism and the names of some of its options and returns what is wrong with them. An option declared as
+``int`` must be a whole number, so that what counts things is refused here and not in the middle of a fit.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from numbers import Real
 
 from understudy.errors import BudgetError
 
-__all__ = ["at_least", "between", "one_of", "positive", "refuse", "shares"]
+__all__ = ["at_least", "between", "one_of", "positive", "refuse", "shares", "up_to_one"]
 
 
 def refuse(*problems: Iterable[str]) -> None:
@@ -69,7 +70,16 @@ def shares(options: object, *names: str, zero: bool = False) -> list[str]:
     ]
 
 
-def one_of(options: object, name: str, choices: Sequence[str | None]) -> list[str]:
+def up_to_one(options: object, *names: str) -> list[str]:
+    """Find options that are not positive, or larger than one."""
+    return [
+        _problem(options, name, "be positive and at most 1")
+        for name in names
+        if not 0 < _number(options, name) <= 1
+    ]
+
+
+def one_of(options: object, name: str, choices: Sequence[str | bool | None]) -> list[str]:
     """Find an option that is none of the choices."""
     if getattr(options, name) in choices:
         return []
@@ -77,14 +87,22 @@ def one_of(options: object, name: str, choices: Sequence[str | None]) -> list[st
 
 
 def _number(options: object, name: str) -> float:
-    """Return an option as a number; infinity and what is no number are none of the numbers asked for."""
+    """Return an option as a number; infinity, parts of what is counted and what is no number are none of those asked for."""
     value = getattr(options, name)
     sensible = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if sensible else math.nan
+    return float(value) if sensible and not (_counts(options, name) and value % 1) else math.nan
+
+
+def _counts(options: object, name: str) -> bool:
+    """Say whether an option is declared to be a whole number."""
+    field = getattr(options, "__dataclass_fields__", {}).get(name)
+    return field is not None and field.type in ("int", "int | None")
 
 
 def _problem(options: object, name: str, words: str) -> str:
     value = getattr(options, name)
+    if _counts(options, name) and isinstance(value, float) and math.isfinite(value) and value % 1:
+        words = "be a whole number"
     return (
         f"{name} ({value!r}) must {words}." if isinstance(value, str) else f"{name} ({value}) must {words}."
     )

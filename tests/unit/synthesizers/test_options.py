@@ -52,3 +52,12 @@ def test_all_mistakes_are_told_at_once() -> None:
     for name in ("max_model_mb", "measure_share", "max_candidates", "certify"):
         assert f"{name} (" in str(caught.value)
     refuse([], [])
+
+
+def test_options_that_count_are_whole_numbers() -> None:
+    with pytest.raises(BudgetError, match=r"max_candidates \(2.5\) must be a whole number"):
+        AIM(max_candidates=2.5)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match=r"max_candidates \(0.5\) must be a whole number"):
+        AIM(max_candidates=0.5)  # type: ignore[arg-type]
+    assert AIM(max_candidates=2.0).max_candidates == 2  # type: ignore[arg-type]
+    assert AIM(column_noise=0.5).column_noise == 0.5

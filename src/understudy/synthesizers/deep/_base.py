@@ -6,9 +6,10 @@ import importlib.util
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import rows_noise
-from understudy.synthesizers._options import at_least, positive, refuse, shares
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, up_to_one
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
 
 Floats = npt.NDArray[np.float64]
@@ -29,6 +30,8 @@ Floats = npt.NDArray[np.float64]
 ROWS_SHARE = 0.02
 """Share of the budget that measures the number of rows when it is private."""
 USUAL_BATCH = 500
+WIDEST = 512
+"""Most units of a hidden layer."""
 _FLOOR = 1e-3
 _SMALL = 600
 
@@ -58,8 +61,11 @@ class Adversarial(Synthesizer):
     def __post_init__(self) -> None:
         for name in ("generator_dim", "discriminator_dim"):
             given = getattr(self, name)
-            widths = (given,) if isinstance(given, int) else tuple(int(width) for width in given)
-            object.__setattr__(self, name, widths)
+            widths = given if isinstance(given, Iterable) else (given,)
+            object.__setattr__(self, name, tuple(map(_whole, widths)))
+        for field in fields(self):
+            if field.type in ("int", "int | None"):
+                object.__setattr__(self, field.name, _whole(getattr(self, field.name)))
         refuse(self._problems())
 
     def _problems(self) -> list[str]:
@@ -69,13 +75,14 @@ class Adversarial(Synthesizer):
         found += positive(self, "noise_multiplier", optional=True)
         found += up_to_one(self, "generator_lr", "discriminator_lr")
         found += at_least(self, 0, "generator_decay", "discriminator_decay", "marginal_weight")
-        found += shares(self, "marginal_share")
+        found += shares(self, "marginal_share") + one_of(self, "calibrate", (True, False))
         found += [
-            f"{name} must be widths of 1 to 512 units, one per hidden layer."
+            f"{name} must be widths of 1 to {WIDEST} units, one per hidden layer."
             for name in ("generator_dim", "discriminator_dim")
-            if not getattr(self, name) or not all(1 <= width <= 512 for width in getattr(self, name))
+            if not getattr(self, name)
+            or not all(type(width) is int and 1 <= width <= WIDEST for width in getattr(self, name))
         ]
-        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", self.device):
+        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", str(self.device)):
             found.append(f"device ({self.device!r}) must be auto, cpu or cuda.")
         return found
 
@@ -181,6 +188,12 @@ class Adversarial(Synthesizer):
         )
 
 
+def _whole(given: Any) -> Any:
+    """Return a whole number as an ``int``, whatever it was written as, and anything else as it is."""
+    whole = isinstance(given, Integral) or (isinstance(given, float) and given.is_integer())
+    return int(given) if whole and not isinstance(given, bool) else given
+
+
 def _rounded(rows: float) -> int:
     """Round a noisy number of rows to two digits: plans do not need more, and are reckoned once instead of again and again."""
     digits = 10 ** max(0, math.floor(math.log10(rows)) - 1)
@@ -232,15 +245,6 @@ class Trained:
     rows: int
     measurements: Sequence[Measurement]
     statistics: Sequence[Statistic]
-
-
-def up_to_one(options: object, *names: str) -> list[str]:
-    """Find options that are not positive or larger than one."""
-    return [
-        f"{name} ({getattr(options, name)}) must be positive and at most 1."
-        for name in names
-        if not 0 < getattr(options, name) <= 1
-    ]
 
 
 def generator_cells(options: Adversarial, layout: Layout) -> int:

@@ -25,7 +25,7 @@ from understudy.privacy import (
 )
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least
+from understudy.synthesizers._options import at_least, between
 from understudy.synthesizers.base import Plan
 from understudy.synthesizers.deep._base import ROWS_SHARE, Adversarial, Pace, Trained
 
@@ -97,10 +97,7 @@ class DPCTGAN(Adversarial):
         found = super()._problems()
         if self.loss not in ("cross_entropy", "wasserstein"):
             found.append(f"loss ({self.loss!r}) must be cross_entropy or wasserstein.")
-        if not 1e-4 <= self.max_per_sample_grad_norm <= 1e3:
-            found.append(
-                f"max_per_sample_grad_norm ({self.max_per_sample_grad_norm}) must lie between 0.0001 and 1000."
-            )
+        found += between(self, 0.0001, 1_000, "max_per_sample_grad_norm")
         return found + at_least(self, 1, "generator_every")
 
     # ------------------------------------------------------------------ public facts

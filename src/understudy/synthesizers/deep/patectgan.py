@@ -22,9 +22,9 @@ from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, one_of
+from understudy.synthesizers._options import at_least, between, one_of, up_to_one
 from understudy.synthesizers.base import Plan
-from understudy.synthesizers.deep._base import ROWS_SHARE, Adversarial, Pace, Trained, up_to_one
+from understudy.synthesizers.deep._base import ROWS_SHARE, WIDEST, Adversarial, Pace, Trained
 
 _MOST_SHOWN = 20_000
 """Most noisy answers that a model keeps to show."""
@@ -103,9 +103,8 @@ class PATECTGAN(Adversarial):
         if self.loss != "cross_entropy":
             found.append(f"loss ({self.loss!r}) must be cross_entropy: votes are about classes.")
         found += one_of(self, "regularization", (None, "none", "dragan"))
-        found += at_least(
-            self, 1, "sample_per_teacher", "teacher_dim", "teacher_iters", "student_iters", "questions"
-        )
+        found += at_least(self, 1, "sample_per_teacher", "teacher_iters", "student_iters", "questions")
+        found += between(self, 1, WIDEST, "teacher_dim")
         found += at_least(self, 1, "teachers", optional=True)
         return found + up_to_one(self, "teacher_lr")
 
