@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -98,7 +99,11 @@ class Date(Ordered):
             problems.append("give a resolution or bins, not both")
         if self.format is not None:
             problems += check_text(self.format, "format", required=True, one_line=True)
-            if not problems and read_date(_SAMPLE.isoformat(), self.format) != _SAMPLE:
+            if not problems and not _names_a_year(self.format):
+                problems.append(
+                    "format: write it like '%d.%m.%Y', a % before each letter and the year (%Y, %y) among them"
+                )
+            elif not problems and read_date(_SAMPLE.isoformat(), self.format) != _SAMPLE:
                 problems.append("format: it reads ISO dates, which synthetic tables have, as other dates")
         if problems:
             self._no_layout()
@@ -180,3 +185,13 @@ def _span_label(cells: Cells, index: int) -> str:
     if high == INT_MAX:
         return f">={show_day(low)}"
     return show_day(low) if low == high else f"{show_day(low)} to {show_day(high)}"
+
+
+def _names_a_year(format: str) -> bool:
+    """Say whether a format can tell years apart: ``dd.mm.yyyy``, without signs, cannot."""
+    try:
+        return dt.datetime.strptime(_SAMPLE.strftime(format), format).year == _SAMPLE.year
+    except re.error:  # one letter twice
+        return False
+    except ValueError as error:  # a time zone, which a day has not, is no fault of the format
+        return "directive" not in str(error) and "stray" not in str(error)

@@ -24,7 +24,7 @@ __all__ = ["GRID", "Integer", "Numeric", "Real"]
 GRID = 1_024
 """Equal cells of a real column that has bounds but no bins."""
 
-_WRITTEN = "(written like 1234.5: no separators of thousands, decimal commas or units)"
+_WRITTEN = "no separators of thousands, decimal commas or units"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -37,7 +37,7 @@ class Numeric(Ordered):
     bins: BinsLike | None = None
 
     own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "values", "bins")
-    not_readable: ClassVar[str] = f"entries that are not numbers {_WRITTEN}"
+    not_readable: ClassVar[str] = f"entries that are not numbers (written like 1234.5: {_WRITTEN})"
     whole: ClassVar[bool]
 
     def _check(self) -> list[str]:
@@ -188,7 +188,7 @@ class Integer(Numeric):
 
     kind: ClassVar[Kind] = "integer"
     whole: ClassVar[bool] = True
-    not_readable: ClassVar[str] = f"entries that are not whole numbers {_WRITTEN}"
+    not_readable: ClassVar[str] = f"entries that are not whole numbers (written like 1234: {_WRITTEN})"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

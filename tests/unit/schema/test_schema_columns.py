@@ -82,6 +82,18 @@ GENERATOR = np.random.default_rng(0)
         (lambda: Date("x", bins=["2014-01-01", "2015-01-01"], resolution="day"), "not both"),
         (lambda: Date("x", bins=["2014-01-01", "2015-01-01"], decode_by="integer-uniform"), "decode_by"),
         (lambda: Date("x", minimum="2014-01-01", maximum="2015-01-01", format=""), "format"),
+        (
+            lambda: Date("x", minimum="2014-01-01", maximum="2015-01-01", format="dd.mm.yyyy"),
+            "format: write it like",
+        ),
+        (
+            lambda: Date("x", minimum="2014-01-01", maximum="2015-01-01", format="%d.%m."),
+            "format: write it like",
+        ),
+        (
+            lambda: Date("x", minimum="2014-01-01", maximum="2015-01-01", format="%-d.%m.%Y"),
+            "format: write it like",
+        ),
         (lambda: Boolean(""), "name: must not be empty"),
         (lambda: Boolean("  "), "name: must not be empty"),
         (lambda: Boolean("a\nb"), "one line"),
@@ -271,7 +283,7 @@ def test_fractions_are_outside_a_whole_number_domain() -> None:
 )
 def test_entries_that_are_not_numbers(junk: Any) -> None:
     entries = pd.Series([1, junk], dtype=object)
-    with pytest.raises(DataError, match="not whole numbers"):
+    with pytest.raises(DataError, match=r"not whole numbers \(written like 1234:"):
         Integer("x", minimum=0, maximum=4).encode(entries)
     with pytest.raises(DataError, match="not whole numbers"):
         Integer("x", minimum=0, maximum=4, out_of_domain="clamp").encode(entries)
@@ -572,3 +584,10 @@ def test_a_grid_survives_a_file() -> None:
     assert "bins" not in schema.to_yaml()
     assert Schema.parse(schema.to_yaml()) == schema
     assert Schema.parse(schema.to_yaml()).fingerprint() == schema.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "format", ["%d.%m.%Y", "%y%m%d", "%Y", "%d %b %Y", "%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M:%S%z", "%G-W%V-%u"]
+)
+def test_formats_that_name_a_year(format: str) -> None:
+    Date("x", minimum="2001-01-01", maximum="2001-12-31", resolution="month", format=format)
