@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Judgement", "judge"]
 
 
+_LEAST = 2.0**-40
+"""Taken for the sensitivity of an error that nobody can change, such as a share that is 1 for every possible record."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """Whether a candidate is accepted, and what may be said about each criterion."""
@@ -182,7 +186,8 @@ def _by_laplace(
     spec: Spec, index: int, criterion: Criterion, candidate: Candidate, purse: Curator, epsilon: float
 ) -> CriterionResult:
     types = candidate.types
-    sensitivity = ROUNDED * max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
+    largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
+    sensitivity = ROUNDED * max(largest, _LEAST)
     scale = sensitivity * WIDER / epsilon
     # shares of the rows are tiny: measure them in units in which one record counts for about one
     unit = 2.0 ** math.ceil(math.log2(sensitivity))

@@ -250,6 +250,23 @@ def test_a_share_may_change_by_a_record_that_is_left_out() -> None:
     assert judgement.criteria[0].sensitivity == pytest.approx(1 / 600, rel=1e-4)
 
 
+def test_a_share_that_nobody_can_change_is_released_all_the_same() -> None:
+    """Every possible record obeys the rule and the number of rows is public: the sensitivity is zero."""
+    rule = {"name": "all", "kind": "share", "rule": "size >= 1", "threshold": 0.5, "epsilon": 1.0}
+    spec = small_spec(
+        acceptance={"form": "published", "criteria": [rule]},
+        budget={"total": {"epsilon": 5}, "model": {"epsilon": 4}},
+    )
+    candidate, curator = attempt(spec)
+    (criterion,) = spec.criteria_for(candidate.schema)
+    assert criterion.sensitivity(spec.unit, 600, candidate.types) == 0
+    before = curator.spent
+    judgement = judge(spec, candidate, curator, {})
+    assert judgement.passed
+    assert judgement.criteria[0].value == pytest.approx(0.0, abs=1e-9)
+    assert curator.spent - before <= 1.0 + 1e-9
+
+
 def test_a_declared_number_of_rows_must_be_the_right_one() -> None:
     configuration = Configuration(method="gaussian")
     right = small_spec(cleaning=["age >= 20"], public={"row_count": "declared"})

@@ -20,6 +20,8 @@ from understudy.release.criteria import (
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
+    Feature,
+    LinearFit,
     MaxMarginalError,
     PredictionError,
     Regression,
@@ -33,6 +35,7 @@ from understudy.release.criteria import (
 )
 from understudy.release.criteria import _regression as regression_module
 from understudy.release.types import RecordTypes
+from understudy.schema import Domain
 
 UNITS = {
     "add-remove": Unit.add_remove(),
@@ -273,6 +276,25 @@ def test_a_smaller_support_gives_more_slack_and_still_holds() -> None:
         assert slacks[0] >= wide.slack(one, candidate)
         worst = max(worst, abs(slacks[0] - slacks[1]))
     assert 0.5 < worst <= tight.slack_sensitivity(Unit.replace_one())
+
+
+@pytest.mark.parametrize("large", [1e100, 1e160, 1e300])
+def test_values_too_large_to_be_squared_do_not_make_one_record_count_for_all(large: float) -> None:
+    """A sum that overflows is no number, and a slack that is none was taken for the worst one there is."""
+    domain = Domain(("x", "y"), (3, 3))
+    steep = Regression(Feature("y", (0.0, 1.0, large)), (Feature("x", (0.0, 1.0, large)),))
+    rows = np.array([[0, 0], [1, 1], [0, 1], [1, 0]] * 10)
+    candidate = RecordTypes.from_rows(domain, rows)
+    neighbour = RecordTypes.from_rows(domain, np.concatenate([rows[1:], [[2, 2]]]))
+    for criterion in (
+        RegressionCoefficients(name="c", threshold=1.0, regression=steep),
+        PredictionError(name="p", threshold=0.5, regression=steep),
+        PredictionError(name="b", threshold=0.5, regression=steep, baseline=LinearFit(0.0, (1.0,))),
+        ConditionalMeans(name="m", threshold=1.0, column="y", values=(0.0, -large, large * 1e8)),
+    ):
+        with np.errstate(over="ignore", invalid="ignore"):
+            slacks = [criterion.slack(table, candidate) for table in (candidate, neighbour)]
+        assert slacks[0] == slacks[1] or abs(slacks[0] - slacks[1]) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)

@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+_VAST = 1e280
+"""A wider range of contributions is none: sums of them might not be finite numbers."""
+
 
 def linear_slack(
     limit: npt.ArrayLike, total: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike
@@ -43,7 +46,8 @@ def linear_slacks(
     replaced by at most ``highest - lowest``. Both are at most ``width = max(0, highest) - min(0, lowest)``, so
     ``(limit - total) / width`` has step sensitivity 1; it is positive exactly when the condition holds.
     A condition whose contributions are all negative cannot be violated by any record if the limit is not
-    negative; its slack is infinite. Where all contributions are zero the sum is zero, a public fact.
+    negative; its slack is infinite. Where all contributions are zero the sum is zero, a public fact. Where
+    contributions are so large that a sum might overflow, the condition counts as violated by every table.
 
     Examples
     --------
@@ -51,10 +55,12 @@ def linear_slacks(
     [2.0, 1.0]
     """
     bound, top, bottom = (np.asarray(a, dtype=np.float64) for a in (limit, highest, lowest))
-    gap = bound - np.asarray(total, dtype=np.float64)
-    width = np.maximum(0.0, top) - np.minimum(0.0, bottom)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap = bound - np.asarray(total, dtype=np.float64)
+        width = np.maximum(0.0, top) - np.minimum(0.0, bottom)
+    vast = ~(width <= _VAST)
     safe = ((top < 0) & (bound >= 0)) | ((top <= 0) & (bound > 0))
     fixed = width == 0
-    slack = gap / np.where(fixed, 1.0, width)
+    slack = gap / np.where(fixed | vast, 1.0, width)
     slack = np.where(fixed, np.where(bound > 0, math.inf, -math.inf), slack)
-    return np.where(safe, math.inf, slack)
+    return np.where(vast, -math.inf, np.where(safe, math.inf, slack))
