@@ -1,57 +1,51 @@
-"""The chart of time per row in `docs/explanation/scale.md`, from results of `large_fit` and `large_output`.
+"""The chart of time per row in `docs/explanation/scale.md`, from the kept pages of `large-fit` and `large-output`.
 
-Run with ``python -m benchmarks.scale_chart FIT.jsonl OUTPUT.jsonl``; writes ``docs/assets/scale.svg`` and ``scale.json``.
+Run with ``python -m benchmarks.scale_chart`` after them; it reads what they printed and writes ``docs/assets/scale.svg``.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
+import re
 from pathlib import Path
-from typing import Any
 
 from understudy.report.lines import LinePanel, line_chart
 
-ASSETS = Path(__file__).resolve().parents[1] / "docs" / "assets"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+Points = list[tuple[float, ...]]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return results by number of rows; a later line of the same size wins."""
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        found[record["rows"]] = {
-            key: round(value, 6) if isinstance(value, float) else value for key, value in record.items()
-        }
-    return [found[rows] for rows in sorted(found)]
+def numbers(name: str, pattern: str) -> list[tuple[float, ...]]:
+    """The numbers of every line of a kept page that fits the pattern."""
+    text = (DOCS / "measured" / f"{name}.md").read_text(encoding="utf-8")
+    return [tuple(float(word.replace(",", "")) for word in found) for found in re.findall(pattern, text)]
 
 
-def line(records: list[dict[str, Any]], of: Callable[[dict[str, Any]], float]) -> list[tuple[float, ...]]:
-    """Return points in microseconds per row."""
-    return [(float(item["rows"]), *(1e6 * of(item) / item["rows"],) * 3) for item in records]
+def points(pairs: list[tuple[float, float]]) -> Points:
+    """A line through the pairs; there is one run of each size, so no spread."""
+    return [(x, y, y, y) for x, y in pairs]
 
 
-def draw(fits: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> str:
+def draw(
+    fits: list[tuple[float, ...]], outputs: list[tuple[float, ...]], distances: list[tuple[float, ...]]
+) -> str:
     """Return the chart."""
     panels = [
         LinePanel(
             "AIM from Parquet to a model",
             {
-                "everything": line(fits, lambda item: item["cpu"]),
-                "check and count": line(fits, lambda item: item["check_cpu"] + item["count_cpu"]),
+                "everything": points([(rows, per_row) for rows, per_row, _, _ in fits]),
+                "check and count": points(
+                    [(rows, 1e6 * (check + count) / rows) for rows, _, check, count in fits]
+                ),
             },
         ),
-        LinePanel("rows from the model to Parquet", {"everything": line(outputs, lambda item: item["cpu"])}),
+        LinePanel(
+            "rows from the model to Parquet",
+            {"everything": points([(rows, per_row) for rows, per_row in outputs])},
+        ),
         LinePanel(
             "distance from the model, records",
-            {
-                "distance": [
-                    (float(item["rows"]), *(item["error"] * item["rows"],) * 3)
-                    for item in outputs
-                    if item["error"]
-                ]
-            },
+            {"distance": points([(rows, rows * distance) for rows, distance in distances if distance])},
         ),
     ]
     return line_chart(
@@ -60,15 +54,14 @@ def draw(fits: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        print(__doc__)
-        return
-    fits, outputs = (read(Path(word)) for word in sys.argv[1:])
-    (ASSETS / "scale.svg").write_text(draw(fits, outputs) + "\n", encoding="utf-8")
-    (ASSETS / "scale.json").write_text(
-        json.dumps({"fit": fits, "output": outputs}, indent=1) + "\n", encoding="utf-8"
+    fits = numbers(
+        "large-fit", r"([\d,]+) rows \(.*?; ([\d.]+) microseconds per row \(check ([\d.]+), count ([\d.]+),"
     )
-    print(f"wrote {ASSETS / 'scale.svg'}")
+    outputs = numbers("large-output", r"([\d,]+) rows: .*?; ([\d.]+) microseconds CPU per row")
+    distances = numbers("large-output", r"([\d,]+) rows: .*?distance from the model ([\d.e+-]+);")
+    path = DOCS / "assets" / "scale.svg"
+    path.write_text(draw(fits, outputs, distances) + "\n", encoding="utf-8")
+    print(f"wrote {path.relative_to(DOCS.parent)}")
 
 
 if __name__ == "__main__":
