@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
+import tempfile
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -158,16 +157,14 @@ def require_writable(path: Path, *, what: str) -> None:
         raise OutputError(f"The folder {str(folder)!r} for the {what} does not exist; create it first.")
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
-    probe = folder / f".understudy-{secrets.token_hex(6)}"
     try:
-        probe.touch(mode=0o600, exist_ok=False)
+        # Without a name where the system can (Linux), so that no interrupt, not even one while it is removed, leaves it.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise OutputError(
             f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
         ) from None
-    finally:  # an interrupt while the file is made leaves nothing behind either
-        with contextlib.suppress(OSError):
-            probe.unlink()
 
 
 def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
