@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli._ledgers import entry_dict, summary
+from understudy.cli._ledgers import summary
 from understudy.cli._options import (
     Delta,
     Epsilon,
@@ -35,7 +35,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
     from understudy.privacy import Ledger
 
     with Ledger.open(file) as book:
-        entries = [entry_dict(entry) for entry in book.entries()]
+        entries = [entry.to_dict() for entry in book.entries()]
         if json:
             print_json(summary(book.guarantee()) | {"entries": entries})
             return

@@ -47,6 +47,7 @@ from understudy.privacy.events import (
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.guarantee import Guarantee, tightest
 from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
+from understudy.privacy.paying import paying_ledger
 from understudy.privacy.unit import Relation, Unit
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ __all__ = [
     "largest_count",
     "noise_for",
     "noise_within",
+    "paying_ledger",
     "permute_and_flip",
     "probabilistic_delta",
     "pure_to_gdp",

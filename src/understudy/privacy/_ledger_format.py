@@ -155,6 +155,20 @@ class Entry:
     writer: int
     hash: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as plain values; a cost that does not exist is left out."""
+        return {
+            "sequence": self.sequence,
+            "time": self.time,
+            "kind": self.kind,
+            "purpose": self.purpose,
+            "scope": self.scope,
+            "event": None if self.event is None else self.event.to_dict(),
+            "costs": {name: cost for name, cost in self.costs.items() if math.isfinite(cost)},
+            "delta": self.delta,
+            "hash": self.hash,
+        }
+
 
 def link(previous: bytes, sequence: int, text: bytes) -> bytes:
     """Return the hash of one line, given the hash of the line before it."""

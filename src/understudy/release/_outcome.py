@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.errors import LedgerMismatch
-from understudy.privacy import Ledger
+from understudy.privacy import Ledger, paying_ledger
 from understudy.release._records import judgement_from_plain
 from understudy.release.candidate import Candidate
 from understudy.release.planning import planned_models
@@ -17,36 +16,19 @@ from understudy.release.spec import Spec
 from understudy.release.state import State
 from understudy.synthesizers import Model, Provenance, software
 
-__all__ = ["guarantee_of", "open_ledger", "recorded_outcome", "room_needed"]
+__all__ = ["guarantee_of", "recorded_outcome", "release_ledger", "room_needed"]
 
 
-def open_ledger(spec: Spec, path: Path, *, table: str | None = None) -> Ledger:
-    """Open the ledger of a table, or make it with the total of the specification as its budget.
-
-    An existing ledger keeps its own total, which may be larger; it must belong to the same table and unit.
-    """
-    label = table or spec.source.table or spec.name
-    if not path.exists():
-        return Ledger.create(
-            path,
-            budget=spec.total,
-            unit=spec.unit,
-            table=label,
-            approximate_delta=spec.shares.reserve,
-        )
-    book = Ledger.open(path)
-    wrong = []
-    if book.table != label:
-        wrong.append(f"it belongs to the table {book.table!r}, not {label!r}")
-    if book.unit != spec.unit:
-        wrong.append(f"it protects {book.unit.describe()!r}, not {spec.unit.describe()!r}")
-    if wrong:
-        book.close()
-        raise LedgerMismatch(
-            f"The ledger {str(path)!r} cannot pay for this release: {' and '.join(wrong)}. Use the ledger of this "
-            "table, name the table as the ledger does (source.table), or start another ledger."
-        )
-    return book
+def release_ledger(spec: Spec, path: Path) -> Ledger:
+    """Open or make the ledger of the table that a specification is about; see :func:`~understudy.privacy.paying_ledger`."""
+    return paying_ledger(
+        path,
+        budget=spec.total,
+        unit=spec.unit,
+        table=spec.source.table or spec.name,
+        approximate_delta=spec.shares.reserve,
+        advice="Use the ledger of this table, name the table as the ledger does (source.table), or start another ledger.",
+    )
 
 
 def recorded_outcome(

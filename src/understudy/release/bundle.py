@@ -138,17 +138,8 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    """One line of the ledger as plain values; an accounting without a finite cost is left out."""
-    return {
-        "sequence": entry.sequence,
-        "kind": entry.kind,
-        "purpose": entry.purpose,
-        "scope": entry.scope,
-        "event": None if entry.event is None else entry.event.to_dict(),
-        "costs": {name: cost for name, cost in entry.costs.items() if cost < float("inf")},
-        "delta": entry.delta,
-        "hash": entry.hash,
-    }
+    """One line of the ledger as plain values, without its time, which stays with the ledger."""
+    return {name: value for name, value in entry.to_dict().items() if name != "time"}
 
 
 def _picture(result: ReleaseResult) -> str:

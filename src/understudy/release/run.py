@@ -23,7 +23,7 @@ from understudy.errors import (
 )
 from understudy.privacy import Ledger, Randomness
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
-from understudy.release._outcome import open_ledger, recorded_outcome, room_needed
+from understudy.release._outcome import recorded_outcome, release_ledger, room_needed
 from understudy.release._records import judgement_to_plain
 from understudy.release._work import Work
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
@@ -122,7 +122,7 @@ class Release(Work):
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
         ledger = Path(ledger).absolute()
         folder = State.folder_for(ledger, spec.name)
-        book = open_ledger(spec, ledger)
+        book = release_ledger(spec, ledger)
         with (
             book,
             State.opened(
