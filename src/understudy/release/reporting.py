@@ -215,18 +215,12 @@ def _panels(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> 
     """Return every column, with the least noisy measurement that shows it."""
     panels = []
     for column in schema.columns:
-        bars = np.bincount(codes[column.name], minlength=column.size) / max(1, len(codes[column.name]))
-        points, reach = (np.zeros(0), np.zeros(0)) if model is None else model.measured_column(column.name)
-        total = model.total if model is not None else 1.0
-        panels.append(
-            Whiskers(
-                column.name,
-                column.labels,
-                bars.tolist(),
-                (points / total).tolist(),
-                (reach / total).tolist(),
-            )
-        )
+        title, counts = column.name, np.bincount(codes[column.name], minlength=column.size)
+        if model is None:
+            panels.append(Whiskers.of_counts(title, column.labels, counts))
+        else:
+            measured = model.measured_column(title)
+            panels.append(Whiskers.of_counts(title, column.labels, counts, measured, total=model.total))
     return panels
 
 

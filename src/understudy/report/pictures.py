@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -135,6 +136,28 @@ class Whiskers:
     bars: Sequence[float]
     points: Sequence[float] = ()
     reach: Sequence[float] = ()
+
+    @classmethod
+    def of_counts(
+        cls,
+        title: str,
+        labels: Sequence[str],
+        counts: Iterable[float],
+        measured: tuple[Iterable[float], Iterable[float]] = ((), ()),
+        *,
+        total: float = 1.0,
+    ) -> Whiskers:
+        """Return a column as shares: synthetic counts of their sum, and noisy counts and their reach of ``total`` rows.
+
+        Examples
+        --------
+        >>> Whiskers.of_counts("sex", ["f", "m"], [3, 1], ([70.0, 30.0], [2.0, 2.0]), total=100.0).bars
+        [0.75, 0.25]
+        """
+        bars, rows = [float(count) for count in counts], max(1e-12, total)
+        whole = max(1e-12, math.fsum(bars))
+        points, reach = ([float(x) / rows for x in part] for part in measured)
+        return cls(title, labels, [bar / whole for bar in bars], points, reach)
 
 
 def comparison_panels(panels: Sequence[Whiskers]) -> str:

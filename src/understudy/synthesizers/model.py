@@ -299,17 +299,8 @@ class Model:
         for name, expected in zip(names, self.marginals([(name,) for name in names]), strict=True):
             size = self.schema.domain.size(name)
             bars = expected if codes is None else np.bincount(codes[name], minlength=size)
-            points, reach = self.measured_column(name)
-            total = max(1e-12, self.total)
-            panels.append(
-                Whiskers(
-                    name,
-                    self.schema.column(name).labels,
-                    (bars / max(1e-12, float(bars.sum()))).tolist(),
-                    (points / total).tolist(),
-                    (reach / total).tolist(),
-                )
-            )
+            labels, measured = self.schema.column(name).labels, self.measured_column(name)
+            panels.append(Whiskers.of_counts(name, labels, bars, measured, total=self.total))
         return Picture(comparison_panels(panels))
 
     def measured_column(self, name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
