@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from understudy.report._svg import sheet
+
 __all__ = ["Verdict", "audit_chart"]
 
 _WIDTH, _LABEL, _ROW, _GAP, _TOP = 980, 400, 20, 24, 76
@@ -39,11 +41,7 @@ def audit_chart(title: str, verdicts: Sequence[Verdict], *, note: str = "") -> s
         return left + (right - left) * min(_MOST, max(0.0, share)) / _MOST
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" '
-        'font-size="11">',
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_GAP}" y="28" font-size="17" font-weight="600" fill="#1d2430">{escape(title)}</text>',
+        *sheet(_WIDTH, height, title, left=_GAP),
         f'<text x="{_GAP}" y="48" fill="#5a6472">{escape(note)}</text>',
     ]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5):

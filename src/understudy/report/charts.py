@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from understudy.report._svg import sheet
+
 _WIDTH, _HEIGHT, _GAP, _COLUMNS = 420, 220, 24, 2
 _LEFT, _TOP, _BOTTOM = 44, 34, 40
 _COLOURS = ("#8a8f98", "#0b6e99", "#c4622d", "#5b8c3e")
@@ -36,12 +38,7 @@ def marginal_chart(title: str, names: Sequence[str], panels: Sequence[Panel]) ->
     rows = -(-len(panels) // _COLUMNS)
     width = _COLUMNS * _WIDTH + (_COLUMNS + 1) * _GAP
     height = 84 + rows * (_HEIGHT + _GAP)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_GAP}" y="30" font-size="18" font-weight="600" fill="#1d2430">{escape(title)}</text>',
-    ]
+    parts = sheet(width, height, title, left=_GAP, top=30, size=18)
     x = float(_GAP)
     for index, name in enumerate(names):
         parts.append(

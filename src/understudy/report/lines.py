@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from understudy.report._svg import sheet
+
 _WIDTH, _HEIGHT, _GAP, _PER_ROW = 300, 210, 26, 3
 _LEFT, _TOP, _BOTTOM = 46, 26, 30
 _COLOURS = (
@@ -48,10 +50,7 @@ def line_chart(title: str, panels: Sequence[LinePanel], *, x_label: str, y_label
     width = _PER_ROW * _WIDTH + (_PER_ROW + 1) * _GAP
     height = 96 + rows * (_HEIGHT + _GAP)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_GAP}" y="28" font-size="17" font-weight="600" fill="#1d2430">{escape(title)}</text>',
+        *sheet(width, height, title, left=_GAP),
         f'<text x="{_GAP}" y="46" fill="#5a6472">across: {escape(x_label)}; up: {escape(y_label)}</text>',
     ]
     x = float(_GAP)
