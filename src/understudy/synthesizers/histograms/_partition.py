@@ -18,6 +18,7 @@ from understudy.errors import BudgetError
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting
 from understudy.schema import Schema
+from understudy.synthesizers.base import Fitted, Progress
 from understudy.synthesizers.histograms._bins import Grid, legitimate, planned_grids, require_ordered
 
 Array = npt.NDArray[np.float64]
@@ -122,22 +123,32 @@ def noise_of(accounting: Accounting, sealed: SealedCounts, cost: float) -> Noise
     return noise_within(accounting, cost, l1=sealed.l1, l2=sealed.l2)
 
 
-def measure_buckets(
-    curator: Curator, line: Line, sealed: SealedCounts, starts: Sequence[int], *, purpose: str
-) -> tuple[Array, Statistic]:
+def fit_buckets(
+    curator: Curator, line: Line, sealed: SealedCounts, starts: Sequence[int], *, how: str, progress: Progress
+) -> Fitted:
     """Measure the sums of all buckets with everything that remains, and spread them evenly over their cells.
+
+    Parameters
+    ----------
+    starts
+        The first cell of every bucket, chosen before.
+    how
+        What is done about negative counts.
 
     Privacy
     -------
     In: private, through the curator. Out: releasable. Buckets are a partition of the records, so one unit moves their
     counts as it moves any histogram.
     """
+    progress("measuring", 0.8)
     grouped = merged_cells(sealed, line.labels(starts))
     noise = noise_of(curator.accounting, grouped, curator.remaining)
-    measured = curator.measure(grouped, noise=noise, purpose=purpose)
+    measured = curator.measure(grouped, noise=noise, purpose=f"measure {len(starts)} buckets")
     name = f"counts of {grouped.shape[0]} buckets starting at {', '.join(map(str, starts))}"
     released = Statistic(name, measured.values, measured.noise, measured.scale)
-    return line.even(starts, measured.values), released
+    distribution = line.distribution(curator, line.even(starts, measured.values), how=how)
+    progress("done", 1.0)
+    return Fitted(distribution, [], statistics=[released])
 
 
 def possible_cells(schema: Schema, grid: Grid) -> npt.NDArray[np.bool_]:

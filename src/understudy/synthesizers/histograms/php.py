@@ -15,8 +15,8 @@ from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
     Line,
     check_cells,
+    fit_buckets,
     line_of,
-    measure_buckets,
 )
 
 
@@ -109,13 +109,7 @@ class PHPartition(Synthesizer):
         sealed = line.grid.seal(curator)
         progress("cutting", 0.3)
         starts = self._cut(curator, line, sealed)
-        progress("measuring", 0.8)
-        cells, released = measure_buckets(
-            curator, line, sealed, starts, purpose=f"measure {len(starts)} buckets"
-        )
-        distribution = line.distribution(curator, cells, how=self.post_processing)
-        progress("done", 1.0)
-        return Fitted(distribution, [], statistics=[released])
+        return fit_buckets(curator, line, sealed, starts, how=self.post_processing, progress=progress)
 
     def _cut(self, curator: Curator, line: Line, sealed: SealedCounts) -> list[int]:
         """Return the first cell of every final bucket."""

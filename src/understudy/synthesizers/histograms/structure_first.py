@@ -16,8 +16,8 @@ from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
     Line,
     check_cells,
+    fit_buckets,
     line_of,
-    measure_buckets,
 )
 
 _MOST_BUCKETS = 64
@@ -156,13 +156,7 @@ class StructureFirst(Synthesizer):
         if len(candidates) > 1:
             k = self._choose_number(curator, errors, candidates, number, structure, counts)
         starts = self._choose_starts(curator, errors, k, structure)
-        progress("measuring", 0.8)
-        cells, released = measure_buckets(
-            curator, line, sealed, starts, purpose=f"measure {len(starts)} buckets"
-        )
-        distribution = line.distribution(curator, cells, how=self.post_processing)
-        progress("done", 1.0)
-        return Fitted(distribution, [], statistics=[released])
+        return fit_buckets(curator, line, sealed, starts, how=self.post_processing, progress=progress)
 
     def _choose_number(
         self,
