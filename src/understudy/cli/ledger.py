@@ -92,6 +92,13 @@ def create(
     delta: Delta = None,
     rho: Rho = None,
     mu: Mu = None,
+    approximate_delta: Annotated[
+        float,
+        typer.Option(
+            "--approximate-delta",
+            help="Part of --delta to set aside for methods that need a delta of their own, such as poisson or dpctgan.",
+        ),
+    ] = 0.0,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
     json: Json = False,
@@ -104,8 +111,9 @@ def create(
     from understudy.privacy import Ledger
 
     budget = parse_budget(epsilon, delta, rho, mu)
+    protected = parse_unit(unit, id_column, max_rows_per_person)
     with Ledger.create(
-        file, budget=budget, unit=parse_unit(unit, id_column, max_rows_per_person), table=table_name
+        file, budget=budget, unit=protected, table=table_name, approximate_delta=approximate_delta
     ) as book:
         if json:
             print_json(summary(book.guarantee()) | {"out": str(file)})

@@ -1,7 +1,7 @@
 """The command line: one application, one place where errors become messages and exit codes.
 
 Exit codes: 0 done; 1 an unexpected fault (a bug: please report it) or no memory left; 2 a command line that cannot be
-understood; 3 a budget or guarantee that cannot be had; 4 a schema, table, workload or model that
+understood; 3 a budget or guarantee that cannot be had, or a release that was not accepted; 4 a schema, table, workload or model that
 cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 7 an audit that shows more than
 was claimed; 130 interrupted.
 """

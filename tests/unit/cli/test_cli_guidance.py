@@ -9,7 +9,8 @@ import pytest
 
 from understudy.cli.main import app, prepare
 from understudy.data import draft_schema
-from understudy.errors import DataError, UsageError
+from understudy.errors import BudgetError, DataError, UsageError
+from understudy.privacy import Ledger
 from understudy.schema import Schema
 
 FIT = ("--method", "independent", "--epsilon", "1", "--unit", "add-remove")
@@ -122,3 +123,25 @@ def test_what_reads_files_only_says_so(address: str, tmp_path: Path) -> None:
         run("schema", "draft", address, "--out", tmp_path / "draft.yaml")
     with pytest.raises(UsageError, match="An evaluation reads a file"):
         run("evaluate", address, "made.csv", "--schema", "schema.yaml")
+
+
+def test_a_ledger_can_be_made_for_methods_with_a_delta_of_their_own(tmp_path: Path) -> None:
+    budget = ("--unit", "add-remove", "--epsilon", "2", "--delta", "1e-6")
+    run(
+        "ledger", "create", tmp_path / "a.ledger", "--table-name", "a", *budget, "--approximate-delta", "4e-7"
+    )
+    run("ledger", "create", tmp_path / "b.ledger", "--table-name", "b", *budget)
+    with Ledger.open(tmp_path / "a.ledger") as aside, Ledger.open(tmp_path / "b.ledger") as plain:
+        assert (aside.rule.approximate_delta, plain.rule.approximate_delta) == (4e-7, 0.0)
+    with pytest.raises(BudgetError, match="smaller than the budget's delta"):
+        run(
+            "ledger",
+            "create",
+            tmp_path / "c.ledger",
+            "--table-name",
+            "c",
+            *budget,
+            "--approximate-delta",
+            "1e-6",
+        )
+    assert not (tmp_path / "c.ledger").exists()

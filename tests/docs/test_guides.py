@@ -1,0 +1,60 @@
+"""Guides whose commands build on each other are run as a reader would, and what they say about the result holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from understudy.cli.main import app, prepare
+from understudy.privacy import ApproxDP, accounting_for, gdp_to_approx
+
+GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
+STEP = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def _understudy(line: str) -> None:
+    prepare()
+    app(shlex.split(line.removeprefix("$ understudy ")), standalone_mode=False)
+
+
+def test_fit_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (GUIDES / "fit-a-table.md").read_text(encoding="utf-8")
+    for language, block in STEP.findall(text):
+        if language == "python":
+            exec(compile(block, "fit-a-table.md", "exec"), {"__name__": "__main__"})
+            continue
+        for line in block.splitlines():
+            assert line.startswith("$ understudy "), f"a reader cannot run {line!r}"
+            _understudy(line)
+    assert {"first.csv", "first.understudy", "second.parquet", "more.csv.gz"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    capsys.readouterr()
+    _understudy("$ understudy ledger show stays.ledger --json")
+    shown = json.loads(capsys.readouterr().out)
+    each = accounting_for(ApproxDP(1.0, 1e-9)).total(ApproxDP(1.0, 1e-9))
+    assert shown["spent"]["gdp"] == pytest.approx(2 * each, rel=1e-3)
+    assert f"use {gdp_to_approx((2 * each) ** 0.5, 1e-9):.2f} of the 2" in text
+
+
+def test_the_workload_file_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy import datasets
+
+    text = (GUIDES / "fit-a-table.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    Path("workload.yaml").write_text(
+        re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)[0], encoding="utf-8"
+    )
+    datasets.load("toy", 10, seed=1)[1].write("schema.yaml")
+    for word in ("all-2way", "all-3way", "target:ward", "target:ward:2", "skewed", "workload.yaml"):
+        assert f"`{word}`" in text
+        _understudy(
+            f"$ understudy plan -s schema.yaml -m aim --epsilon 1 --unit add-remove --workload {word} --json"
+        )
