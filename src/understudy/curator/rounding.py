@@ -14,7 +14,7 @@ terms that NumPy adds in eight lanes, one for each doubling of the block (20 for
 ``2**-53`` of a partial sum, so the sum is off by at most ``2**-47`` of the sizes of its terms. What ``n`` rows contribute is at most
 ``n s`` in all, so two numbers are off by ``2**-46 n s``: half of the allowance for ``2**32`` rows. That is why sums here must be
 added in pairs: a running sum of a million cells would be off a thousand times as much. Entropies and mutual information have terms of up
-to ``3 n s`` in all, and so come to half of what a choice allows, which is twice as much.
+to ``6 n s`` in all; with what a choice allows, ``2**-13 s`` for each score, that is enough for two billion rows.
 
 *Public numbers that enter the same sum*: a vector that counts are compared with, or an offset that all weights share. Their sizes ``P``
 have nothing to do with ``s``; two numbers are off by ``2**-46 P`` more. Up to ``2**-15 s`` this lies within the allowance. Where it is

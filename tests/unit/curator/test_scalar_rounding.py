@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 from understudy.curator import Curator, SealedCounts, SealedScalar, as_computed
+from understudy.curator.coefficients import contrasts, tail_norms
+from understudy.curator.density import spread_error
 from understudy.curator.rounding import charged_steps, grid_of
 from understudy.data import LocalTable
 from understudy.privacy import Laplace, LaplaceEvent, Ledger, PureDP, Randomness, SeededRandomness, Unit
@@ -241,3 +243,50 @@ def test_neighbours_that_fall_on_either_side_of_the_grid() -> None:
         assert steps <= exact + 1 <= charged - 128
         needed += steps > exact
     assert needed > 0
+
+
+# ------------------------------------------------------------------ numbers that are only chosen between
+
+CHOICE = Fraction(1, 1 << 13)
+"""What a choice allows each score to be off, as a share of the sensitivity."""
+
+
+@pytest.mark.parametrize("rows", [1 << 20, 1 << 30])
+def test_what_coarse_bins_misplace_is_computed_closely_enough(rows: int) -> None:
+    """Bins of 7 and of 3 by 13 cells, whose means are no doubles."""
+    generator = np.random.default_rng(rows)
+    counts = generator.multinomial(rows, generator.dirichlet(np.full(21 * 39, 0.1))).reshape(21, 39)
+    labels = [np.arange(21) // 7, np.arange(39) // 13]
+    found = spread_error(sealed_counts(counts), labels)
+    exact = Fraction(0)
+    for a in range(3):
+        for b in range(3):
+            part = counts[7 * a : 7 * a + 7, 13 * b : 13 * b + 13].ravel().tolist()
+            mean = Fraction(sum(part), len(part))
+            exact += sum((abs(count - mean) for count in part), Fraction(0))
+    assert abs(Fraction(found._exact) - exact) <= CHOICE * Fraction(found.sensitivity) / 100
+
+
+@pytest.mark.parametrize("style", ["one cell", "even", "random"])
+def test_what_is_lost_with_the_last_coefficients_is_computed_closely_enough(style: str) -> None:
+    """A table that is even has no tail: all that is left is rounding."""
+    cells, rows = 96, 1 << 30
+    basis = np.vstack([np.ones(cells), contrasts(cells)]) / math.sqrt(cells)
+    counts = np.zeros(cells, dtype=np.int64)
+    if style == "one cell":
+        counts[7] = rows
+    elif style == "even":
+        counts[:] = rows // cells
+    else:
+        counts[:] = np.random.default_rng(0).multinomial(
+            rows, np.random.default_rng(1).dirichlet(np.ones(cells))
+        )
+    kept = [0, 1, 2, 50, cells - 1]
+    found = tail_norms(sealed_counts(counts), basis, kept)
+    whole = [
+        sum(Fraction(x) * c for x, c in zip(row, counts.tolist(), strict=True)) for row in basis.tolist()
+    ]
+    for number, loss in zip(kept, found, strict=True):
+        squares = sum((x * x for x in whole[number:]), Fraction(0))
+        exact = Fraction(math.isqrt(math.floor(squares * 4**60)), 2**60)
+        assert abs(Fraction(loss._exact) - exact) <= CHOICE * Fraction(loss.sensitivity) / 100
