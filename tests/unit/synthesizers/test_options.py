@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from understudy.errors import BudgetError
-from understudy.synthesizers._options import at_least, between, one_of, positive, refuse, shares
+from understudy.synthesizers._options import at_least, between, one_of, positive, refuse, shares, up_to_one
 from understudy.synthesizers.aim import AIM
 
 NO_NUMBERS = (math.nan, math.inf, -math.inf, "3", None, True, [1.0])
@@ -28,6 +28,7 @@ def holder(value: object) -> SimpleNamespace:
         (lambda item: between(item, 2, 100, "x"), (2, 100), (1, 101, *NO_NUMBERS)),
         (lambda item: shares(item, "x"), (0.5, 1e-9), (0, 1, -0.1, 1.1, *NO_NUMBERS)),
         (lambda item: shares(item, "x", zero=True), (0, 0.5), (1, -0.1, *NO_NUMBERS)),
+        (lambda item: up_to_one(item, "x"), (1, 1e-9), (0, 1.1, *NO_NUMBERS)),
         (lambda item: one_of(item, "x", ("a", "b")), ("a", "b"), ("c", None, 1)),
     ],
 )
