@@ -41,10 +41,9 @@ def neighbouring_tables(
         if generator.random() < 0.5:
             # start from the candidate, so that criteria are close to their thresholds
             kept = generator.permutation(candidate)[: len(kept)]
-        leaving = _unit_rows(domain, int(generator.integers(1, unit.max_rows + 1)), generator)
+        leaving = _unit_rows(domain, _rows_of(unit, 1, generator), generator)
         # a replaced unit of several rows may come back with fewer, or none
-        count = 1 if unit.max_rows == 1 else int(generator.integers(0, unit.max_rows + 1))
-        arriving = _unit_rows(domain, count, generator)
+        arriving = _unit_rows(domain, _rows_of(unit, 1 if unit.max_rows == 1 else 0, generator), generator)
         real = RecordTypes.from_rows(domain, np.concatenate([kept, leaving]))
         other = kept if unit.relation == "add-remove" else np.concatenate([kept, arriving])
         yield real, RecordTypes.from_rows(domain, other), RecordTypes.from_rows(domain, candidate)
@@ -99,9 +98,19 @@ def _table(domain: Domain, rows: int, generator: np.random.Generator) -> IntArra
     return np.where(generator.random((rows, 1)) < 0.9, constant, skewed)
 
 
-def _unit_rows(domain: Domain, count: int, generator: np.random.Generator) -> IntArray:
-    sizes = np.asarray(domain.sizes)
+def _rows_of(unit: Unit, least: int, generator: np.random.Generator) -> int:
+    """Return how many rows a unit has: all it may have, half of the time."""
     if generator.random() < 0.5:
-        row = np.where(generator.random(len(sizes)) < 0.5, 0, sizes - 1)
-        return np.tile(row, (count, 1))
+        return unit.max_rows
+    return int(generator.integers(least, unit.max_rows + 1))
+
+
+def _unit_rows(domain: Domain, count: int, generator: np.random.Generator) -> IntArray:
+    """Return rows in a corner of the domain, rows that are alike (where sums over rows move most), or any rows."""
+    sizes = np.asarray(domain.sizes)
+    style = generator.random()
+    if style < 0.4:
+        return np.tile(np.where(generator.random(len(sizes)) < 0.5, 0, sizes - 1), (count, 1))
+    if style < 0.8:
+        return np.tile(generator.integers(0, sizes), (count, 1))
     return generator.integers(0, sizes, (count, len(sizes)))
