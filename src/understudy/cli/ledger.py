@@ -85,7 +85,11 @@ def verify(file: LedgerPath, json: Json = False) -> None:
 def create(
     file: LedgerPath,
     table_name: Annotated[
-        str, typer.Option("--table-name", help="Name of the table it belongs to: its file name.")
+        str,
+        typer.Option(
+            "--table-name",
+            help="Name of the table it belongs to: its file name, or `source.table` of the specification.",
+        ),
     ],
     unit: UnitName,
     epsilon: Epsilon = None,
