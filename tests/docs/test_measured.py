@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks._measured import RUNS, index
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -142,10 +143,17 @@ def test_a_printed_number_may_be_rounded_or_a_percentage() -> None:
     assert f"{float(item):.5f}".lstrip("0") not in roundings("deniability", 5)
 
 
-def test_every_page_says_command_commit_and_machine() -> None:
+def test_every_documented_run_has_a_page_of_the_same_command() -> None:
+    assert {page.stem for page in MEASURED.glob("*.md")} == {run.name for run in RUNS} | {"index"}
+    for run in RUNS:
+        text = (MEASURED / f"{run.name}.md").read_text(encoding="utf-8")
+        assert f"`{run.shown}`" in text, f"{run.name} was measured with other arguments; run it again"
+    assert (MEASURED / "index.md").read_text(encoding="utf-8") == index()
+
+
+def test_every_page_says_commit_and_machine() -> None:
     for page in MEASURED.glob("*.md"):
         text = page.read_text(encoding="utf-8")
         if page.name != "index.md":
-            assert re.search(r"^`(python -m benchmarks\.|understudy )", text, re.MULTILINE), page.name
             assert re.search(r"commit [0-9a-f]{7,}: \d+ s", text), page.name
             assert all(word in text for word in ("cores", "Python", "numpy")), page.name
