@@ -53,12 +53,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, float_up
 from understudy.release._attempts import (
     Attempts,
     GeometricAttempts,
@@ -188,7 +189,7 @@ def _pure_arguments(epsilon: float, attempts: Attempts) -> dict[str, float]:
         exact = epsilon + math.log((math.exp(epsilon) + gamma) / (1 + gamma * math.exp(epsilon)))
         found["known threshold, closed form"] = exact * (1 + 1e-12)
     if isinstance(attempts, NegativeBinomialAttempts):
-        found["truncated negative binomial"] = (2 + attempts.eta) * epsilon
+        found["truncated negative binomial"] = float_up((2 + Fraction(attempts.eta)) * Fraction(epsilon))
     return found
 
 

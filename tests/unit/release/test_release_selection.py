@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -178,6 +179,13 @@ def test_a_negative_binomial_costs_at_most_two_plus_eta() -> None:
         guarantee = selection_guarantee(PureDP(epsilon), NegativeBinomialAttempts(eta, gamma))
         assert guarantee.epsilon <= (2 + eta) * epsilon
         assert guarantee.epsilon >= epsilon
+
+
+def test_the_bound_of_a_negative_binomial_is_rounded_up() -> None:
+    """A tiny gamma, for which the bound is the cheapest argument; as a product of doubles it was rounded down."""
+    for epsilon, eta in itertools.product((0.1, 0.3, 0.7, 1.1), (0.3, 1.3)):
+        considered = selection_guarantee(PureDP(epsilon), NegativeBinomialAttempts(eta, 1e-12)).considered
+        assert Fraction(considered["truncated negative binomial"]) >= (2 + Fraction(eta)) * Fraction(epsilon)
 
 
 def test_few_attempts_cost_no_more_than_composition() -> None:

@@ -412,3 +412,21 @@ def test_methods_that_no_attempt_of_a_loop_could_pay_for_are_refused(
         synthesizers=[synthesizer], selection={"rule": "until-accepted", "gamma": 0.1}, budget=budget
     )
     assert advice in words
+
+
+@pytest.mark.parametrize("kind", ["max-marginal-error", "average-marginal-error", "tail-marginal-error"])
+def test_more_marginals_than_can_be_compared_are_refused_before_a_model_is_paid_for(kind: str) -> None:
+    plain = small(
+        schema={"columns": [{"name": f"c{number}", "kind": "boolean"} for number in range(18)]},
+        acceptance={
+            "form": "pass-only",
+            "epsilon": 1.0,
+            "criteria": [{"name": "cells", "kind": kind, "threshold": 0.1}],
+        },
+    )
+    if kind == "tail-marginal-error":
+        plain["acceptance"]["criteria"][0]["share"] = 0.1
+    with pytest.raises(SchemaError, match="more than 100,000 marginals of these orders over 18 columns"):
+        Spec.from_dict(plain)
+    plain["acceptance"]["criteria"][0]["orders"] = [1, 2]
+    Spec.from_dict(plain)

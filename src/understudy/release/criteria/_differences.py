@@ -19,13 +19,28 @@ _MOST_CLIQUES = 100_000
 
 def cliques_of_orders(domain: Domain, orders: Sequence[int] | None) -> list[Clique]:
     """Return the column sets of the given sizes (of all sizes by default), large ones first."""
+    if too_many(domain, orders):
+        raise WorkloadError(f"There are {too_many(domain, orders)}.")
+    return [clique for k in _wanted(domain, orders) for clique in combinations(domain.names, k)]
+
+
+def too_many(domain: Domain, orders: Sequence[int] | None) -> str:
+    """Return what is wrong with asking for the marginals of the given orders, or nothing.
+
+    Examples
+    --------
+    >>> too_many(Domain(tuple("abc"), (2, 2, 2)), None)
+    ''
+    """
     d = len(domain)
-    wanted = sorted({min(k, d) for k in (range(1, d + 1) if orders is None else orders)}, reverse=True)
-    if sum(math.comb(d, k) for k in wanted) > _MOST_CLIQUES:
-        raise WorkloadError(
-            f"Marginals of these orders over {d} columns are more than {_MOST_CLIQUES:,}; name fewer orders."
-        )
-    return [clique for k in wanted for clique in combinations(domain.names, k)]
+    if sum(math.comb(d, k) for k in _wanted(domain, orders)) <= _MOST_CLIQUES:
+        return ""
+    return f"more than {_MOST_CLIQUES:,} marginals of these orders over {d} columns; name fewer orders"
+
+
+def _wanted(domain: Domain, orders: Sequence[int] | None) -> list[int]:
+    d = len(domain)
+    return sorted({min(k, d) for k in (range(1, d + 1) if orders is None else orders)}, reverse=True)
 
 
 def differences(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import WorkloadError
-from understudy.release.criteria._differences import cliques_of_orders, differences
+from understudy.release.criteria._differences import cliques_of_orders, differences, too_many
 from understudy.release.criteria.base import Criterion
 from understudy.release.types import RecordTypes
 from understudy.schema import Clique, Domain
@@ -38,7 +38,9 @@ class _Marginals(Criterion):
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""
         too_large = [k for k in self.orders or () if k > len(domain)]
-        return [f"there are no marginals of order {k} over {len(domain)} columns" for k in too_large]
+        found = [f"there are no marginals of order {k} over {len(domain)} columns" for k in too_large]
+        many = too_many(domain, self.orders)
+        return [*found, f"there are {many}"] if many else found
 
     def _cliques(self, domain: Domain) -> list[Clique]:
         return cliques_of_orders(domain, self.orders)
