@@ -164,7 +164,7 @@ def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | N
 
     trials = max(len(item.trials) for item in found.results)
     print_table(
-        f"{found.spec.name}: acceptance on public data ({trials} trials each, {found.rows:,} rows)",
+        f"{found.spec.name}: acceptance on public data ({trials} {'trial' if trials == 1 else 'trials'} each, {found.rows:,} rows)",
         ("accepted", "95 % interval", "median slack", "closest to failing", "seconds", "configuration"),
         [
             (

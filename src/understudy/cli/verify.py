@@ -26,4 +26,5 @@ def verify(
         return
     tell(f"The bundle {str(bundle)!r} is intact: {certificate['rows']:,} rows, all files as published.")
     charges = sum(entry.get("event") is not None for entry in certificate["ledger"]["entries"])
-    tell(f"Guarantee, recomputed from {charges} charges: {certificate['guarantee']['words']}")
+    counted = "1 charge" if charges == 1 else f"{charges} charges"
+    tell(f"Guarantee, recomputed from {counted}: {certificate['guarantee']['words']}")
