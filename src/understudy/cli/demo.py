@@ -52,7 +52,8 @@ def demo(
     tell(f"3. The ledger {ledger} was charged {charges} times, each time before noise was drawn.")
     if not isinstance(outcome, ReleaseResult):
         tell(
-            f"4. Not accepted: {outcome.reason} That is how a release ends when its promise of quality is not kept."
+            f"4. Not accepted: {outcome.reason} That is how a release ends when its promise of quality is not kept. "
+            "Here everything is simulated: run it again, with more --rows if they were few."
         )
         return
     write_bundle(outcome, bundle)
