@@ -17,6 +17,7 @@ from understudy.errors import BudgetError
 from understudy.privacy import Unit
 from understudy.release.criteria import (
     AverageMarginalError,
+    AverageScore,
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
@@ -34,6 +35,7 @@ from understudy.release.criteria import (
     resized_mean,
 )
 from understudy.release.criteria import _regression as regression_module
+from understudy.release.criteria._linear import sums_of_products
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
 
@@ -415,3 +417,29 @@ def test_an_average_moves_half_as_far_when_rows_come_and_go() -> None:
     criterion = AverageMarginalError(name="a", threshold=0.1)
     assert criterion.sensitivity(Unit.add_remove(), 10) == 0.05
     assert criterion.sensitivity(Unit.replace_one(), 10) == 0.1
+
+
+# ---------------------------------------------------------------------- rounding
+
+
+def test_sums_over_many_types_are_added_in_pairs() -> None:
+    """A running sum over 100,000 types is off by more than the allowance for rounding is made for (``ROUNDING``)."""
+    domain = Domain(("x", "y"), (320, 320))
+    every = RecordTypes(domain, np.argwhere(np.ones(domain.sizes, dtype=bool)), np.ones(320 * 320, dtype=int))
+    one = RecordTypes.from_rows(domain, [[0, 0]])
+    score = AverageScore(
+        name="s", threshold=1.0, columns=("x", "y"), scores=np.full(domain.sizes, 0.1) + np.eye(320) * 0.7
+    )
+    exact = math.fsum(np.asarray(score.scores).ravel()) - np.asarray(score.scores)[0, 0]
+    assert abs(score.value(every, one) - exact) <= 2.0**-44 * exact
+    levels = tuple(np.linspace(0.0, 1.0, 320) ** 2 * 0.1 + 0.9)
+    moments = RegressionMoments(Regression(Feature("y", levels), (Feature("x", levels),)))
+    z = moments.scaling.design(np.asarray(levels)[every.codes[:, :1]])[:, 1]
+    assert abs(moments.exact(every)[1] - math.fsum(z * z)) <= 2.0**-44 * math.fsum(z * z)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 5000])
+def test_sums_in_blocks_are_the_matrix_product(rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    left, right = generator.normal(size=(rows, 3)), generator.normal(size=(rows, 2))
+    assert sums_of_products(left, right) == pytest.approx(left.T @ right, abs=1e-9)

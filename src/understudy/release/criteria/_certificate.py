@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from understudy.release.criteria._linear import linear_slacks
+from understudy.release.criteria._linear import linear_slacks, sums_of_products
 from understudy.release.criteria._regression import Points, Regression, Scaling
 from understudy.release.types import RecordTypes
 
@@ -62,8 +62,9 @@ class Certificate:
         design = scaling.design(x)
         along = design @ directions
         weighted = design * counts[:, None]
-        residual_total = along.T @ (counts * (y - design @ coefficients))
-        gram_total = along.T @ weighted
+        residual = counts * (y - design @ coefficients)
+        totals = sums_of_products(along, np.concatenate([residual[:, None], weighted], axis=1))
+        residual_total, gram_total = totals[:, 0], totals[:, 1:]
         low_u, high_u, low_m, high_m = _ranges(regression.points, scaling, directions, coefficients)
         return cls(
             n,

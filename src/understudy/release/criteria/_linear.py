@@ -13,6 +13,32 @@ _VAST = 1e280
 """A wider range of contributions is none: sums of them might not be finite numbers."""
 
 
+_BLOCK = 256
+"""Rows that are added one after the other; sums of blocks are added in pairs."""
+
+
+def sums_of_products(left: Floats, right: Floats) -> Floats:
+    """Return ``left.T @ right``, sums over rows whose rounding errors do not grow with the number of rows.
+
+    Within a block of 256 rows any order of summation is off by at most ``2**-44`` of the sizes of its terms, and NumPy adds
+    what lies side by side in pairs, which for ``2**32`` blocks is off by ``2**-47`` more. One running sum over a million rows could be
+    off by ``2**-33``, and neighbouring tables differently.
+
+    Examples
+    --------
+    >>> sums_of_products(np.ones((600, 1)), np.full((600, 2), 0.5)).tolist()
+    [[300.0, 300.0]]
+    """
+    whole = len(left) - len(left) % _BLOCK
+    parts = np.matmul(
+        left[:whole].reshape(-1, _BLOCK, left.shape[1]).transpose(0, 2, 1),
+        right[:whole].reshape(-1, _BLOCK, right.shape[1]),
+    )
+    rest = left[whole:].T @ right[whole:]
+    blocks = np.concatenate([parts, rest[None]])
+    return np.asarray(np.ascontiguousarray(np.moveaxis(blocks, 0, -1)).sum(axis=-1))
+
+
 def linear_slack(
     limit: npt.ArrayLike, total: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike
 ) -> float:

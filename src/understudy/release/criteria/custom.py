@@ -108,4 +108,4 @@ class AverageScore(Criterion):
 
     def _total(self, types: RecordTypes) -> float:
         codes = tuple(types.column(name) for name in self.columns)
-        return float(types.counts @ self._scores[codes])
+        return float((types.counts * self._scores[codes]).sum())  # in pairs, unlike a matrix product

@@ -159,7 +159,7 @@ class ConditionalMeans(_Conditional):
         counts = self._tables(real)
         size = counts.sum(axis=1)
         target = self._means(synthetic)
-        means = np.where(size > 0, (counts @ numbers) / np.maximum(size, 1), target)
+        means = np.where(size > 0, (counts * numbers).sum(axis=1) / np.maximum(size, 1), target)
         return float(np.abs(means - target).max())
 
     def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
@@ -168,7 +168,7 @@ class ConditionalMeans(_Conditional):
         counts = self._tables(real)
         size, kept = counts.sum(axis=1), self.resize_parameters(synthetic)
         filled = np.maximum(0.0, kept - size) * self._middle
-        means = (counts @ self._numbers()[0] + filled) / np.maximum(size, kept)
+        means = ((counts * self._numbers()[0]).sum(axis=1) + filled) / np.maximum(size, kept)
         return float(np.abs(means - self._means(synthetic)).max())
 
     def resize_parameters(self, synthetic: RecordTypes) -> Floats:
@@ -202,7 +202,9 @@ class ConditionalMeans(_Conditional):
     def _means(self, synthetic: RecordTypes) -> Floats:
         counts = self._tables(synthetic)
         size = counts.sum(axis=1)
-        return np.where(size > 0, (counts @ self._numbers()[0]) / np.maximum(size, 1), self._middle)
+        return np.where(
+            size > 0, (counts * self._numbers()[0]).sum(axis=1) / np.maximum(size, 1), self._middle
+        )
 
 
 def resized_mean(values: npt.ArrayLike, priorities: npt.ArrayLike, *, size: int, fill: float) -> float:

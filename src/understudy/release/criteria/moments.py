@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import BudgetError
+from understudy.release.criteria._linear import sums_of_products
 from understudy.release.criteria._regression import LinearFit, Regression, Scaling
 from understudy.release.types import RecordTypes
 
@@ -91,7 +92,7 @@ class RegressionMoments:
         x, y, counts = self.regression.rows(real)
         middle, width = self._target_scaling
         z = np.concatenate([self.scaling.design(x), (y[:, None] - middle) / width], axis=1)
-        products = (z * counts[:, None]).T @ z
+        products = sums_of_products(z * counts[:, None], z)
         return np.array([products[i, j] for i, j in self._pairs])
 
     def sensitivities(self, unit: Unit) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from understudy.errors import BudgetError
 from understudy.release.criteria._certificate import Certificate
-from understudy.release.criteria._linear import linear_slack
+from understudy.release.criteria._linear import linear_slack, sums_of_products
 from understudy.release.criteria._regression import LinearFit, Regression, Scaling
 from understudy.release.criteria.base import Criterion
 from understudy.release.types import RecordTypes
@@ -239,7 +239,7 @@ class _Corners:
     def slack(self, radius: float, limit: float) -> float:
         """Return how many records away the sums of all corners are from the limit."""
         totals = np.concatenate(
-            [np.einsum("i,ij->j", self.counts, term) for term in self._terms(self.real, radius)]
+            [sums_of_products(self.counts[:, None], term)[0] for term in self._terms(self.real, radius)]
         )
         if self.possible is None:
             width = self.bounds[1] - self.bounds[0]
