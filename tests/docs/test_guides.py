@@ -25,7 +25,7 @@ def test_fit_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (GUIDES / "fit-a-table.md").read_text(encoding="utf-8")
+    text = _page("fit-a-table")
     for language, block in STEP.findall(text):
         if language == "python":
             exec(compile(block, "fit-a-table.md", "exec"), {"__name__": "__main__"})
@@ -47,7 +47,7 @@ def test_fit_a_table(
 def test_the_workload_file_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from understudy import datasets
 
-    text = (GUIDES / "fit-a-table.md").read_text(encoding="utf-8")
+    text = _page("fit-a-table")
     monkeypatch.chdir(tmp_path)
     Path("workload.yaml").write_text(
         re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)[0], encoding="utf-8"
@@ -58,3 +58,23 @@ def test_the_workload_file_of_the_guide(tmp_path: Path, monkeypatch: pytest.Monk
         _understudy(
             f"$ understudy plan -s schema.yaml -m aim --epsilon 1 --unit add-remove --workload {word} --json"
         )
+
+
+def test_what_an_evaluation_under_a_budget_costs_in_accuracy() -> None:
+    from understudy import Curator, Ledger, PureDP, Unit, datasets, read_table
+    from understudy.release.accounted import accounted_measures
+
+    frame, schema = datasets.load("toy", 3_000, seed=1)
+    ledger = Ledger.in_memory(budget=PureDP(0.1), unit=Unit.add_remove(), table="toy")
+    curator = Curator(read_table(frame, schema), unit=Unit.add_remove(), ledger=ledger)
+    rows, average, largest, *_ = accounted_measures(curator, schema.encode_frame(frame), PureDP(0.1))
+    told = re.findall(r"standard deviation of (\d+) rows for an average and of (\d+)\s", _page("evaluate"))[0]
+    assert [float(number) for number in told] == pytest.approx(
+        [average.deviation * rows.value, largest.deviation * rows.value], abs=0.6
+    )
+    for number, share in zip(told, re.findall(r"([\d.]+) % (?:and|of)", _page("evaluate"))[-2:], strict=True):
+        assert float(share) == pytest.approx(100 * float(number) / 3_000, abs=0.06)
+
+
+def _page(name: str) -> str:
+    return (GUIDES / f"{name}.md").read_text(encoding="utf-8")
