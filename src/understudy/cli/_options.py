@@ -157,6 +157,10 @@ def require_writable(path: Path, *, what: str) -> None:
         raise OutputError(f"The folder {str(folder)!r} for the {what} does not exist; create it first.")
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
+    if what != "ledger" and _is_sqlite(path):
+        raise OutputError(
+            f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
+        )
     try:
         # Without a name where the system can (Linux), so that no interrupt, not even one while it is removed, leaves it.
         with tempfile.TemporaryFile(dir=folder):
@@ -165,6 +169,17 @@ def require_writable(path: Path, *, what: str) -> None:
         raise OutputError(
             f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
         ) from None
+
+
+def _is_sqlite(path: Path) -> bool:
+    """Say whether a file is a database of SQLite, as every ledger is."""
+    if not path.is_file():  # a pipe would wait for its writer
+        return False
+    try:
+        with path.open("rb") as stream:
+            return stream.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
 
 
 def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:

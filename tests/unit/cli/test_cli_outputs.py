@@ -10,6 +10,7 @@ import pytest
 from understudy.cli._options import require_apart
 from understudy.cli.main import app, prepare
 from understudy.errors import OutputError
+from understudy.privacy import Ledger, PureDP, Unit
 
 SCHEMA = "name: staff\ncolumns: [{name: sex, kind: categorical, values: [f, m]}]\n"
 
@@ -60,6 +61,23 @@ def test_what_is_read_is_not_replaced(folder: Path, words: tuple[str, ...], mess
     with pytest.raises(OutputError, match=message):
         app(list(words), standalone_mode=False)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schema", "draft", "staff.csv", "--out", "other.ledger"),
+        ("evaluate", "staff.csv", "rows.csv", "-s", "schema.yaml", "--out", "other.ledger"),
+        (*SYNTH, "--out", "o.csv", "--model", "other.ledger"),
+    ],
+)
+def test_no_output_replaces_a_ledger(folder: Path, words: tuple[str, ...]) -> None:
+    prepare()
+    Ledger.create(folder / "other.ledger", budget=PureDP(1.0), unit=Unit.add_remove(), table="other").close()
+    before = (folder / "other.ledger").read_bytes()
+    with pytest.raises(OutputError, match="would replace a database or the ledger"):
+        app(list(words), standalone_mode=False)
+    assert (folder / "other.ledger").read_bytes() == before
 
 
 def test_files_that_only_look_alike_are_apart(tmp_path: Path) -> None:
