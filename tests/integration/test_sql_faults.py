@@ -332,3 +332,10 @@ def test_what_the_tasks_of_a_local_spark_pass_on_is_for_nobody_else(tmp_path):
     assert all("/understudy-spark-" in path for path in shuffled)
     assert modes == "0o700"
     assert not list((tmp_path / "temporary").glob("understudy-*"))  # gone with the process
+
+
+def test_a_sqlite_file_that_is_not_there_is_refused_and_not_made(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    with pytest.raises(DataError, match=r"no SQLite file 'registry\.sqlite'"):
+        SqlTable(Database(url=f"sqlite://{path}", table="t", immutable=True), SCHEMA)
+    assert list(tmp_path.iterdir()) == []

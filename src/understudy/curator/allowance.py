@@ -174,10 +174,16 @@ class Allowance:
         ):
             left = book.rule.remaining(book.spending, accounting=accounting.name)
             if wanted > Fraction(left):
+                mixed = accounting.name != book.accounting.name and book.remaining > 0
+                advice = (
+                    "Give a delta too: after Gaussian noise a pure epsilon cannot be paid. Or ask"
+                    if mixed
+                    else "Ask"
+                )
                 raise BudgetExceeded(
                     f"This needs {budget.describe()}, which costs {accounting.describe(float(wanted))}; the ledger of "
                     f"{book.table!r} has {accounting.describe_left(left, book.total)} left of its "
-                    f"{book.budget.describe()}. Nothing was spent. Ask for less, or agree on a larger total with the "
+                    f"{book.budget.describe()}. Nothing was spent. {advice} for less, or agree on a larger total with the "
                     "owner of the table.",
                     requested=float(wanted),
                     remaining=left,
@@ -202,9 +208,9 @@ class Allowance:
         """Refuse a smaller allowance whose own deltas nothing has been set aside for."""
         if Fraction(reserve) > Fraction(self.reserve):
             raise BudgetExceeded(
-                f"This needs a delta of {reserve:.3g} of its own, out of {budget.describe()}; {self.reserve:.3g} is set "
-                "aside for that. Use a ledger of its own, made with approximate_delta=... (from the command line: a "
-                "new --ledger, which this method opens that way).",
+                f"This needs a delta of {reserve:.3g} of its own, out of {budget.describe()}; "
+                f"{max(self.reserve, 0.0):.3g} is set aside for that. Make the ledger with approximate_delta=... "
+                "before the first charge (understudy ledger create --approximate-delta).",
                 requested=reserve,
                 remaining=self.reserve,
                 accounting="delta",

@@ -81,6 +81,11 @@ class Curator:
         scope: str = "",
         randomness: Randomness | None = None,
     ) -> None:
+        if not isinstance(getattr(table, "schema", None), Schema):
+            raise DataError(
+                f"The curator takes a table that was read with its schema, not a {type(table).__name__}: "
+                "Curator(read_table(source, schema), ...)."
+            )
         table.schema.require_public()
         if rows is not None and rows < 0:
             raise BudgetError(f"rows ({rows}) must not be negative.")

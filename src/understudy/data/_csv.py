@@ -153,7 +153,7 @@ class CsvStream:
         if wanted and not set(wanted) & set(self.header):
             raise DataError(
                 f"None of the columns of the schema was found in {self.label!r}. Its first line must name "
-                "the columns; if they are separated by an unusual character, pass separator=."
+                "the columns; if they are separated by an unusual character, pass separator= (--separator)."
             )
         problems = name_problems(f"The header of {self.label!r} cannot be used", self.header, wanted)
         others = [name for name in self.header if name and name not in wanted]
@@ -175,7 +175,7 @@ class CsvStream:
             shown = "UTF-8" if self._encoding == "utf-8-sig" else self._encoding
             return DataError(
                 f"{self.label!r} is not valid {shown} text. Pass its encoding, for example "
-                "encoding='latin-1' or encoding='cp1252'."
+                "encoding='latin-1' or encoding='cp1252' (--encoding latin-1)."
             )
         if (
             isinstance(error, EOFError | gzip.BadGzipFile | zlib.error)
@@ -189,7 +189,7 @@ class CsvStream:
         if "columns, got" in text:
             return DataError(
                 f"{self.label!r} has a line with more or fewer fields than the header. Quote fields that "
-                "contain the separator or a quotation mark, or pass separator= if another one is used. "
+                "contain the separator or a quotation mark, or pass separator= (--separator) if another one is used. "
                 "The line is private and not shown."
             )
         if "straddl" in text:

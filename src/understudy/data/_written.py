@@ -66,5 +66,10 @@ def written_for_people(entries: Sequence[Any]) -> bool:
     (True, True, True)
     >>> written_for_people(["north", "south"]), written_for_people(["V-1001", "A4"])
     (False, False)
+    >>> written_for_people(["06032", "01792"])  # codes of digits, such as postal codes
+    False
     """
-    return all(isinstance(entry, str) and _PEOPLE.fullmatch(entry.strip()) for entry in entries)
+    texts = [entry.strip() for entry in entries if isinstance(entry, str)]
+    if len(texts) < len(entries) or all(text.isdigit() for text in texts):
+        return False
+    return all(_PEOPLE.fullmatch(text) for text in texts)

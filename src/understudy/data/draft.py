@@ -228,8 +228,8 @@ def _from_text(
     if _looks_like_id(name, len(values), rows):
         return "it looks like an identifier or free text: almost every row has its own entry"
     return (
-        "it has more different entries than max_categories allows; list its values from public knowledge, "
-        "group them, or raise the limit"
+        "it has more different entries than max_categories allows (--max-categories); list its values from public "
+        "knowledge, group them, or raise the limit; leave it out if it is free text"
     )
 
 

@@ -210,7 +210,7 @@ def check_sets(method: Synthesizer, *, how: str, m: int) -> None:
     if how == "posterior" and method.name not in REDRAWN:
         raise WorkloadError(
             f"Sets of {method.name} cannot be posterior draws of one release: its parameters cannot be drawn again with "
-            f'the noise taken into account. Use how="independent", or one of {", ".join(REDRAWN)}.'
+            f'the noise taken into account. Use how="independent" (--how independent), or one of {", ".join(REDRAWN)}.'
         )
     if how == "posterior":
         _refuse_naive(getattr(method, "posterior", None))

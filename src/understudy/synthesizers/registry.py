@@ -71,7 +71,7 @@ def method(name: str) -> Method:
     found = _BY_NAME.get(name) or _outside().get(name)
     if found is None:
         known = [*_BY_NAME, *_outside()]
-        close = difflib.get_close_matches(name, known, n=1)
+        close = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UnknownMethod(f"No synthesizer named {name!r}.{hint} Known: {', '.join(known)}.")
     return found

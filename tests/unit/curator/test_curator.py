@@ -5,12 +5,13 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar, noise_for
 from understudy.curator._softmax import Weighted
 from understudy.data import LocalTable
-from understudy.errors import BudgetError, BudgetExceeded
+from understudy.errors import BudgetError, BudgetExceeded, DataError
 from understudy.privacy import (
     GDP,
     GDP_ACCOUNTING,
@@ -347,3 +348,21 @@ def test_records_of_a_regression_do_not_print_themselves() -> None:
     held = Weighted((codes,), (np.array([[947113.0]]),), codes, np.array([947113.0, 4711.0]))
     assert "947113" not in repr(held)
     assert "4711" not in str([held])
+
+
+def test_a_frame_in_the_place_of_a_table_is_refused_with_the_way_to_read_it() -> None:
+    frame = pd.DataFrame({"a": ["secret"], "b": [True]})
+    ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="t")
+    with pytest.raises(DataError, match=r"not a DataFrame: Curator\(read_table\(source, schema\)") as caught:
+        Curator(frame, unit=Unit.add_remove(), ledger=ledger)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+
+
+def test_a_pure_budget_after_gaussian_noise_is_told_to_give_a_delta() -> None:
+    curator = make(ApproxDP(1.0, 1e-6))
+    curator.measure(curator.counts(("a",)), noise=Gaussian(20.0), purpose="first")
+    with pytest.raises(BudgetExceeded, match="Give a delta too"):
+        curator.within(PureDP(0.5), scope="next")
+    spent = make(PureDP(1.0))
+    with pytest.raises(BudgetExceeded, match=r"Nothing was spent\. Ask for less"):
+        spent.within(PureDP(2.0), scope="next")

@@ -91,3 +91,8 @@ def test_unknown_names_are_answered_with_what_is_known(outside) -> None:
     outside(elsewhere="nowhere:Elsewhere")
     with pytest.raises(UnknownMethod, match="Did you mean 'elsewhere'"):
         method("elsewere")
+
+
+def test_a_name_in_capitals_is_guessed() -> None:
+    with pytest.raises(UnknownMethod, match=r"Did you mean 'mst'\?"):
+        method("MST")

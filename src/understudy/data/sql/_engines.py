@@ -164,6 +164,12 @@ class OtherSession(Session):
 
         if not self.source.immutable:
             raise undeclared(self.source)
+        if self.source.url.lower().startswith("sqlite://"):  # which would make a file that is not there
+            file = Path(_after_scheme(self.source.url))
+            if not file.is_file():
+                raise DataError(
+                    f"There is no SQLite file {file.name!r}. Check the path: sqlite://FILE, or from the root sqlite:///FOLDER/FILE."
+                )
         self._con = ibis.connect(self.source.url)
         self.dialect, self.quoting = self._con.name, self._con.dialect
         self.groups = self.dialect not in ("mysql", "sqlite", "singlestore")
