@@ -33,7 +33,7 @@ def audited(build: Callable[[], Synthesizer], pair: Pair, *, runs: int = 450) ->
 
     def check(alpha: float) -> str:
         subject = _subject(build(), pair, PureDP(2.0))
-        audits = hunt([subject], Effort(120, 24, runs, 5.0, 5.0), generator=np.random.default_rng(0))
+        audits = hunt([subject], Effort(120, 24, runs, 120.0, 120.0), generator=np.random.default_rng(0))
         return next((audit.attacker for audit in audits if audit.violates(alpha=alpha)), "")
 
     return check

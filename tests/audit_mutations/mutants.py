@@ -328,7 +328,11 @@ MUTANTS = (
         {"audit of a method": audited(_laplace(), ONE), "freshness check": noise_is_fresh},
     ),
     Mutant("row count leaked", nothing, {"audit of a method": audited(RowCountLeaked, ONE)}),
-    Mutant("absent cells dropped", nothing, {"audit of a method": audited(AbsentCellsDropped, OUTLIER)}),
+    Mutant(
+        "absent cells dropped",
+        nothing,
+        {"audit of a method": audited(AbsentCellsDropped, OUTLIER, runs=1_500)},
+    ),
     Mutant(
         "charge forgotten",
         nothing,

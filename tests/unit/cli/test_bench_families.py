@@ -155,7 +155,7 @@ def test_a_limit_on_computing_ends_a_cell(cell: Any) -> None:
 
     with pytest.raises(cell.CpuLimit):
         work()
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 29, "the limit ended it, not the loop itself"
     assert resource.getrlimit(resource.RLIMIT_CPU) == limits, "the process goes on as before"
 
 
