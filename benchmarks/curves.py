@@ -106,21 +106,23 @@ def sharing() -> None:
 
 # ------------------------------------------------------------------ private-selection.md
 
+RULES: dict[str, Attempts] = {
+    "single": SingleAttempt(),
+    "negative binomial, eta -1/2, gamma .01": NegativeBinomialAttempts(-0.5, 0.01),
+    "negative binomial, eta 0, gamma .01": NegativeBinomialAttempts(0.0, 0.01),
+    "geometric, gamma .1": GeometricAttempts(0.1),
+    "geometric, gamma .01": GeometricAttempts(0.01),
+    "unlimited": UnlimitedAttempts(),
+}
+"""Ways to try again, as private-selection.md names them."""
+
 
 def selection() -> None:
     """Epsilon of a loop by its rule, and how often it ends without a release."""
-    rules: dict[str, Attempts] = {
-        "single": SingleAttempt(),
-        "negative binomial, eta -1/2, gamma .01": NegativeBinomialAttempts(-0.5, 0.01),
-        "negative binomial, eta 0, gamma .01": NegativeBinomialAttempts(0.0, 0.01),
-        "geometric, gamma .1": GeometricAttempts(0.1),
-        "geometric, gamma .01": GeometricAttempts(0.01),
-        "unlimited": UnlimitedAttempts(),
-    }
     for attempt, delta in ((PureDP(1.0), 0.0), (GDP(0.25), 1e-6)):
         alone = selection_guarantee(attempt, SingleAttempt(), delta=delta).epsilon
         rows = []
-        for name, rule in rules.items():
+        for name, rule in RULES.items():
             if delta and (name == "unlimited" or name.startswith("negative")):
                 continue
             epsilon = selection_guarantee(attempt, rule, delta=delta).epsilon

@@ -7,15 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.curves import RULES
 
 from understudy.curator import SeedTest
 from understudy.privacy import GDP, CountLaw, PureDP, Unit, probabilistic_delta, true_delta
 from understudy.release import (
-    Attempts,
-    GeometricAttempts,
-    NegativeBinomialAttempts,
     SingleAttempt,
-    UnlimitedAttempts,
     selection_guarantee,
 )
 
@@ -47,25 +44,17 @@ def test_what_an_attacker_can_gain() -> None:
 
 def test_what_selection_costs() -> None:
     head = "| attempt | rule | epsilon | factor | fails if attempts pass with probability 1/2 |"
-    rules: dict[str, Attempts] = {
-        "single": SingleAttempt(),
-        "negative binomial, eta -1/2, gamma .01": NegativeBinomialAttempts(-0.5, 0.01),
-        "negative binomial, eta 0, gamma .01": NegativeBinomialAttempts(0.0, 0.01),
-        "geometric, gamma .1": GeometricAttempts(0.1),
-        "geometric, gamma .01": GeometricAttempts(0.01),
-        "unlimited": UnlimitedAttempts(),
-    }
     rows = _rows("private-selection", head)
     assert len(rows) == 9
     gaussian = False
     for attempt, rule, epsilon, factor, fails in rows:
         gaussian = gaussian or attempt.startswith("`GDP")
         base = (GDP(0.25), 1e-6) if gaussian else (PureDP(1.0), 0.0)
-        found = selection_guarantee(base[0], rules[rule], delta=base[1]).epsilon
+        found = selection_guarantee(base[0], RULES[rule], delta=base[1]).epsilon
         single = selection_guarantee(base[0], SingleAttempt(), delta=base[1]).epsilon
         _close(epsilon, found)
         _close(factor, found / single)
-        _close(fails, 1 - rules[rule].success(0.5))
+        _close(fails, 1 - RULES[rule].success(0.5))
 
 
 def test_two_notions_of_delta() -> None:

@@ -56,7 +56,7 @@ def fit_baseline(
     moments = RegressionMoments(regression)
     sensitivities = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
     moving = np.flatnonzero(sensitivities > 0)
-    # products of matrices add runs of some hundred terms in a row: 32 times the rounding of sums in pairs
+    # moments are added in blocks (`sums_of_products`): two of them are off by 2**-43 of the rows, within 32 times what sums in pairs are
     exact = np.array([as_computed(x, size=32.0 * rows) for x in sensitivities[moving] * ROUNDED])
     scales = exact * len(moving) * WIDER / epsilon
     purse = curator.within(PureDP(epsilon), scope="regression")
