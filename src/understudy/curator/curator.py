@@ -405,7 +405,7 @@ class Curator:
             ],
         )
         return [
-            Measurement(item.clique, noisy.astype(np.float64), kind.kind, kind.scale)
+            Measurement(item.clique, np.asarray(noisy, dtype=np.float64), kind.kind, kind.scale)
             for item, kind, noisy in zip(sealed, noise, drawn, strict=True)
         ]
 

@@ -185,6 +185,11 @@ class Journal:
         self._next += 1
         return answer
 
+    def skip(self, scope: str) -> None:
+        """Pass over the answers of a part of the work whose result is kept elsewhere, such as a model that was stored."""
+        while self.left and (str(self._answers[self._next].question["scope"]) + "/").startswith(scope + "/"):
+            self._next += 1
+
     def keep(self, question: Question, entry: Entry, value: Any, *, failed: bool = False) -> None:
         """Write an answer to the disk before anybody sees it.
 

@@ -90,6 +90,6 @@ def measure_numbers(
         ],
     )
     return [
-        Statistic(item.name, steps.astype(np.float64) * item.step, kind.kind, kind.scale)
+        Statistic(item.name, np.asarray(steps, dtype=np.float64) * item.step, kind.kind, kind.scale)
         for (item, kind), steps in zip(pairs, drawn, strict=True)
     ]

@@ -3,10 +3,9 @@
 The state is a folder beside the ledger that only its owner can read. Each file in it is written to a new name,
 brought to the disk and renamed, so that a reader finds the old content or the new one and never a part.
 
-**What may be lost.** A charge is on the disk before its noise is drawn, and a result is recorded here after. If the
-process dies in between, the result is gone and the charge stands: drawing again would be a second look that
-nobody paid for. The ledger tells the two cases apart. No charge: nothing was drawn, go on. A charge and no
-record: that part of the budget is lost, and the release cannot go on within its total.
+**What may be lost.** A charge is on the disk before its noise is drawn, and the answer is in the journal before anybody sees it
+(:mod:`understudy.curator.journal`). If the process dies in between, the answer is gone and the charge stands; the question is asked and charged
+once more. Everything that was answered before is repeated from the journal and costs nothing.
 
 **Loops of attempts** are paid for as a whole before the first one, so an interrupted attempt costs nothing more: it
 is forgotten and another is made in its place. That changes no probability as long as interruptions do not
