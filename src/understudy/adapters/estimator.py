@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, WorkloadError
 from understudy.marginals import Workload, parse_workload
@@ -15,6 +14,7 @@ from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.schema import Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers import method as method_of
+from understudy.workflow import Unfinished, paid_work, work_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,9 @@ class TableSynthesizer:
     ledger
         Ledger file of the table. Without one, a ledger in memory lives as long as this object: fitting twice
         then promises the budget twice, which is fine for trying things out and for nothing else.
+    unfinished
+        What to do about another fit on the ledger that was interrupted: ``"refuse"``, ``"keep"`` its paid answers for later, or
+        ``"drop"`` them. A fit that was interrupted itself goes on when it is called again, and pays for nothing twice.
 
     Attributes
     ----------
@@ -68,6 +71,7 @@ class TableSynthesizer:
         workload: str | Workload | None = None,
         options: Mapping[str, Any] | None = None,
         ledger: str | PathLike[str] | None = None,
+        unfinished: Unfinished = "refuse",
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting
         self.method = method
@@ -80,6 +84,7 @@ class TableSynthesizer:
         self.workload = workload
         self.options = options
         self.ledger = ledger
+        self.unfinished = unfinished
 
     # ------------------------------------------------------------------ parameters
 
@@ -155,8 +160,12 @@ class TableSynthesizer:
             book = Ledger.open_or_create(
                 self.ledger, budget=budget, unit=unit, table="table", approximate_delta=reserve
             )
-        with book:
-            self.model_ = synthesizer.fit(Curator(table, unit=unit, ledger=book), budget)
+        facts = work_facts(
+            synthesizer, schema_fingerprint=self.schema.fingerprint(), unit=unit, budget=budget
+        )
+        with book, paid_work(book, facts, unfinished=self.unfinished) as work:
+            self.model_ = work.fit(synthesizer, table, unit=unit, budget=budget)
+            work.done()
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:

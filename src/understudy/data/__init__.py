@@ -11,7 +11,7 @@ from understudy.data.prepare import Derived, Preparation
 from understudy.data.private_files import is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
-from understudy.data.table import Table, Words
+from understudy.data.table import Table, Words, records_digest
 
 __all__ = [
     "ArrowTable",
@@ -34,6 +34,7 @@ __all__ = [
     "rate",
     "read_frame",
     "read_table",
+    "records_digest",
     "replacing",
     "sync",
     "write_frame",
