@@ -250,6 +250,8 @@ def _forget(folder: Path, *, keep_lock: bool = False) -> None:
     try:
         for name in (_JOURNAL, _MODEL, _RECORDS):
             (folder / name).unlink(missing_ok=True)
+        for rest in folder.glob(".*.part"):  # of a write that was interrupted
+            rest.unlink(missing_ok=True)
         if not keep_lock:
             (folder / _LOCK).unlink(missing_ok=True)
             folder.rmdir()
