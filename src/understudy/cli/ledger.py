@@ -43,7 +43,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
         tell(f"Protects: {book.unit.describe()}")
         tell(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)")
         print_table(
-            "Charges",
+            "Entries",
             ("#", "time (UTC)", "scope", "purpose", f"cost ({book.accounting.symbol})"),
             [
                 (

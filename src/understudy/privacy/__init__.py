@@ -46,7 +46,14 @@ from understudy.privacy.events import (
 )
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.guarantee import Guarantee, tightest
-from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
+from understudy.privacy.ledger import (
+    Entry,
+    FactsRecord,
+    Invariant,
+    Ledger,
+    LedgerGuarantee,
+    TotalChange,
+)
 from understudy.privacy.paying import paying_ledger
 from understudy.privacy.unit import Relation, Unit
 
@@ -99,11 +106,13 @@ __all__ = [
     "DiscreteGaussian",
     "Entry",
     "Event",
+    "FactsRecord",
     "Filter",
     "Gaussian",
     "GaussianEvent",
     "Geometric",
     "Guarantee",
+    "Invariant",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -120,6 +129,7 @@ __all__ = [
     "Spending",
     "SubsampledGaussianEvent",
     "SystemRandomness",
+    "TotalChange",
     "Unit",
     "UrnPrior",
     "ZcdpEvent",
