@@ -16,6 +16,7 @@ from understudy.privacy.accounting import (
     accounting_named,
     delta_of,
 )
+from understudy.privacy.anchors import Anchor, anchor_in, anchors_near
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
 from understudy.privacy.conversions import (
     approx_to_gdp,
@@ -97,6 +98,7 @@ __all__ = [
     "ZCDP",
     "ZCDP_ACCOUNTING",
     "Accounting",
+    "Anchor",
     "ApproxDP",
     "ApproxEvent",
     "Approximated",
@@ -135,6 +137,8 @@ __all__ = [
     "ZcdpEvent",
     "accounting_for",
     "accounting_named",
+    "anchor_in",
+    "anchors_near",
     "approx_to_gdp",
     "approx_to_zcdp",
     "approximated",
