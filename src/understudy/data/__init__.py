@@ -5,6 +5,7 @@ from understudy.data._pace import Watch, rate
 from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
+from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
@@ -26,6 +27,8 @@ __all__ = [
     "Words",
     "check_output_format",
     "connect",
+    "digest_content",
+    "digest_place",
     "draft_schema",
     "is_database",
     "rate",
@@ -33,6 +36,7 @@ __all__ = [
     "read_table",
     "replacing",
     "sync",
+    "table_file",
     "write_frame",
     "write_text",
 ]

@@ -47,6 +47,7 @@ from understudy.privacy.events import (
 )
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.guarantee import Guarantee, tightest
+from understudy.privacy.known_ledgers import KnownLedger, KnownLedgers, known_ledgers
 from understudy.privacy.ledger import (
     Entry,
     FactsRecord,
@@ -115,6 +116,8 @@ __all__ = [
     "Geometric",
     "Guarantee",
     "Invariant",
+    "KnownLedger",
+    "KnownLedgers",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -158,6 +161,7 @@ __all__ = [
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
+    "known_ledgers",
     "largest_count",
     "noise_for",
     "noise_within",
