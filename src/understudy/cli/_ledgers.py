@@ -1,26 +1,22 @@
-"""Opening the right ledger, and summing it up for programs."""
+"""Summing a ledger up for programs; options about ledgers that commands share."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from understudy.privacy import Budget, Ledger, LedgerGuarantee, Unit, paying_ledger
+import typer
 
+from understudy.privacy import LedgerGuarantee
 
-def open_ledger(
-    path: Path, *, budget: Budget, unit: Unit, table: str, approximate_delta: float = 0.0
-) -> Ledger:
-    """Open or make the ledger that a command named; see :func:`~understudy.privacy.paying_ledger`."""
-    return paying_ledger(
-        path,
-        budget=budget,
-        unit=unit,
-        table=table,
-        approximate_delta=approximate_delta,
-        advice="Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start "
-        "another ledger.",
-    )
+AnotherLedger = Annotated[
+    bool,
+    typer.Option(
+        "--another-ledger",
+        help="Consent to a further ledger for a table that has one already. What the two promise adds up.",
+    ),
+]
+ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start another ledger."
+"""For those whose ledger is of another table or unit."""
 
 
 def summary(standing: LedgerGuarantee) -> dict[str, Any]:
@@ -35,4 +31,8 @@ def summary(standing: LedgerGuarantee) -> dict[str, Any]:
         "remaining": standing.remaining,
         "entries": standing.entries,
         "head_hash": standing.head_hash,
+        "invariants": [
+            {"subject": fact.subject, "rule": fact.rule, "value": fact.value, "accepted_by": fact.accepted_by}
+            for fact in standing.invariants
+        ],
     }

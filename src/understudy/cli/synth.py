@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli._ledgers import open_ledger, summary
+from understudy.cli._ledgers import ADVICE, AnotherLedger, summary
 from understudy.cli._options import (
     Delta,
     Encoding,
@@ -37,7 +37,7 @@ from understudy.cli._options import (
     require_apart,
     require_writable,
 )
-from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
+from understudy.cli._source import Immutable, TableInDatabase, parse_source
 from understudy.errors import OutputError
 
 if TYPE_CHECKING:
@@ -70,9 +70,10 @@ def synth(
         Path | None,
         typer.Option(
             help="Ledger of the table; made with this budget as its total if absent. "
-            "Default: TABLE.ledger beside the output."
+            "Default: TABLE.ledger beside the table, or in your own folder for databases and read-only places."
         ),
     ] = None,
+    another_ledger: AnotherLedger = False,
     table_name: TableName = None,
     rows: Rows = None,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
@@ -117,9 +118,10 @@ def synth(
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
-    from understudy.cli._output import print_json, progress_bar, tell
+    from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
     from understudy.data import check_output_format, read_table, write_frame
+    from understudy.ledgers import find_ledger, ledger_name
     from understudy.schema import Schema
     from understudy.workflow import paid_work, work_facts
 
@@ -143,7 +145,15 @@ def synth(
         require_writable(model, what="model file")
     source, name = parse_source(table, in_database, immutable)
     label = table_name or name
-    ledger_path = ledger or target.parent / f"{stem(name)}.ledger"
+    place = find_ledger(
+        source,
+        name=name,
+        ledger=ledger,
+        earlier=target.parent / f"{ledger_name(name)}.ledger",
+        evidence=[path for path in (target, target.parent, model) if path is not None],
+        another=another_ledger,
+    )
+    ledger_path = place.path
     require_writable(ledger_path, what="ledger")
     for number in range(1, (sets or 1) + 1):
         many_models = model is not None and sets is not None and how == "independent"
@@ -163,6 +173,8 @@ def synth(
         budget=budget,
         **({} if sets is None else {"sets": sets, "how": how}),
     )
+    for note in place.notes:
+        say(note)
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
@@ -176,12 +188,13 @@ def synth(
             checkpoint=checkpoint,
         )
         with (
-            open_ledger(
-                ledger_path,
+            place.opened(
                 budget=budget,
                 unit=privacy_unit,
                 table=label,
+                named=table_name is not None,
                 approximate_delta=reserve,
+                advice=ADVICE,
             ) as book,
             paid_work(book, facts, unfinished=unfinished) as work,
         ):

@@ -5,10 +5,11 @@ from understudy.data._pace import Watch, rate
 from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
+from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
-from understudy.data.private_files import is_in_use, private_folder, write_private
+from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
 from understudy.data.table import Table, Words, records_digest
@@ -18,6 +19,7 @@ __all__ = [
     "Counts",
     "Database",
     "Derived",
+    "FolderInUse",
     "LocalTable",
     "Preparation",
     "Session",
@@ -27,6 +29,8 @@ __all__ = [
     "Words",
     "check_output_format",
     "connect",
+    "digest_content",
+    "digest_place",
     "draft_schema",
     "is_database",
     "is_in_use",
@@ -37,6 +41,7 @@ __all__ = [
     "records_digest",
     "replacing",
     "sync",
+    "table_file",
     "write_frame",
     "write_private",
     "write_text",

@@ -16,6 +16,7 @@ from understudy.privacy.accounting import (
     accounting_named,
     delta_of,
 )
+from understudy.privacy.anchors import Anchor, anchor_in, anchors_near
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
 from understudy.privacy.conversions import (
     approx_to_gdp,
@@ -46,7 +47,15 @@ from understudy.privacy.events import (
 )
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.guarantee import Guarantee, tightest
-from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
+from understudy.privacy.known_ledgers import KnownLedger, KnownLedgers, known_ledgers
+from understudy.privacy.ledger import (
+    Entry,
+    FactsRecord,
+    Invariant,
+    Ledger,
+    LedgerGuarantee,
+    TotalChange,
+)
 from understudy.privacy.paying import paying_ledger
 from understudy.privacy.unit import Relation, Unit
 
@@ -90,6 +99,7 @@ __all__ = [
     "ZCDP",
     "ZCDP_ACCOUNTING",
     "Accounting",
+    "Anchor",
     "ApproxDP",
     "ApproxEvent",
     "Approximated",
@@ -99,11 +109,15 @@ __all__ = [
     "DiscreteGaussian",
     "Entry",
     "Event",
+    "FactsRecord",
     "Filter",
     "Gaussian",
     "GaussianEvent",
     "Geometric",
     "Guarantee",
+    "Invariant",
+    "KnownLedger",
+    "KnownLedgers",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -120,11 +134,14 @@ __all__ = [
     "Spending",
     "SubsampledGaussianEvent",
     "SystemRandomness",
+    "TotalChange",
     "Unit",
     "UrnPrior",
     "ZcdpEvent",
     "accounting_for",
     "accounting_named",
+    "anchor_in",
+    "anchors_near",
     "approx_to_gdp",
     "approx_to_zcdp",
     "approximated",
@@ -144,6 +161,7 @@ __all__ = [
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
+    "known_ledgers",
     "largest_count",
     "noise_for",
     "noise_within",

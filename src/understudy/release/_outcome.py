@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from understudy.privacy import Ledger, paying_ledger
+from understudy.ledgers import LedgerPlace
+from understudy.privacy import Ledger
 from understudy.release._records import judgement_from_plain
 from understudy.release.candidate import Candidate
 from understudy.release.planning import planned_models
@@ -19,10 +20,11 @@ from understudy.synthesizers import Model, Provenance, software
 __all__ = ["guarantee_of", "recorded_outcome", "release_ledger", "room_needed"]
 
 
-def release_ledger(spec: Spec, path: Path) -> Ledger:
-    """Open or make the ledger of the table that a specification is about; see :func:`~understudy.privacy.paying_ledger`."""
-    return paying_ledger(
-        path,
+def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Ledger]:
+    """Open or make the ledger of the table that a specification is about; see :meth:`~understudy.ledgers.LedgerPlace.opened`."""
+    path = spec.source.path
+    return place.opened(
+        named=path is None or spec.source.table != path.name,
         budget=spec.total,
         unit=spec.unit,
         table=spec.source.table or spec.name,
@@ -37,13 +39,15 @@ def recorded_outcome(
     """Build the outcome of a release from what was recorded."""
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+    anchor = ledger.anchor()
     common: dict[str, Any] = {
         "spec": spec,
         "guarantee": guarantee_of(spec, ledger),
         "release_id": state.release_id,
         "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
         "ledger_id": ledger.ledger_id,
-        "ledger_head": ledger.head_hash,
+        "ledger_head": anchor.head,
+        "ledger_length": anchor.length,
         "ledger_table": ledger.table,
         "public_facts": spec.public_facts(),
         "software": software(item.method for item in configurations),
@@ -62,7 +66,9 @@ def recorded_outcome(
     configuration = next(item for item in configurations if item.name == outcome["configuration"])
     schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
-    provenance = Provenance.from_dict(outcome["provenance"] | {"ledger_id": ledger.ledger_id})
+    paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
+    provenance = Provenance.from_dict(outcome["provenance"] | paid_by)
+    model = Model.load(state.model_path) if state.model_path.exists() else None
     candidate = Candidate(
         configuration=configuration,
         schema=schema,
@@ -75,7 +81,7 @@ def recorded_outcome(
         configuration=configuration,
         provenance=provenance,
         timings=outcome["seconds"],
-        model=Model.load(state.model_path) if state.model_path.exists() else None,
+        model=None if model is None else replace(model, provenance=provenance),
         **common,
     )
 
