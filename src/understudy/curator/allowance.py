@@ -6,22 +6,30 @@ cost fits every allowance on the way to the ledger and the ledger has written it
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 from collections.abc import Iterator
 from fractions import Fraction
 
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
 from understudy.privacy import (
+    GDP,
     PURE,
+    ZCDP,
     Accounting,
+    AllowanceEvent,
     ApproxDP,
     Budget,
     Event,
+    InsideEvent,
     Ledger,
     accounting_for,
     delta_of,
     float_down,
     float_up,
+    gdp_to_approx,
+    zcdp_to_approx,
 )
 
 __all__ = ["Allowance"]
@@ -69,6 +77,7 @@ class Allowance:
         self._used = Fraction(0)
         self._delta = Fraction(ledger.rule.approximate_delta)
         self._delta_used = Fraction(0)
+        self._inside: str | None = None  # name of the allowance that the ledger was charged for as a whole
 
     @property
     def remaining(self) -> float:
@@ -105,23 +114,69 @@ class Allowance:
         Privacy
         -------
         Charges of an allowance add up to at most its total for ``delta - reserve`` and their own deltas to at
-        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`.
+        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`. A ledger that adds up
+        epsilons and deltas plainly is charged for the whole of an allowance that is not pure when it is opened.
         """
         chosen = accounting_for(budget) if accounting is None else accounting
         total = Fraction(chosen.total(budget, approximate_delta=reserve))
+        child = Allowance(self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope)
+        child.budget, child.accounting, child._inside = budget, chosen, self._inside
+        child._parent, child._total, child._delta = self, total, Fraction(reserve)
+        if self._total is None and plain_addition(self.ledger) and (chosen is not PURE or reserve):
+            child._inside = self._opened(child)
+            return child
         self._require_room(chosen, total, budget)
         self._require_reserve(reserve, budget)
-        child = Allowance(self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope)
-        child.budget, child.accounting = budget, chosen
-        child._parent, child._total, child._delta = self, total, Fraction(reserve)
         self.ledger.note(f"allowance of {budget.describe()} opened", scope=child.scope)
         return child
+
+    def _opened(self, child: Allowance) -> str:
+        """Charge the ledger for a whole allowance and return its name, or that of an equal one which is still untouched.
+
+        An untouched one is what an interruption leaves behind. It is looked for only where the scope names one piece of work, so
+        that two fits do not share it.
+        """
+        book, budget = self.ledger, child.budget
+        spending, key = book.spending, hashlib.sha256(child.scope.encode()).hexdigest()[:16]
+        if isinstance(budget, ApproxDP):
+            epsilon, delta = budget.epsilon, budget.delta
+        else:
+            delta = float_down(max(Fraction(book.rule.approximate_delta) - spending.delta, Fraction(0)))
+            if delta <= 0:
+                raise BudgetExceeded(
+                    f"This needs {budget.describe()}, which is not pure; the ledger of {book.table!r} has no delta left of its "
+                    f"{book.budget.describe()}. Nothing was spent. Ask for a pure epsilon, or agree on a larger total with the "
+                    "owner of the table.",
+                    requested=0.0,
+                    remaining=0.0,
+                    accounting="delta",
+                )
+            if isinstance(budget, GDP):
+                epsilon = gdp_to_approx(budget.mu, delta)
+            else:
+                assert isinstance(budget, ZCDP)
+                epsilon = zcdp_to_approx(budget.rho, delta)
+        terms = (epsilon, delta, child.accounting.name, float(child._delta))
+        for name, (opened, inside) in spending.allowances.items():
+            same = (opened.epsilon, opened.delta, opened.accounting, opened.reserve) == terms
+            if (
+                self.scope
+                and same
+                and name.startswith(f"{key}-")
+                and not inside.delta
+                and not any(inside.sums.values())
+            ):
+                return name
+        event = AllowanceEvent(f"{key}-{secrets.token_hex(8)}", *terms)
+        book.charge(event, purpose=f"allowance of {budget.describe()}", scope=child.scope)
+        return event.name
 
     def charge(self, event: Event, *, purpose: str) -> None:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
         costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
         delta = delta_of(event, parts=self.ledger.unit.parts_touched)
-        self.ledger.charge(event, purpose=purpose, scope=self.scope)
+        paid = event if self._inside is None else InsideEvent(self._inside, event)
+        self.ledger.charge(paid, purpose=purpose, scope=self.scope)
         for purse, cost in costs:
             purse._used += cost
             purse._delta_used += delta
@@ -215,3 +270,8 @@ class Allowance:
                 remaining=self.reserve,
                 accounting="delta",
             )
+
+
+def plain_addition(ledger: Ledger) -> bool:
+    """Return whether a ledger adds up epsilons and deltas plainly, so that what is not pure is paid for as a whole."""
+    return isinstance(ledger.budget, ApproxDP) and not ledger.accounting.needs_delta

@@ -31,11 +31,13 @@ from understudy.privacy.conversions import (
     zcdp_to_approx,
 )
 from understudy.privacy.events import (
+    AllowanceEvent,
     ApproxEvent,
     Approximated,
     Composed,
     Event,
     GaussianEvent,
+    InsideEvent,
     LaplaceEvent,
     Parallel,
     PureEvent,
@@ -45,7 +47,7 @@ from understudy.privacy.events import (
     event_from_dict,
 )
 from understudy.privacy.filter import Filter, Spending
-from understudy.privacy.guarantee import Guarantee, tightest
+from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
 from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
 from understudy.privacy.paying import paying_ledger
 from understudy.privacy.unit import Relation, Unit
@@ -90,6 +92,7 @@ __all__ = [
     "ZCDP",
     "ZCDP_ACCOUNTING",
     "Accounting",
+    "AllowanceEvent",
     "ApproxDP",
     "ApproxEvent",
     "Approximated",
@@ -104,6 +107,7 @@ __all__ = [
     "GaussianEvent",
     "Geometric",
     "Guarantee",
+    "InsideEvent",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -144,6 +148,7 @@ __all__ = [
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
+    "guarantee_of",
     "largest_count",
     "noise_for",
     "noise_within",
