@@ -43,6 +43,7 @@ from understudy.privacy import (
     Unit,
     ZcdpEvent,
     accounting_for,
+    budget_from_dict,
     delta_of,
     float_down,
     float_up,
@@ -430,7 +431,7 @@ def _largest_model(shares: Shares) -> float | None:
     low, high = 0.0, float(getattr(shares.model, name))
     for _ in range(34):
         middle = (low + high) / 2
-        smaller: Budget = replace(shares.model, **{name: middle})
+        smaller = budget_from_dict(shares.model.to_dict() | {name: middle})
         low, high = (middle, high) if replace(shares, model=smaller).fits else (low, middle)
     return low if low > 1e-3 * high else None
 
