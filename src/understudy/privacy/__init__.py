@@ -16,6 +16,7 @@ from understudy.privacy.accounting import (
     accounting_named,
     delta_of,
 )
+from understudy.privacy.anchors import Anchor, anchor_in, anchors_near
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
 from understudy.privacy.conversions import (
     approx_to_gdp,
@@ -48,7 +49,14 @@ from understudy.privacy.events import (
 )
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
-from understudy.privacy.ledger import Entry, Ledger, LedgerGuarantee
+from understudy.privacy.ledger import (
+    Entry,
+    FactsRecord,
+    Invariant,
+    Ledger,
+    LedgerGuarantee,
+    TotalChange,
+)
 from understudy.privacy.paying import paying_ledger
 from understudy.privacy.unit import Relation, Unit
 
@@ -93,6 +101,7 @@ __all__ = [
     "ZCDP_ACCOUNTING",
     "Accounting",
     "AllowanceEvent",
+    "Anchor",
     "ApproxDP",
     "ApproxEvent",
     "Approximated",
@@ -102,12 +111,14 @@ __all__ = [
     "DiscreteGaussian",
     "Entry",
     "Event",
+    "FactsRecord",
     "Filter",
     "Gaussian",
     "GaussianEvent",
     "Geometric",
     "Guarantee",
     "InsideEvent",
+    "Invariant",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -124,11 +135,14 @@ __all__ = [
     "Spending",
     "SubsampledGaussianEvent",
     "SystemRandomness",
+    "TotalChange",
     "Unit",
     "UrnPrior",
     "ZcdpEvent",
     "accounting_for",
     "accounting_named",
+    "anchor_in",
+    "anchors_near",
     "approx_to_gdp",
     "approx_to_zcdp",
     "approximated",

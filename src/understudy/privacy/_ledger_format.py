@@ -11,11 +11,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.privacy._ledger_kinds import FIELDS, check_fields, purpose_of
 from understudy.privacy.accounting import ACCOUNTINGS
 from understudy.privacy.budget import Budget, budget_from_dict
 from understudy.privacy.events import Event, event_from_dict
@@ -25,6 +26,7 @@ from understudy.privacy.unit import Unit
 __all__ = [
     "APPLICATION_ID",
     "FORMAT",
+    "FORMATS",
     "GENESIS",
     "PAGE_SIZE",
     "SCHEMA",
@@ -32,16 +34,18 @@ __all__ = [
     "Header",
     "entry_text",
     "link",
-    "public_text",
     "read_entry",
     "read_header",
+    "record_text",
 ]
 
 APPLICATION_ID = 0x554E4453  # "UNDS"
-FORMAT = 1
+FORMAT = 2
+FORMATS = (1, 2)
+"""Formats that are read. Format 1 (version 0.1.0) promised charges and notes only. It may be continued with the other
+kinds: version 0.1.0 refuses a line of a kind it does not know."""
 PAGE_SIZE = 16384
 GENESIS = bytes(32)
-_LONGEST_TEXT = 2000
 
 SCHEMA: tuple[tuple[str, str, str, int, str], ...] = (
     (
@@ -82,13 +86,14 @@ SCHEMA: tuple[tuple[str, str, str, int, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a ledger is for: everything that may not change during its life."""
+    """What a ledger is for: what may not change during its life, and the total it was made with."""
 
     ledger_id: str
     table: str
     rule: Filter
     created: str
     writer: int
+    format: int = FORMAT
 
     @property
     def unit(self) -> Unit:
@@ -97,7 +102,7 @@ class Header:
 
     @property
     def budget(self) -> Budget:
-        """The promise."""
+        """The total it was made with."""
         return self.rule.budget
 
     def text(self) -> str:
@@ -105,7 +110,7 @@ class Header:
         return _canonical(
             {
                 "kind": "header",
-                "format": FORMAT,
+                "format": self.format,
                 "ledger": self.ledger_id,
                 "table": self.table,
                 "unit": self.rule.unit.to_dict(),
@@ -129,11 +134,11 @@ class Entry:
     time
         When it was written (UTC, ISO 8601).
     kind
-        ``"charge"`` or ``"note"``; a note costs nothing.
+        ``"charge"``, or one of the kinds that cost nothing: ``"note"``, ``"invariant"``, ``"facts"``, ``"total"``.
     purpose, scope
         Public words: what the act was for, and which release or step it belongs to.
     event
-        What was done; None for a note.
+        What was done; None for anything but a charge.
     costs
         Its cost in each accounting, rounded up; infinity where it has none.
     delta
@@ -142,6 +147,8 @@ class Entry:
         Version number of the SQLite library that wrote the line.
     hash
         The line's link in the chain, as hexadecimal text.
+    fields
+        What an invariant, facts or a total say, by name; empty for charges and notes.
     """
 
     sequence: int
@@ -154,6 +161,7 @@ class Entry:
     delta: float
     writer: int
     hash: str
+    fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain values; a cost that does not exist is left out."""
@@ -167,7 +175,7 @@ class Entry:
             "costs": {name: cost for name, cost in self.costs.items() if math.isfinite(cost)},
             "delta": self.delta,
             "hash": self.hash,
-        }
+        } | ({"fields": dict(self.fields)} if self.fields else {})
 
 
 def link(previous: bytes, sequence: int, text: bytes) -> bytes:
@@ -177,17 +185,6 @@ def link(previous: bytes, sequence: int, text: bytes) -> bytes:
     digest.update(sequence.to_bytes(8, "big"))
     digest.update(text)
     return digest.digest()
-
-
-def public_text(name: str, value: object, *, required: bool = False) -> str:
-    """Check a text that will be written into the ledger for everyone to read."""
-    if not isinstance(value, str):
-        raise LedgerError(f"The ledger's {name} must be text, not {type(value).__name__}.")
-    if required and not value.strip():
-        raise LedgerError(f"The ledger needs a {name}: a few public words.")
-    if len(value) > _LONGEST_TEXT:
-        raise LedgerError(f"The ledger's {name} must not be longer than {_LONGEST_TEXT} characters.")
-    return value
 
 
 def entry_text(
@@ -208,15 +205,21 @@ def entry_text(
     return _canonical(values | {"kind": "charge", "event": event.to_dict(), "costs": prices, "delta": delta})
 
 
+def record_text(kind: str, fields: Mapping[str, Any], *, time: str, scope: str, writer: int) -> str:
+    """Return the text of an invariant, facts or a total."""
+    values = {"time": time, "scope": scope, "writer": writer, "kind": kind}
+    return _canonical(values | {"fields": dict(check_fields(kind, fields))})
+
+
 def read_header(text: bytes) -> Header:
     """Return the header that line 0 holds."""
     values = _parse(text, 0)
     if values.get("kind") != "header":
         raise LedgerCorrupted("Line 0 of the ledger is not a header.")
-    if values.get("format") != FORMAT:
+    if values.get("format") not in FORMATS:
         raise LedgerError(
-            f"The ledger has format {values.get('format')!r}; this version reads format {FORMAT}. "
-            "Use the version of Understudy that wrote it, or a newer one."
+            f"The ledger has format {values.get('format')!r}; this version reads formats "
+            f"{' and '.join(map(str, FORMATS))}. Use the version of Understudy that wrote it, or a newer one."
         )
     _require(values, {"kind", "format", "ledger", "table", "unit", "budget", "accounting"}, 0)
     _require(values, {"approximate_delta", "created", "writer"}, 0)
@@ -231,6 +234,7 @@ def read_header(text: bytes) -> Header:
         rule,
         _text(values, "created", 0),
         _writer(values, 0),
+        int(values["format"]),
     )
 
 
@@ -238,8 +242,13 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
     """Return the entry that a later line holds; the hash is the caller's to check."""
     values = _parse(text, sequence)
     kind = values.get("kind")
-    if kind not in ("charge", "note"):
-        raise LedgerCorrupted(f"Line {sequence} of the ledger is neither a charge nor a note.")
+    if kind not in ("charge", "note", *FIELDS):
+        raise LedgerCorrupted(
+            f"Line {sequence} of the ledger is of a kind that this version does not know: it was changed, or written by a "
+            "newer version of Understudy."
+        )
+    if kind in FIELDS:
+        return _read_record(sequence, str(kind), values, digest)
     _require(values, {"time", "purpose", "scope", "writer"}, sequence)
     event, costs, delta = None, {}, 0.0
     if kind == "charge":
@@ -264,6 +273,28 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
         delta,
         _writer(values, sequence),
         digest.hex(),
+    )
+
+
+def _read_record(sequence: int, kind: str, values: Mapping[str, Any], digest: bytes) -> Entry:
+    _require(values, {"time", "scope", "writer", "fields"}, sequence)
+    try:
+        fields = check_fields(kind, values["fields"])
+        purpose = purpose_of(kind, fields)
+    except (LedgerError, BudgetError, TypeError, ValueError) as error:
+        raise LedgerCorrupted(f"Line {sequence} of the ledger cannot be understood: {error}") from None
+    return Entry(
+        sequence,
+        _text(values, "time", sequence),
+        kind,
+        purpose,
+        _text(values, "scope", sequence),
+        None,
+        MappingProxyType({}),
+        0.0,
+        _writer(values, sequence),
+        digest.hex(),
+        fields,
     )
 
 

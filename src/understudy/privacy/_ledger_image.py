@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from understudy.privacy._ledger_format import APPLICATION_ID, FORMAT, PAGE_SIZE, SCHEMA
+from understudy.privacy._ledger_format import APPLICATION_ID, FORMATS, PAGE_SIZE, SCHEMA
 
 __all__ = ["Image", "ImageError", "Line", "read_image"]
 
@@ -36,10 +36,11 @@ class ImageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What was read: the lines, and the version of the SQLite library that wrote last."""
+    """What was read: the lines, the version of the SQLite library that wrote last, and the format of the file."""
 
     lines: list[Line]
     writer: int
+    format: int
 
 
 def read_image(image: bytes) -> Image:
@@ -74,7 +75,7 @@ class _Reader:
             raise ImageError("lines are missing or out of order")
         if len(self.seen) != self.pages:
             raise ImageError("the file has pages that hold no line")
-        return Image(lines, writer)
+        return Image(lines, writer, int.from_bytes(self.image[60:64], "big"))
 
     def _page(self, number: int) -> bytes:
         if not 1 <= number <= self.pages or number in self.seen:
@@ -84,7 +85,7 @@ class _Reader:
 
     def _file_header(self) -> int:
         """Check the first 100 bytes; return the version number of the library that wrote last."""
-        counter, writer = self.image[24:28], self.image[96:100]
+        counter, writer, format_number = self.image[24:28], self.image[96:100], self.image[60:64]
         expected = b"".join(
             (
                 _MAGIC,
@@ -97,7 +98,7 @@ class _Reader:
                 _SCHEMA_FORMAT.to_bytes(4, "big"),
                 bytes(8),
                 (1).to_bytes(4, "big"),  # UTF-8
-                FORMAT.to_bytes(4, "big"),
+                format_number,
                 bytes(4),
                 APPLICATION_ID.to_bytes(4, "big"),
                 bytes(20),
@@ -105,7 +106,7 @@ class _Reader:
                 writer,
             )
         )
-        if self.image[:100] != expected:
+        if self.image[:100] != expected or int.from_bytes(format_number, "big") not in FORMATS:
             raise ImageError("the file header was changed")
         return int.from_bytes(writer, "big")
 

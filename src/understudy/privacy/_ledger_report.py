@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
+from understudy.privacy._ledger_kinds import Invariant
 from understudy.privacy._numbers import float_down, float_up
 from understudy.privacy.accounting import ACCOUNTINGS, PURE, Accounting, delta_of
 from understudy.privacy.budget import ApproxDP, Budget
@@ -43,6 +44,8 @@ class LedgerGuarantee:
         Number of entries.
     head_hash
         Hash of the last line.
+    invariants
+        Exact public facts about the table: the promise is about neighbours that agree on them.
     """
 
     table: str
@@ -50,6 +53,7 @@ class LedgerGuarantee:
     spending: Spending
     entries: int
     head_hash: str
+    invariants: tuple[Invariant, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -126,6 +130,9 @@ class LedgerGuarantee:
         used = self.used()
         if used is not None:
             lines.append(f"Used so far: {used.describe()}.")
+        if self.invariants:
+            facts = "; ".join(fact.describe() for fact in self.invariants)
+            lines.append(f"Condition: among tables that agree on these public facts: {facts}.")
         return "\n".join(lines)
 
 
@@ -187,7 +194,10 @@ def _advice(accounting: Accounting, event: Event, remaining: float) -> str:
                 return f"Lower epsilon to at most {_down(epsilon)}, or stop here."
         except BudgetError:
             pass
-    return "Ask for less, or stop here: a ledger's budget is fixed when it is made."
+    return (
+        "Ask for less, or stop here. The owner of the table can raise the total (`understudy ledger total`), which "
+        "weakens the promise about everything released so far."
+    )
 
 
 def _other_budget(rule: Filter) -> str:

@@ -1,6 +1,7 @@
 """The durable record of everything that was ever asked of a table.
 
-A ledger is made once per table with a total budget and a privacy unit that can never change. Every private
+A ledger is made once per table with a privacy unit that can never change and a total budget that, once something was
+charged, can only be raised, by an entry that says who decided it and why. Every private
 act is *charged* before its noise is drawn, and ``charge`` returns only when the charge is on the disk. If the
 process is killed at any instant, each act is either absent from the ledger, and then no noise was drawn for
 it, or present, and then it counts as spent whether or not anybody saw the answer.
@@ -12,15 +13,18 @@ import os
 import secrets
 import sqlite3
 import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from understudy._html import html_table
-from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.privacy._ledger_check import (
     Known,
-    check_costs,
+    check_history,
     check_image,
     checked,
     must_match,
@@ -28,17 +32,26 @@ from understudy.privacy._ledger_check import (
     read_lines,
     recorded_spending,
 )
-from understudy.privacy._ledger_format import Entry, Header, entry_text, public_text, read_entry
+from understudy.privacy._ledger_format import Entry, Header, entry_text, read_entry, record_text
+from understudy.privacy._ledger_kinds import (
+    FactsRecord,
+    Invariant,
+    TotalChange,
+    check_fields,
+    public_text,
+    raised,
+)
 from understudy.privacy._ledger_report import LedgerGuarantee, refusal
 from understudy.privacy._ledger_store import Store, append, lines_from
 from understudy.privacy._numbers import float_up
 from understudy.privacy.accounting import ACCOUNTINGS, Accounting, delta_of
-from understudy.privacy.budget import Budget
+from understudy.privacy.anchors import Anchor
+from understudy.privacy.budget import Budget, budget_from_dict
 from understudy.privacy.events import Event
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.unit import Unit
 
-__all__ = ["Entry", "Ledger", "LedgerGuarantee"]
+__all__ = ["Entry", "FactsRecord", "Invariant", "Ledger", "LedgerGuarantee", "TotalChange"]
 
 _PATIENCE = 60.0
 _WRITER = int("{:d}{:03d}{:03d}".format(*sqlite3.sqlite_version_info))
@@ -93,7 +106,8 @@ class Ledger:
         path
             Where; must not exist yet.
         budget, unit
-            The promise and whom it protects. Neither can be changed later.
+            The promise and whom it protects. The unit can never be changed; the total can while nothing is charged, and
+            be raised later (:meth:`change_total`).
         table
             Public name of the table, so that the ledger is not used for another one.
         accounting
@@ -158,7 +172,7 @@ class Ledger:
             except FileExistsError:
                 pass  # another process was quicker
         ledger = cls.open(path, timeout=timeout)
-        must_match(ledger.path, ledger._header, wanted)
+        must_match(ledger.path, ledger._header, ledger.rule, wanted)
         return ledger
 
     @classmethod
@@ -189,18 +203,26 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        """The promise about everything that is ever charged here."""
+        """The promise about everything that is ever charged here, as of the last look at the ledger.
+
+        Every charge, and every reading of ``spent``, ``remaining`` or the entries, looks again.
+        """
+        return self._known.rule.budget
+
+    @property
+    def first_budget(self) -> Budget:
+        """The total that the ledger was made with."""
         return self._header.budget
 
     @property
     def rule(self) -> Filter:
-        """The filter that admits or refuses charges."""
-        return self._header.rule
+        """The filter that admits or refuses charges, as of the last look at the ledger."""
+        return self._known.rule
 
     @property
     def accounting(self) -> Accounting:
         """The accounting that ``spent``, ``remaining`` and ``total`` are in."""
-        return self._header.rule.main
+        return self._known.rule.main
 
     @property
     def ledger_id(self) -> str:
@@ -215,7 +237,23 @@ class Ledger:
     @property
     def total(self) -> float:
         """What may be spent, in the additive unit of ``accounting``, rounded down."""
-        return self.accounting.total(self.budget, approximate_delta=self.rule.approximate_delta)
+        rule = self._known.rule
+        return rule.main.total(rule.budget, approximate_delta=rule.approximate_delta)
+
+    def totals(self) -> tuple[TotalChange, ...]:
+        """Return every change of the total, in order."""
+        return tuple(
+            TotalChange(
+                budget_from_dict(entry.fields["budget"]),
+                entry.fields["accounting"],
+                entry.fields["approximate_delta"],
+                entry.fields["who"],
+                entry.fields["why"],
+                entry.sequence,
+            )
+            for entry in self.entries()
+            if entry.kind == "total"
+        )
 
     # -------------------------------------------------------------------------------------- spending
 
@@ -242,9 +280,10 @@ class Ledger:
         purpose, scope = public_text("purpose", purpose, required=True), public_text("scope", scope)
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
-            after = self.rule.plus(known.spending, event)
-            if not self.rule.holds(after):
-                raise refusal(self.rule, known.spending, event, purpose)
+            rule = known.rule
+            after = rule.plus(known.spending, event)
+            if not rule.holds(after):
+                raise refusal(rule, known.spending, event, purpose)
             parts = self.unit.parts_touched
             costs = {name: price(accounting, event, parts) for name, accounting in ACCOUNTINGS.items()}
             text = entry_text(
@@ -257,7 +296,9 @@ class Ledger:
                 delta=float_up(delta_of(event, parts=parts)),
             )
             head = append(connection, known.lines, text, known.head)
-        self._known = Known(known.lines + 1, head, after)
+        self._known = replace(
+            known, lines=known.lines + 1, head=head, spending=after, charges=known.charges + 1
+        )
         return read_entry(known.lines, text.encode("ascii"), head)
 
     def note(self, purpose: str, *, scope: str = "") -> Entry:
@@ -266,24 +307,221 @@ class Ledger:
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
             text = entry_text(time=_now(), purpose=purpose, scope=scope, writer=_WRITER)
-            head = append(connection, known.lines, text, known.head)
-        self._known = Known(known.lines + 1, head, known.spending)
+            return self._appended(connection, known, text)
+
+    def _appended(self, connection: sqlite3.Connection, known: Known, text: str) -> Entry:
+        """Add a line that costs nothing and return it."""
+        head = append(connection, known.lines, text, known.head)
         return read_entry(known.lines, text.encode("ascii"), head)
+
+    def _record(
+        self, connection: sqlite3.Connection, known: Known, kind: str, fields: Mapping[str, Any], scope: str
+    ) -> Entry:
+        """Add an entry that has fields and return it."""
+        text = record_text(kind, fields, time=_now(), scope=public_text("scope", scope), writer=_WRITER)
+        return self._appended(connection, known, text)
+
+    # ---------------------------------------------------------------- what the promise is conditioned on
+
+    def record_invariant(
+        self,
+        *,
+        subject: str,
+        rule: str = "",
+        value: int | str | None = None,
+        accepted_by: str = "",
+        scope: str = "",
+    ) -> Entry:
+        """Write down an exact public fact about the table that neighbours are taken to agree on.
+
+        The same fact is written once. Deciding and writing are one transaction, so two processes cannot both be the first.
+
+        Parameters
+        ----------
+        subject
+            What it is about, such as ``"number of rows"``.
+        rule
+            The cleaning rule, condition or transformation it belongs to; empty for the table as it is.
+        value
+            The fact, or None where only *that* it is public is known yet. The value may follow in a second entry.
+        accepted_by
+            Who consented. Needed for a second, different fact about one subject: the two may be subtracted.
+        scope
+            Public words for the release, fit or step it belongs to.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the ledger holds another fact about this subject and nobody accepted this one. Nothing was written.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PureDP
+        >>> book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.replace_one())
+        >>> book.record_invariant(subject="number of rows", value=1000).purpose
+        'invariant: number of rows = 1000'
+        >>> [fact.value for fact in book.invariants()]
+        [1000]
+        """
+        fields = {"subject": subject, "rule": rule, "value": value, "accepted_by": accepted_by}
+        check_fields("invariant", fields)
+        with self._store.transaction(write=True) as connection:
+            known = self._caught_up(connection)
+            entries = [e for e in read_lines(lines_from(connection, 0))[2] if e.kind == "invariant"]
+            others = []
+            for entry in entries:
+                there = entry.fields
+                if there["subject"] != subject:
+                    continue
+                if (there["rule"], there["value"]) == (rule, value):
+                    return entry
+                if there["rule"] != rule or there["value"] is not None:
+                    others.append(Invariant(sequence=entry.sequence, **there).describe())
+            if others and not accepted_by.strip():
+                raise LedgerMismatch(
+                    f"The ledger of {self.table!r} already holds another public fact about the {subject}: "
+                    f"{'; '.join(others)}. A second one can be subtracted from it, so the owner of the table has to accept "
+                    f"it by name ({Invariant(subject, rule, value, '', 0).describe()}). Nothing was written or charged."
+                )
+            return self._record(connection, known, "invariant", fields, scope)
+
+    def invariants(self) -> tuple[Invariant, ...]:
+        """Return the exact public facts that the promise is conditioned on, in the order they were written."""
+        return _invariants(self.entries())
+
+    def record_facts(
+        self, fingerprint: str, *, summary: str = "", accepted_by: str = "", scope: str = ""
+    ) -> Entry:
+        """Write down the fingerprint of what the owner declared about the table; the same one is written once.
+
+        Parameters
+        ----------
+        fingerprint
+            Hexadecimal, in lower case.
+        summary
+            Public words about them.
+        accepted_by
+            Who consented. Needed unless these are the ledger's first facts.
+        scope
+            Public words for the release, fit or step it belongs to.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the ledger holds other facts and nobody accepted these. Nothing was written.
+        """
+        fields = {"fingerprint": fingerprint, "summary": summary, "accepted_by": accepted_by}
+        check_fields("facts", fields)
+        with self._store.transaction(write=True) as connection:
+            known = self._caught_up(connection)
+            entries = [e for e in read_lines(lines_from(connection, 0))[2] if e.kind == "facts"]
+            for entry in entries:
+                if entry.fields["fingerprint"] == fingerprint:
+                    return entry
+            if entries and not accepted_by.strip():
+                raise LedgerMismatch(
+                    f"The ledger of {self.table!r} was opened for other facts about the table (fingerprint "
+                    f"{entries[-1].fields['fingerprint'][:16]}, not {fingerprint[:16]}). The owner of the table has to accept "
+                    "the new ones by name. Nothing was written or charged."
+                )
+            return self._record(connection, known, "facts", fields, scope)
+
+    @property
+    def facts(self) -> tuple[FactsRecord, ...]:
+        """What the owner declared about the table, as fingerprints, in the order they were accepted."""
+        return tuple(
+            FactsRecord(sequence=entry.sequence, **entry.fields)
+            for entry in self.entries()
+            if entry.kind == "facts"
+        )
+
+    def change_total(
+        self,
+        budget: Budget,
+        *,
+        who: str = "",
+        why: str = "",
+        approximate_delta: float | None = None,
+        accounting: str | None = None,
+    ) -> Entry:
+        """Put another total in force: any while nothing is charged, afterwards only a larger one of the same kind.
+
+        Parameters
+        ----------
+        budget
+            The new total.
+        who, why
+            Public words: who decided it, and why. Needed once something was charged.
+        approximate_delta
+            What is set aside for events with a delta of their own; as it was if None.
+        accounting
+            Name of the accounting; as it was if None and the kind of budget stays.
+
+        Raises
+        ------
+        LedgerMismatch
+            If something was charged and the new total does not admit everything the old one admits.
+        LedgerError
+            If something was charged and ``who`` or ``why`` is missing.
+
+        Privacy
+        -------
+        The rule and its proof: :mod:`understudy.privacy._ledger_kinds`.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PureDP, PureEvent
+        >>> book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
+        >>> _ = book.change_total(PureDP(0.5))
+        >>> _ = book.charge(PureEvent(0.5), purpose="count")
+        >>> _ = book.change_total(PureDP(2.0), who="the owner", why="second wave of the survey")
+        >>> book.remaining
+        1.5
+        """
+        public_text("who", who), public_text("why", why)
+        with self._store.transaction(write=True) as connection:
+            known = self._caught_up(connection)
+            if known.charges:
+                public_text("name of who raised the total", who, required=True)
+                public_text("reason why the total was raised", why, required=True)
+            before, same = known.rule, type(known.rule.budget) is type(budget)
+            if accounting is None and same:
+                accounting = before.main.name
+            if approximate_delta is None:
+                approximate_delta = before.approximate_delta if same else 0.0
+            after = Filter(budget, self.unit, accounting, approximate_delta)
+            if known.charges:
+                raised(before, after)
+            fields = {
+                "budget": budget.to_dict(),
+                "accounting": after.main.name,
+                "approximate_delta": after.approximate_delta,
+                "who": who,
+                "why": why,
+            }
+            entry = self._record(connection, known, "total", fields, "")
+        self._known = known.after(entry)
+        return entry
+
+    # ---------------------------------------------------------------------------------- what is left
 
     def can_afford(self, event: Event) -> bool:
         """Return whether ``event`` would be admitted now; another process may be quicker."""
         _must_be_event(event)
-        return self.rule.holds(self.rule.plus(self._current().spending, event))
+        known = self._current()
+        return known.rule.holds(known.rule.plus(known.spending, event))
 
     @property
     def spent(self) -> float:
         """What has been charged, in the additive unit of ``accounting``, rounded up."""
-        return self._current().spending.spent(self.accounting.name)
+        known = self._current()
+        return known.spending.spent(known.rule.main.name)
 
     @property
     def remaining(self) -> float:
         """What is left of ``total``, rounded down."""
-        return self.rule.remaining(self._current().spending)
+        known = self._current()
+        return known.rule.remaining(known.spending)
 
     @property
     def spending(self) -> Spending:
@@ -295,7 +533,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Return all entries in order, having checked the chain."""
         with self._store.transaction() as connection:
-            self._caught_up(connection)
+            self._known = self._caught_up(connection)
             lines = lines_from(connection, 0)
         return tuple(read_lines(lines)[2])
 
@@ -304,6 +542,55 @@ class Ledger:
         """Hash of the last line. Published with a release, it pins everything before it."""
         return self._current().head.hex()
 
+    @property
+    def length(self) -> int:
+        """Number of entries."""
+        return self._current().lines - 1
+
+    def anchor(self) -> Anchor:
+        """Return the ledger's name, head and length, to keep somewhere else: a later rollback is found by it."""
+        known = self._current()
+        return Anchor(self.ledger_id, known.head.hex(), known.lines - 1)
+
+    def check_anchor(self, anchor: Anchor, *, source: str = "the anchor") -> None:
+        """Refuse a ledger that an anchor shows to be an older copy, or to have gone another way since.
+
+        Parameters
+        ----------
+        anchor
+            A head that was kept elsewhere.
+        source
+            Where it was found, for the message.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the anchor is that of another ledger.
+        LedgerCorrupted
+            If the ledger is shorter than it was, or its entry of that number is another one.
+        """
+        if anchor.ledger_id != self.ledger_id:
+            raise LedgerMismatch(
+                f"{source} belongs to another ledger ({anchor.ledger_id[:12]}, not {self.ledger_id[:12]}), so it says "
+                f"nothing about that of {self.table!r}."
+            )
+        with self._store.transaction() as connection:
+            known = self._caught_up(connection)
+            lines = lines_from(connection, 0 if anchor.length is None else anchor.length)
+        where = "in memory" if self.path is None else str(self.path)
+        back = "Put the newer file back. Nothing may be charged to an older copy: what was spent since would be forgotten."
+        if anchor.length is not None and anchor.length >= known.lines:
+            raise LedgerCorrupted(
+                f"The ledger {where} was rolled back: it holds {known.lines - 1} entries, and {source} was written when it "
+                f"held {anchor.length}. {back}"
+            )
+        heads = {line[2].hex() for line in (lines if anchor.length is None else lines[:1])}
+        if anchor.head not in heads:
+            raise LedgerCorrupted(
+                f"The ledger {where} was rolled back or replaced: {source} holds {anchor.describe()}, which is not in it. "
+                f"{back}"
+            )
+
     def guarantee(self) -> LedgerGuarantee:
         """Return what the ledger promises and how much of it has been used, by every valid accounting."""
         with self._store.transaction() as connection:
@@ -311,17 +598,19 @@ class Ledger:
         _, known, entries = read_lines(lines)
         return LedgerGuarantee(
             table=self.table,
-            rule=self.rule,
+            rule=known.rule,
             spending=recorded_spending(entries, known.spending),
             entries=known.lines - 1,
             head_hash=known.head.hex(),
+            invariants=_invariants(entries),
         )
 
     def verify(self, *, head: str | None = None) -> str:
         """Check the whole file and return its head hash.
 
         Recomputes every link of the chain, reads every event again, checks that no recorded cost is below the
-        recomputed one and that their sum keeps the budget, and accounts for every byte of the file.
+        recomputed one, that each charge was within the total in force at the time and no total was lowered after a
+        charge, and accounts for every byte of the file.
 
         Parameters
         ----------
@@ -339,12 +628,8 @@ class Ledger:
         if header != self._header:
             raise LedgerCorrupted("The ledger is not the one that was opened.")
         if image is not None:
-            check_image(image, lines, entries[-1].writer if entries else header.writer)
-        for entry in entries:
-            if entry.event is not None:
-                check_costs(entry, self.unit.parts_touched)
-        if not self.rule.holds(known.spending):
-            raise LedgerCorrupted("The charges of the ledger add up to more than its budget.")
+            check_image(image, lines, entries[-1].writer if entries else header.writer, header.format)
+        check_history(header, entries)
         if head is not None and head not in {line[2].hex() for line in lines}:
             raise LedgerCorrupted(
                 "The ledger does not contain the published head hash: entries were removed or replaced since."
@@ -390,13 +675,9 @@ class Ledger:
             raise LedgerCorrupted(
                 "The ledger was cut back or replaced while it was in use. Restore the file that was there."
             )
-        count, head, spending = known.lines, known.head, known.spending
         for line in lines[1:]:
-            entry = checked(line, head, count)
-            count, head = count + 1, line[2]
-            if entry.event is not None:
-                spending = self.rule.plus(spending, entry.event)
-        return Known(count, head, spending)
+            known = known.after(checked(line, known))
+        return known
 
 
 def _new_header(
@@ -407,6 +688,12 @@ def _new_header(
     rule = Filter(budget, unit, accounting, approximate_delta)
     label = public_text("table", table, required=True)
     return Header(secrets.token_hex(16), label, rule, _now(), _WRITER)
+
+
+def _invariants(entries: Iterable[Entry]) -> tuple[Invariant, ...]:
+    return tuple(
+        Invariant(sequence=entry.sequence, **entry.fields) for entry in entries if entry.kind == "invariant"
+    )
 
 
 def _must_be_event(event: object) -> None:

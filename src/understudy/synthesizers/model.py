@@ -35,6 +35,8 @@ class Provenance:
 
     ``rows_exact`` says that the mechanism knew the exact number of rows. It does not where that is private, and not
     after cleaning: then the number depends on the records even if neighbouring tables have equally many.
+
+    ``ledger_head`` and ``ledger_length`` say where the ledger stood after the fit (`Anchor`); empty where it was in memory.
     """
 
     method: str
@@ -45,6 +47,8 @@ class Provenance:
     spent: float
     ledger_id: str
     rows_exact: bool
+    ledger_head: str = ""
+    ledger_length: int | None = None
 
     def guarantee(self) -> str:
         """Say the privacy promise in one sentence."""
@@ -64,6 +68,8 @@ class Provenance:
             "spent": self.spent,
             "ledger_id": self.ledger_id,
             "rows_exact": self.rows_exact,
+            "ledger_head": self.ledger_head,
+            "ledger_length": self.ledger_length,
         }
 
     @classmethod
@@ -78,6 +84,8 @@ class Provenance:
             spent=float(plain["spent"]),
             ledger_id=str(plain["ledger_id"]),
             rows_exact=bool(plain.get("rows_exact", False)),
+            ledger_head=str(plain.get("ledger_head") or ""),
+            ledger_length=None if plain.get("ledger_length") is None else int(plain["ledger_length"]),
         )
 
 
