@@ -4,6 +4,7 @@ from understudy.data._counting import Counts
 from understudy.data._pace import Watch, rate
 from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
+from understudy.data.facts import reading_facts, rule_meaning
 from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
@@ -31,7 +32,9 @@ __all__ = [
     "rate",
     "read_frame",
     "read_table",
+    "reading_facts",
     "replacing",
+    "rule_meaning",
     "sync",
     "write_frame",
     "write_text",

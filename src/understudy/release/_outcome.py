@@ -37,9 +37,10 @@ def recorded_outcome(
     """Build the outcome of a release from what was recorded."""
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+    guarantee = guarantee_of(spec, ledger)
     common: dict[str, Any] = {
         "spec": spec,
-        "guarantee": guarantee_of(spec, ledger),
+        "guarantee": guarantee,
         "release_id": state.release_id,
         "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
         "ledger_id": ledger.ledger_id,
@@ -62,7 +63,9 @@ def recorded_outcome(
     configuration = next(item for item in configurations if item.name == outcome["configuration"])
     schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
-    provenance = Provenance.from_dict(outcome["provenance"] | {"ledger_id": ledger.ledger_id})
+    provenance = Provenance.from_dict(
+        outcome["provenance"] | {"ledger_id": ledger.ledger_id, "condition": guarantee.condition}
+    )
     candidate = Candidate(
         configuration=configuration,
         schema=schema,
@@ -86,6 +89,8 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
     selection = shares.selection
     accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
     argument = "the parts of one attempt add up" if selection is None else selection.argument
+    invariants = () if ledger is None else ledger.invariants()
+    condition = spec.condition(invariants)
     return ReleaseGuarantee(
         budget=shares.total,
         unit=spec.unit,
@@ -96,7 +101,10 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         selection=shares.attempts.describe(),
         argument=argument,
         considered={} if selection is None else dict(selection.considered),
-        condition=spec.row_count.condition(spec.unit),
+        condition=condition.text,
+        among=condition.among,
+        steps=condition.steps,
+        invariants=invariants,
     )
 
 

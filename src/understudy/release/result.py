@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import pandas as pd
 
-    from understudy.privacy import Budget, Entry, Unit
+    from understudy.privacy import Budget, Entry, Invariant, Unit
     from understudy.release.spec import Spec
     from understudy.schema import Schema
     from understudy.synthesizers import Model, Provenance
@@ -168,7 +168,13 @@ class ReleaseGuarantee:
     considered
         Epsilon of the selection by every argument that applies.
     condition
-        What the promise presumes about the number of rows, where it was declared public.
+        What the promise presumes because exact numbers about the table are public, in sentences; the same for all that the ledger paid.
+    among
+        The tables that the promise compares, such as "among tables with 158,495 rows"; empty for all tables.
+    steps
+        How many neighbouring steps lie between two such tables that differ in the records of one unit.
+    invariants
+        The exact public numbers of the ledger that the condition is about.
     """
 
     budget: Budget
@@ -181,6 +187,9 @@ class ReleaseGuarantee:
     argument: str
     considered: Mapping[str, float] = field(default_factory=dict)
     condition: str = ""
+    among: str = ""
+    steps: int = 1
+    invariants: tuple[Invariant, ...] = ()
 
     def describe(self) -> str:
         """Say the promise in one sentence, and what it presumes in another."""
@@ -204,6 +213,11 @@ class ReleaseGuarantee:
             "argument": self.argument,
             "considered": dict(self.considered),
             "condition": self.condition,
+            "among": self.among,
+            "steps": self.steps,
+            "invariants": [
+                {"subject": item.subject, "rule": item.rule, "value": item.value} for item in self.invariants
+            ],
             "words": self.describe(),
         }
 

@@ -152,6 +152,7 @@ class Synthesizer(ABC):
             spent=purse.spent,
             ledger_id=curator.ledger.ledger_id,
             rows_exact=curator.rows_are_exact,
+            condition=curator.ledger.guarantee().condition.text,
         )
         return Model(
             schema=curator.schema,
