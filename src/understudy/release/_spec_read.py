@@ -12,8 +12,8 @@ from understudy.errors import SchemaError, UnderstudyError
 from understudy.privacy import Unit
 from understudy.release._spec_budget import Shares, divide
 from understudy.release._spec_criteria import criterion_problems
-from understudy.release._spec_space import SpaceReader
 from understudy.release._spec_source import rows_share
+from understudy.release._spec_space import SpaceReader
 from understudy.release.selection_accounting import (
     Attempts,
     GeometricAttempts,
