@@ -35,4 +35,8 @@ def summary(standing: LedgerGuarantee) -> dict[str, Any]:
         "remaining": standing.remaining,
         "entries": standing.entries,
         "head_hash": standing.head_hash,
+        "invariants": [
+            {"subject": fact.subject, "rule": fact.rule, "value": fact.value, "accepted_by": fact.accepted_by}
+            for fact in standing.invariants
+        ],
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,9 @@ from understudy.cli._options import (
     parse_unit,
 )
 
+if TYPE_CHECKING:
+    from understudy.privacy import Ledger
+
 app = typer.Typer(
     help="Look at, check or create the ledger of a table.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -30,7 +34,11 @@ LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
 
 @app.command("show")
 def show(file: LedgerPath, json: Json = False) -> None:
-    """Show every charge, what has been spent and what remains."""
+    """Show every entry, what has been spent and what remains.
+
+    Entries are charges, notes, invariants (exact public facts that the promise is conditioned on), the facts the owner
+    declared, and changes of the total.
+    """
     from understudy.cli._output import print_json, print_table, tell
     from understudy.privacy import Ledger
 
@@ -44,11 +52,12 @@ def show(file: LedgerPath, json: Json = False) -> None:
         tell(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)")
         print_table(
             "Entries",
-            ("#", "time (UTC)", "scope", "purpose", f"cost ({book.accounting.symbol})"),
+            ("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({book.accounting.symbol})"),
             [
                 (
                     item["sequence"],
                     item["time"][:19].replace("T", " "),
+                    item["kind"],
                     item["scope"],
                     item["purpose"],
                     _cost(item, book.accounting.name),
@@ -56,7 +65,40 @@ def show(file: LedgerPath, json: Json = False) -> None:
                 for item in entries
             ],
         )
+        for title, lines in (
+            ("Totals", _totals(book)),
+            ("Invariants", [_accepted(item.describe(), item.accepted_by) for item in book.invariants()]),
+            (
+                "Facts",
+                [
+                    _accepted(f"{item.fingerprint} {item.summary}".rstrip(), item.accepted_by)
+                    for item in book.facts
+                ],
+            ),
+        ):
+            if lines:
+                tell(f"{title}:")
+                for line in lines:
+                    tell(f"  {line}")
         tell(book.guarantee().describe())
+
+
+def _totals(book: Ledger) -> list[str]:
+    """Every total the ledger has had, if it had more than one."""
+    changes = book.totals()
+    if not changes:
+        return []
+    lines = [f"{book.first_budget.describe()}, when it was made"]
+    for change in changes:
+        decided = (
+            f", decided by {change.who}: {change.why}" if change.who else ", before anything was charged"
+        )
+        lines.append(f"{change.budget.describe()}, from entry {change.sequence}{decided}")
+    return lines
+
+
+def _accepted(words: str, who: str) -> str:
+    return f"{words} (accepted by {who})" if who else words
 
 
 def _cost(entry: dict[str, object], accounting: str) -> str:
@@ -67,17 +109,107 @@ def _cost(entry: dict[str, object], accounting: str) -> str:
 
 
 @app.command("verify")
-def verify(file: LedgerPath, json: Json = False) -> None:
-    """Recompute every hash and cost; fail if anything was changed."""
+def verify(
+    file: LedgerPath,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--against",
+            help="Something that carries an anchor of this ledger: a file of `ledger anchor`, a bundle (folder or zip), a "
+            "certificate, a model. May be repeated.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Recompute every hash and cost; fail if anything was changed.
+
+    With --against also find a rollback: an older copy of a ledger is a perfect chain, and only a head that was kept
+    elsewhere shows that entries are missing.
+    """
+    from understudy.cli._output import print_json, tell
+    from understudy.privacy import Ledger, anchor_in
+
+    anchors = [(path, anchor_in(path)) for path in against or []]
+    with Ledger.open(file) as book:
+        book.verify()
+        for path, anchor in anchors:
+            book.check_anchor(anchor, source=str(path))
+        if json:
+            compared = [{"file": str(path)} | anchor.to_dict() for path, anchor in anchors]
+            print_json({"verified": True, "against": compared} | summary(book.guarantee()))
+            return
+        tell(f"The ledger of {book.table!r} is intact. Head {book.head_hash}.")
+        for path, anchor in anchors:
+            tell(f"Not rolled back since {path} ({anchor.describe()}).")
+        tell(book.guarantee().describe())
+
+
+@app.command("anchor")
+def anchor(
+    file: LedgerPath,
+    out: Annotated[Path, typer.Option("--out", help="Anchor file to write (.anchor); must not exist yet.")],
+    json: Json = False,
+) -> None:
+    """Write the ledger's name, head and length to a small file.
+
+    Keep it where whoever can replace the ledger cannot reach it: `ledger verify --against` finds an older copy by it.
+    """
+    from understudy.cli._options import require_writable
+    from understudy.cli._output import print_json, tell
+    from understudy.errors import OutputError
+    from understudy.privacy import Ledger
+
+    require_writable(out, what="anchor")
+    with Ledger.open(file) as book:
+        book.verify()
+        taken = book.anchor()
+    document = taken.to_dict()
+    try:
+        with out.open("x", encoding="utf-8") as stream:
+            stream.write(dumps(document, indent=2) + "\n")
+    except FileExistsError:
+        raise OutputError(
+            f"{str(out)!r} exists already; an anchor is never replaced. Choose another name."
+        ) from None
+    if json:
+        print_json(document | {"out": str(out)})
+        return
+    tell(f"Wrote {out}: {taken.describe()}.")
+
+
+@app.command("total")
+def total(
+    file: LedgerPath,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    approximate_delta: Annotated[
+        float | None,
+        typer.Option("--approximate-delta", help="Part of --delta to set aside; as it was if left out."),
+    ] = None,
+    who: Annotated[
+        str, typer.Option("--who", help="Who decided it. Public; needed once something was charged.")
+    ] = "",
+    why: Annotated[str, typer.Option("--why", help="Why. Public; needed once something was charged.")] = "",
+    json: Json = False,
+) -> None:
+    """Change the total budget of a table.
+
+    Any total while nothing is charged; afterwards only a larger one of the same kind. Raising it weakens the promise
+    about everything released from the table so far, so the entry says who decided it and why.
+    """
     from understudy.cli._output import print_json, tell
     from understudy.privacy import Ledger
 
+    budget = parse_budget(epsilon, delta, rho, mu)
     with Ledger.open(file) as book:
-        book.verify()
+        before = book.budget
+        entry = book.change_total(budget, who=who, why=why, approximate_delta=approximate_delta)
         if json:
-            print_json({"verified": True} | summary(book.guarantee()))
+            print_json(summary(book.guarantee()) | {"entry": entry.to_dict()})
             return
-        tell(f"The ledger of {book.table!r} is intact. Head {book.head_hash}.")
+        tell(f"The total of {book.table!r} was {before.describe()}.")
         tell(book.guarantee().describe())
 
 
@@ -109,7 +241,8 @@ def create(
 ) -> None:
     """Create a ledger with the total budget of a table.
 
-    The total is for everything that will ever be released from the table; it cannot be raised later.
+    The total is for everything that will ever be released from the table. It can be changed while nothing is charged, and
+    raised later by an entry that says who decided it and why (`ledger total`).
     """
     from understudy.cli._output import print_json, tell
     from understudy.privacy import Ledger

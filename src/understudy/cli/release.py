@@ -158,6 +158,7 @@ def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, 
         "guarantee": outcome.guarantee.to_dict(),
         "criteria": [criterion.to_dict() for criterion in outcome.criteria],
         "ledger_head": outcome.ledger_head,
+        "ledger_length": outcome.ledger_length,
     }
     if _accepted(outcome):
         return common | {

@@ -16,6 +16,7 @@ from understudy.privacy.accounting import (
     accounting_named,
     delta_of,
 )
+from understudy.privacy.anchors import Anchor, anchor_in, anchors_near
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
 from understudy.privacy.condition import Condition, condition_of, rows_rule
 from understudy.privacy.conversions import (
@@ -101,6 +102,7 @@ __all__ = [
     "ZCDP",
     "ZCDP_ACCOUNTING",
     "Accounting",
+    "Anchor",
     "ApproxDP",
     "ApproxEvent",
     "Approximated",
@@ -142,6 +144,8 @@ __all__ = [
     "ZcdpEvent",
     "accounting_for",
     "accounting_named",
+    "anchor_in",
+    "anchors_near",
     "approx_to_gdp",
     "approx_to_zcdp",
     "approximated",

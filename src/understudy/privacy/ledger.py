@@ -45,6 +45,7 @@ from understudy.privacy._ledger_report import LedgerGuarantee, refusal
 from understudy.privacy._ledger_store import Store, append, lines_from
 from understudy.privacy._numbers import float_up
 from understudy.privacy.accounting import ACCOUNTINGS, Accounting, delta_of
+from understudy.privacy.anchors import Anchor
 from understudy.privacy.budget import Budget, budget_from_dict
 from understudy.privacy.events import Event
 from understudy.privacy.filter import Filter, Spending
@@ -207,6 +208,11 @@ class Ledger:
         Every charge, and every reading of ``spent``, ``remaining`` or the entries, looks again.
         """
         return self._known.rule.budget
+
+    @property
+    def first_budget(self) -> Budget:
+        """The total that the ledger was made with."""
+        return self._header.budget
 
     @property
     def rule(self) -> Filter:
@@ -535,6 +541,55 @@ class Ledger:
     def head_hash(self) -> str:
         """Hash of the last line. Published with a release, it pins everything before it."""
         return self._current().head.hex()
+
+    @property
+    def length(self) -> int:
+        """Number of entries."""
+        return self._current().lines - 1
+
+    def anchor(self) -> Anchor:
+        """Return the ledger's name, head and length, to keep somewhere else: a later rollback is found by it."""
+        known = self._current()
+        return Anchor(self.ledger_id, known.head.hex(), known.lines - 1)
+
+    def check_anchor(self, anchor: Anchor, *, source: str = "the anchor") -> None:
+        """Refuse a ledger that an anchor shows to be an older copy, or to have gone another way since.
+
+        Parameters
+        ----------
+        anchor
+            A head that was kept elsewhere.
+        source
+            Where it was found, for the message.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the anchor is that of another ledger.
+        LedgerCorrupted
+            If the ledger is shorter than it was, or its entry of that number is another one.
+        """
+        if anchor.ledger_id != self.ledger_id:
+            raise LedgerMismatch(
+                f"{source} belongs to another ledger ({anchor.ledger_id[:12]}, not {self.ledger_id[:12]}), so it says "
+                f"nothing about that of {self.table!r}."
+            )
+        with self._store.transaction() as connection:
+            known = self._caught_up(connection)
+            lines = lines_from(connection, 0 if anchor.length is None else anchor.length)
+        where = "in memory" if self.path is None else str(self.path)
+        back = "Put the newer file back. Nothing may be charged to an older copy: what was spent since would be forgotten."
+        if anchor.length is not None and anchor.length >= known.lines:
+            raise LedgerCorrupted(
+                f"The ledger {where} was rolled back: it holds {known.lines - 1} entries, and {source} was written when it "
+                f"held {anchor.length}. {back}"
+            )
+        heads = {line[2].hex() for line in (lines if anchor.length is None else lines[:1])}
+        if anchor.head not in heads:
+            raise LedgerCorrupted(
+                f"The ledger {where} was rolled back or replaced: {source} holds {anchor.describe()}, which is not in it. "
+                f"{back}"
+            )
 
     def guarantee(self) -> LedgerGuarantee:
         """Return what the ledger promises and how much of it has been used, by every valid accounting."""

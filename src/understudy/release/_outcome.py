@@ -38,13 +38,15 @@ def recorded_outcome(
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
     guarantee = guarantee_of(spec, ledger)
+    anchor = ledger.anchor()
     common: dict[str, Any] = {
         "spec": spec,
         "guarantee": guarantee,
         "release_id": state.release_id,
         "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
         "ledger_id": ledger.ledger_id,
-        "ledger_head": ledger.head_hash,
+        "ledger_head": anchor.head,
+        "ledger_length": anchor.length,
         "ledger_table": ledger.table,
         "public_facts": spec.public_facts(),
         "software": software(item.method for item in configurations),
@@ -63,9 +65,9 @@ def recorded_outcome(
     configuration = next(item for item in configurations if item.name == outcome["configuration"])
     schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
-    provenance = Provenance.from_dict(
-        outcome["provenance"] | {"ledger_id": ledger.ledger_id, "condition": guarantee.condition}
-    )
+    paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
+    provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
+    model = Model.load(state.model_path) if state.model_path.exists() else None
     candidate = Candidate(
         configuration=configuration,
         schema=schema,
@@ -78,7 +80,7 @@ def recorded_outcome(
         configuration=configuration,
         provenance=provenance,
         timings=outcome["seconds"],
-        model=Model.load(state.model_path) if state.model_path.exists() else None,
+        model=None if model is None else replace(model, provenance=provenance),
         **common,
     )
 

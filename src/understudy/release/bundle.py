@@ -127,6 +127,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
             "id": result.ledger_id,
             "table": result.ledger_table,
             "head": result.ledger_head,
+            "length": result.ledger_length,
             "entries": [_entry(entry) for entry in result.ledger_entries],
         },
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),

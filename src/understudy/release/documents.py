@@ -149,7 +149,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
                 f"Selection: {guarantee.selection} ({guarantee.argument}).",
                 f"Model: {guarantee.model.describe()}; acceptance: epsilon={guarantee.acceptance_epsilon:g}.",
                 f"Charges: {charges} in the ledger {result.ledger_id} of the table {result.ledger_table!r}, "
-                f"head {result.ledger_head}.",
+                f"head {result.ledger_head} after {result.ledger_length} entries.",
                 f"Software: {result.software}. Started {result.started}, finished {result.finished}.",
             ]
         ),

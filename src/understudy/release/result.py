@@ -236,8 +236,9 @@ class _Outcome:
         Random public name of this run; the charges in the ledger carry it in their scope.
     ledger_entries
         The entries of the ledger that belong to this release, notes included.
-    ledger_id, ledger_head, ledger_table
-        Which ledger paid, the hash of its last line after this release, and the public name of the table.
+    ledger_id, ledger_head, ledger_length, ledger_table
+        Which ledger paid, the hash of its last line after this release and the number of its entries, and the public name
+        of the table.
     public_facts
         What was treated as public knowledge: number of rows, cleaning rules, domain and so on, in words.
     software
@@ -253,6 +254,7 @@ class _Outcome:
     ledger_entries: tuple[Entry, ...]
     ledger_id: str
     ledger_head: str
+    ledger_length: int
     ledger_table: str
     public_facts: Mapping[str, Any]
     software: str

@@ -143,6 +143,8 @@ class Synthesizer(ABC):
             reserve=self.reserve(curator.schema, budget),
         )
         fitted = self._fit(purse, progress=progress)
+        # the hash of a ledger in memory covers the times of an attempt, which were not paid for
+        anchor = None if curator.ledger.path is None else curator.ledger.anchor()
         provenance = Provenance(
             method=self.name,
             options=self.options(),
@@ -153,6 +155,8 @@ class Synthesizer(ABC):
             ledger_id=curator.ledger.ledger_id,
             rows_exact=curator.rows_are_exact,
             condition=curator.ledger.guarantee().condition.text,
+            ledger_head="" if anchor is None else anchor.head,
+            ledger_length=None if anchor is None else anchor.length,
         )
         return Model(
             schema=curator.schema,

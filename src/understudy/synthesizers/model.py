@@ -36,6 +36,8 @@ class Provenance:
     ``rows_exact`` says that the mechanism knew the exact number of rows. It does not where that is private, and not
     after cleaning: then the number depends on the records even if neighbouring tables have equally many. ``condition``
     says what the promise presumes because exact numbers about the table are public; files of version 0.1.0 have none.
+
+    ``ledger_head`` and ``ledger_length`` say where the ledger stood after the fit (`Anchor`); empty where it was in memory.
     """
 
     method: str
@@ -47,6 +49,8 @@ class Provenance:
     ledger_id: str
     rows_exact: bool
     condition: str = ""
+    ledger_head: str = ""
+    ledger_length: int | None = None
 
     def guarantee(self) -> str:
         """Say the privacy promise in one sentence, and what it presumes in another."""
@@ -68,6 +72,8 @@ class Provenance:
             "ledger_id": self.ledger_id,
             "rows_exact": self.rows_exact,
             "condition": self.condition,
+            "ledger_head": self.ledger_head,
+            "ledger_length": self.ledger_length,
         }
 
     @classmethod
@@ -83,6 +89,8 @@ class Provenance:
             ledger_id=str(plain["ledger_id"]),
             rows_exact=bool(plain.get("rows_exact", False)),
             condition=str(plain.get("condition", "")),
+            ledger_head=str(plain.get("ledger_head") or ""),
+            ledger_length=None if plain.get("ledger_length") is None else int(plain["ledger_length"]),
         )
 
 
