@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.curator import Curator
+from understudy.curator import Curator, Journal
 from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, rule_meaning
 from understudy.errors import DataError
 from understudy.privacy import NO_CONSENT, PURE, Consent, Ledger, Randomness, Unit
@@ -64,6 +64,7 @@ class Transformed:
         ledger: Ledger,
         *,
         scope: str = "",
+        journal: Journal | None = None,
         randomness: Randomness | None = None,
     ) -> Curator:
         """Return a curator of the table as a configuration transforms it."""
@@ -77,6 +78,7 @@ class Transformed:
             scope=scope,
             cleaning=tuple(map(rule_meaning, self._spec.cleaning)),
             consent=self._consent,
+            journal=journal,
             randomness=randomness,
         )
 
