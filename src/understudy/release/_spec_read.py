@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.data import Database, Derived
+from understudy.curator import table_facts
+from understudy.data import Database, Derived, Preparation
 from understudy.errors import SchemaError, UnderstudyError
-from understudy.privacy import Unit
+from understudy.privacy import Facts, Unit
 from understudy.release._spec_budget import Shares, divide
 from understudy.release._spec_criteria import criterion_problems
 from understudy.release._spec_source import rows_share
@@ -28,7 +29,7 @@ from understudy.schema.assembly import parse_rules
 from understudy.schema.files import read_plain
 from understudy.schema.problems import did_you_mean, problems_of, raise_problems
 
-__all__ = ["build"]
+__all__ = ["build", "facts_of"]
 
 HEADING = "The specification has problems"
 FACTS = ("source", "schema", "unit", "public", "cleaning", "transformations")
@@ -82,6 +83,13 @@ def _joined(plain: Mapping[str, Any], where: Path) -> Mapping[str, Any]:
     return facts | {key: value for key, value in plain.items() if key != "facts"}
 
 
+def facts_of(plain: object, where: Path) -> Facts:
+    """Return the facts of a specification, or of a file that holds facts alone."""
+    if not isinstance(plain, Mapping):
+        raise SchemaError("A file of facts must hold a mapping with keys such as source, schema and unit.")
+    return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).facts()
+
+
 class _Reader(SpaceReader):
     """Reads the whole; the configuration space is read by its base."""
 
@@ -131,6 +139,29 @@ class _Reader(SpaceReader):
             ledger=None if ledger is None else self.where / ledger,
             plain=dict(self.plain),
             where=self.where,
+        )
+
+    def facts(self) -> Facts:
+        """Return the owner's facts alone; what is wrong with the choices, or missing of them, does not matter."""
+        self.problems = [item for item in self.problems if item.startswith(FACTS)]
+        schema, unit = self._schema(), self._unit()
+        source, cleaning = self._source(schema), self._cleaning(schema)
+        transformations = self._transformations(schema)
+        self.problems += [
+            f"the file: the key {key!r} is missing" for key in ("schema", "unit") if key not in self.plain
+        ]
+        raise_problems(HEADING, list(dict.fromkeys(self.problems)))
+        if schema is None or unit is None:
+            raise SchemaError("The facts cannot be used.")
+        given = self._given_rows() if self._given_rows() is not None else schema.row_count
+        return table_facts(
+            replace(schema, row_count=None),
+            unit=unit,
+            prepare=Preparation(derived=source.derived, rules=cleaning),
+            alternatives=transformations,
+            separator=source.separator,
+            encoding=source.encoding,
+            rows=given if isinstance(given, int) or given == "declared" else None,
         )
 
     # ------------------------------------------------------------------ the table

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 from understudy.privacy import Budget
-from understudy.release.reporting import epsilon_delta, shown_labels
-from understudy.release.result import CriterionResult, ReleaseResult
+from understudy.release.reporting import between, epsilon_delta, shown_labels
+from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column
 
@@ -105,14 +105,25 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
         Text(
             f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}."
         ),
+        *([Text(guarantee.condition)] if guarantee.condition else []),
         Text(
-            f"In plain words: {odds(guarantee.budget)}. The same holds for anything else about you that would not be "
+            f"In plain words{_compared(guarantee)}: {odds(between(guarantee.budget, guarantee.steps))}. The same holds for anything else about you that would not be "
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
         Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
+
+
+def _compared(guarantee: ReleaseGuarantee) -> str:
+    """Say which tables that promise compares, after "In plain words"."""
+    if not guarantee.among:
+        return ""
+    instead = (
+        ", of which one has your record and the other another one in its place" if guarantee.steps > 1 else ""
+    )
+    return f", {guarantee.among}{instead}"
 
 
 def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:

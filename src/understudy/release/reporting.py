@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from understudy.data import read_frame
-from understudy.errors import BundleError, UnderstudyError
+from understudy.errors import BundleError, NoSuchGuarantee, UnderstudyError
 from understudy.privacy import (
     ACCOUNTINGS,
     GDP,
@@ -22,15 +22,17 @@ from understudy.privacy import (
     ApproxDP,
     Budget,
     PureDP,
+    Unit,
     budget_from_dict,
     gdp_to_approx,
+    group_privacy,
     zcdp_to_approx,
 )
 from understudy.report import ReportContent, Share, Whiskers
 from understudy.schema import Clique, Codes, Schema
 from understudy.synthesizers import Model
 
-__all__ = ["bundle_report", "epsilon_delta", "posterior_range", "shown_labels", "trade_off_curve"]
+__all__ = ["between", "bundle_report", "epsilon_delta", "posterior_range", "shown_labels", "trade_off_curve"]
 
 _PRIORS = (0.01, 0.1, 0.5, 0.9)
 _MOST_BOUNDS = 300
@@ -43,6 +45,9 @@ _PARTS = {
     "baseline": "private regression",
 }
 """Words for the parts of a release, by the place their charges name."""
+
+_NOTHING = 1e6
+"""An epsilon that promises nothing."""
 
 _SMALL_DELTA = 1e-9
 """Budgets without a delta of their own are told at this one."""
@@ -84,7 +89,8 @@ def _read(folder: Path) -> ReportContent:
     model = Model.load(folder / "model.understudy") if (folder / "model.understudy").exists() else None
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
-    epsilon, delta = epsilon_delta(budget)
+    compared = between(budget, _steps(promised))
+    epsilon, delta = epsilon_delta(compared)
     accounting = ACCOUNTINGS[promised["accounting"]]
     acceptance = certificate["acceptance"] or {}
     slack = None
@@ -103,7 +109,8 @@ def _read(folder: Path) -> ReportContent:
         unit=str(promised["neighbours"]),
         delta="" if not delta else f"{delta:g}",
         odds=[(prior, *posterior_range(prior, epsilon)) for prior in _PRIORS],
-        curve=trade_off_curve(budget),
+        curve=trade_off_curve(compared),
+        condition=str(promised.get("condition", "")),
         public_facts=_facts(certificate["public_facts"]),
         shares=_shares(certificate["ledger"]["entries"], accounting.name),
         total=accounting.total(budget),
@@ -121,6 +128,24 @@ def _read(folder: Path) -> ReportContent:
         ],
         files=[[name, words] for name, words in _files(folder)],
     )
+
+
+def between(budget: Budget, steps: int) -> Budget:
+    """Return the promise about two tables that lie so many neighbouring steps apart.
+
+    Where a number of rows is public that neighbours differ in, two tables that agree on it and differ in one unit are two
+    steps apart.
+    """
+    try:
+        return budget if steps == 1 else group_privacy(budget, steps)
+    except NoSuchGuarantee:
+        return PureDP(_NOTHING)
+
+
+def _steps(promised: Mapping[str, Any]) -> int:
+    """Return how many steps that is; bundles of version 0.1 say only whether there is a condition."""
+    fixed = Unit.from_dict(promised["unit"]).keeps_rows
+    return int(promised.get("steps", 2 if promised.get("condition") and not fixed else 1))
 
 
 def epsilon_delta(budget: Budget) -> tuple[float, float]:

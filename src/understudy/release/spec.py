@@ -36,7 +36,7 @@ from understudy.schema.assembly import parse_rules
 from understudy.schema.files import parse_plain, read_plain
 from understudy.synthesizers import Synthesizer, create
 
-__all__ = ["RowCount", "Simulated", "Source", "Spec"]
+__all__ = ["RowCount", "Simulated", "Source", "Spec", "read_facts"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -311,6 +311,18 @@ class Spec:
             f"Spec({self.name!r}: {number(len(self.configurations), 'configuration', 'configurations')}, "
             f"{number(len(self.criteria), 'criterion', 'criteria')}, {self.total.describe()})"
         )
+
+
+def read_facts(path: str | os.PathLike[str]) -> Facts:
+    """Read the owner's facts from a specification, or from a file that holds nothing else.
+
+    Such a file has the keys ``source``, ``schema``, ``unit``, ``public``, ``cleaning`` and ``transformations`` of a specification; a
+    specification refers to it by ``facts: FILE``.
+    """
+    from understudy.release._spec_read import facts_of
+
+    file = Path(path)
+    return facts_of(read_plain(file), file.parent)
 
 
 def _plain(value: Any) -> Any:

@@ -36,6 +36,8 @@ class ReportContent:
         For an attacker's confidence before: the least and the most it can be afterwards.
     curve
         Best true-positive rate by false-positive rate.
+    condition
+        What the promise presumes because exact numbers about the real table are public; empty if nothing.
     shares, total, accounting, symbol
         Who spent what, of how much.
     slack
@@ -55,6 +57,7 @@ class ReportContent:
     delta: str = ""
     odds: Sequence[tuple[float, float, float]]
     curve: Sequence[tuple[float, float]]
+    condition: str = ""
     public_facts: Sequence[str]
     shares: Sequence[Share]
     total: float
@@ -120,7 +123,8 @@ def _what(content: ReportContent, words: Texts) -> list[Block]:
     )
     markup = "".join(f"<li><b>{escape(big)}</b>{escape(small)}</li>" for big, small in cards)
     blocks: list[Block] = [Text(content.description)] if content.description else []
-    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>')]
+    presumed = [Text(words["condition"].format(condition=content.condition))] if content.condition else []
+    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
 
 
 def chance(share: float) -> str:
@@ -142,6 +146,7 @@ def _you(content: ReportContent, words: Texts) -> list[Block]:
     odds = [[f"{before:.0%}", chance(least), chance(most)] for before, least, most in content.odds]
     blocks: list[Block] = [
         Text(words["you"]),
+        *([Text(words["condition"].format(condition=content.condition))] if content.condition else []),
         Table(
             words["odds_caption"],
             (words["odds_before"], words["odds_least"], words["odds_after"]),
