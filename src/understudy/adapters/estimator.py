@@ -7,11 +7,23 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.curator import Curator
+from understudy.curator import Curator, table_facts
 from understudy.data import read_table
 from understudy.errors import BudgetError, WorkloadError
 from understudy.marginals import Workload, parse_workload
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.privacy import (
+    GDP,
+    NO_CONSENT,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Consent,
+    Ledger,
+    PureDP,
+    Unit,
+    check_facts,
+    remember_facts,
+)
 from understudy.schema import Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers import method as method_of
@@ -40,6 +52,8 @@ class TableSynthesizer:
     ledger
         Ledger file of the table. Without one, a ledger in memory lives as long as this object: fitting twice
         then promises the budget twice, which is fine for trying things out and for nothing else.
+    consent
+        What the owner of the table agrees to: other facts, or another exact number of rows, than the ledger knows.
 
     Attributes
     ----------
@@ -68,6 +82,7 @@ class TableSynthesizer:
         workload: str | Workload | None = None,
         options: Mapping[str, Any] | None = None,
         ledger: str | PathLike[str] | None = None,
+        consent: Consent | None = None,
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting
         self.method = method
@@ -80,6 +95,7 @@ class TableSynthesizer:
         self.workload = workload
         self.options = options
         self.ledger = ledger
+        self.consent = consent
 
     # ------------------------------------------------------------------ parameters
 
@@ -148,7 +164,7 @@ class TableSynthesizer:
         synthesizer.require(budget)
         synthesizer.plan(self.schema, unit=unit, budget=budget)
         reserve = synthesizer.reserve(self.schema, budget)
-        table = read_table(X, self.schema, id_column=unit.id_column)
+        consent, facts = self.consent or NO_CONSENT, table_facts(self.schema, unit=unit)
         if self.ledger is None:
             book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
         else:
@@ -156,7 +172,11 @@ class TableSynthesizer:
                 self.ledger, budget=budget, unit=unit, table="table", approximate_delta=reserve
             )
         with book:
-            self.model_ = synthesizer.fit(Curator(table, unit=unit, ledger=book), budget)
+            check_facts(book, facts, consent)
+            table = read_table(X, self.schema, id_column=unit.id_column)
+            curator = Curator(table, unit=unit, ledger=book, consent=consent)
+            remember_facts(book, facts, consent)
+            self.model_ = synthesizer.fit(curator, budget)
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from understudy.privacy import Budget, Ledger, LedgerGuarantee, Unit, paying_ledger
+from understudy.privacy import (
+    Budget,
+    Consent,
+    Facts,
+    Ledger,
+    LedgerGuarantee,
+    Unit,
+    check_facts,
+    paying_ledger,
+)
 
 
 def open_ledger(
@@ -23,6 +32,13 @@ def open_ledger(
     )
 
 
+def check_before_reading(path: Path, facts: Facts, consent: Consent, **terms: Any) -> None:
+    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
+    if path.exists():
+        with open_ledger(path, **terms) as book:
+            check_facts(book, facts, consent)
+
+
 def summary(standing: LedgerGuarantee) -> dict[str, Any]:
     """Return the standing of a ledger as plain values."""
     return {
@@ -35,6 +51,7 @@ def summary(standing: LedgerGuarantee) -> dict[str, Any]:
         "remaining": standing.remaining,
         "entries": standing.entries,
         "head_hash": standing.head_hash,
+        "condition": standing.condition.text,
         "invariants": [
             {"subject": fact.subject, "rule": fact.rule, "value": fact.value, "accepted_by": fact.accepted_by}
             for fact in standing.invariants

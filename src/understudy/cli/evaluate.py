@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli._options import (
+    AcceptFacts,
+    AcceptInvariant,
+    By,
     Delta,
     Encoding,
     Epsilon,
@@ -22,6 +25,7 @@ from understudy.cli._options import (
     Separator,
     TableName,
     parse_budget,
+    parse_consent,
     parse_names,
     parse_unit,
     require_apart,
@@ -31,6 +35,7 @@ from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
+    from understudy.privacy import Consent
     from understudy.schema import Schema
 
 
@@ -67,6 +72,9 @@ def evaluate(
     table_name: TableName = None,
     separator: Separator = None,
     encoding: Encoding = None,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -118,6 +126,7 @@ def evaluate(
             table_name,
             out,
             written=written,
+            consent=parse_consent(accept_facts, accept_invariant, by),
             json=json,
         )
         return
@@ -240,23 +249,31 @@ def _accounted(
     out: Path | None,
     *,
     written: dict[str, Any],
+    consent: Consent,
     json: bool,
 ) -> None:
     """Measure under the budget and print what was released."""
-    from understudy.cli._ledgers import open_ledger, summary
+    from understudy.cli._ledgers import check_before_reading, open_ledger, summary
     from understudy.cli._output import print_json, print_table, tell
-    from understudy.curator import Curator
+    from understudy.curator import Curator, table_facts
     from understudy.data import read_frame, read_table, write_text
+    from understudy.privacy import remember_facts
     from understudy.release.accounted import accounted_measures
 
     schema.require_public()
     made = schema.encode_frame(read_frame(synthetic))
+    facts = table_facts(schema, unit=unit, **written)
+    terms: dict[str, Any] = {"budget": budget, "unit": unit, "table": table_name or real.name}
+    check_before_reading(ledger, facts, consent, **terms)
     records = read_table(real, schema, id_column=unit.id_column, **written)
-    with open_ledger(ledger, budget=budget, unit=unit, table=table_name or real.name) as book:
-        found = accounted_measures(Curator(records, unit=unit, ledger=book), made, budget)
+    with open_ledger(ledger, **terms) as book:
+        curator = Curator(records, unit=unit, ledger=book, consent=consent)
+        remember_facts(book, facts, consent)
+        found = accounted_measures(curator, made, budget)
         standing = book.guarantee()
+    promise = f"{budget.describe()}; neighbouring tables: {unit.describe()}."
     document = {
-        "guarantee": f"{budget.describe()}; neighbouring tables: {unit.describe()}",
+        "guarantee": f"{promise} {standing.condition.text}".rstrip(),
         "measures": [
             {"measure": item.measure, "value": item.value, "deviation": item.deviation} for item in found
         ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
-from understudy.cli._options import Json, Quiet
+from understudy.cli._options import AcceptFacts, AcceptInvariant, By, Json, Quiet, parse_consent
 from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def release(
         bool,
         typer.Option("--restart", help="Forget an interrupted or finished run. What it spent stays spent."),
     ] = False,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -70,7 +73,8 @@ def release(
 
     Everything that can be checked without the records is checked first. An interrupted release goes on
     where it stopped when the same command is given again, and never looks twice for one payment. How many
-    attempts a selection made is not shown: it was not paid for.
+    attempts a selection made is not shown: it was not paid for. A ledger remembers the facts it was opened for; other
+    ones need the owner's consent.
     """
     from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.release.bundle import write_bundle
@@ -85,7 +89,10 @@ def release(
     private = load_source(described)
     if not State.folder_for(ledger_path.absolute(), described.name).exists():
         require_free(folder)
-    with Release.open(described, ledger=ledger_path, source=private, restart=restart) as running:
+    consent = parse_consent(accept_facts, accept_invariant, by)
+    with Release.open(
+        described, ledger=ledger_path, source=private, restart=restart, consent=consent
+    ) as running:
         if running.published is None and _is_bundle_of(running.state.release_id, folder):
             running.mark_published(folder)  # an earlier run was stopped after its last step
         if running.published is not None:
@@ -191,7 +198,8 @@ def _announcement(spec: Spec, ledger: Path) -> str:
         f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.total.describe()} for "
         f"{spec.unit.describe()}.\n"
         f"Budget: {spec.shares.words()}.\n"
-        f"{spec.row_count.words()}\n"
+        f"{spec.row_count.words()} {spec.condition().text}".rstrip()
+        + "\n"
         f"Everything is charged to {ledger} before it is drawn, and stays spent whether or not a candidate is accepted."
     )
 

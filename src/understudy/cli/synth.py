@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli._ledgers import open_ledger, summary
+from understudy.cli._ledgers import check_before_reading, open_ledger, summary
 from understudy.cli._options import (
+    AcceptFacts,
+    AcceptInvariant,
+    By,
     Delta,
     Encoding,
     Epsilon,
@@ -31,6 +34,7 @@ from understudy.cli._options import (
     UnitName,
     WorkloadText,
     parse_budget,
+    parse_consent,
     parse_method,
     parse_unit,
     require_apart,
@@ -103,20 +107,25 @@ def synth(
     immutable: Immutable = False,
     separator: Separator = None,
     encoding: Encoding = None,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Fit one private model to a table and write synthetic rows.
 
     Everything that can be checked without the records is checked first. The ledger is charged before
-    each draw of noise; a second run on the same ledger spends again, or is refused.
+    each draw of noise; a second run on the same ledger spends again, or is refused. A ledger remembers the facts (schema, unit,
+    reading) it was opened for; other ones need the owner's consent.
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
     from understudy.cli._output import print_json, progress_bar, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
-    from understudy.curator import Curator
+    from understudy.curator import Curator, table_facts
     from understudy.data import check_output_format, read_table, write_frame
+    from understudy.privacy import remember_facts
     from understudy.schema import Schema
     from understudy.synthesizers import synthesize_many
 
@@ -124,6 +133,8 @@ def synth(
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
     described.require_public()
+    consent = parse_consent(accept_facts, accept_invariant, by)
+    facts = table_facts(described, unit=privacy_unit, separator=separator, encoding=encoding)
     synthesizer = parse_method(method, described, workload, option)
     synthesizer.require(budget)
     synthesizer.plan(described, unit=privacy_unit, budget=budget)
@@ -153,6 +164,13 @@ def synth(
             {"table": Path(table), "schema": schema, "table (--table)": Path(in_database or table)},
         )
     is_new = not ledger_path.exists()
+    terms: dict[str, Any] = {
+        "budget": budget,
+        "unit": privacy_unit,
+        "table": label,
+        "approximate_delta": reserve,
+    }
+    check_before_reading(ledger_path, facts, consent, **terms)
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
@@ -165,14 +183,9 @@ def synth(
             watch=progress,
             checkpoint=checkpoint,
         )
-        with open_ledger(
-            ledger_path,
-            budget=budget,
-            unit=privacy_unit,
-            table=label,
-            approximate_delta=reserve,
-        ) as book:
-            curator = Curator(records, unit=privacy_unit, ledger=book)
+        with open_ledger(ledger_path, **terms) as book:
+            curator = Curator(records, unit=privacy_unit, ledger=book, consent=consent)
+            remember_facts(book, facts, consent)
             if sets is None:
                 fitted = synthesizer.fit(curator, budget, progress=progress)
             else:
@@ -202,6 +215,7 @@ def synth(
     result: dict[str, Any] = {
         "method": method,
         "guarantee": guarantee,
+        "condition": fitted.provenance.condition,
         "rows": length,
         "out": str(target),
         **({"files": done.files, "seed": done.seed, "distance_from_model": done.error} if in_parts else {}),

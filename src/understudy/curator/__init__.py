@@ -35,10 +35,12 @@ from understudy.curator.deniability import (
 )
 from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
 from understudy.curator.encoding import Layout
+from understudy.curator.facts import table_facts
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.gradients import Training, TrainingPlan, open_training
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
 from understudy.curator.independence import gap_sensitivity, independence_gap
+from understudy.curator.journal import Journal
 from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
 from understudy.curator.learning import Objective, Softmax, fit_softmax, objective_for
 from understudy.curator.moments import (
@@ -79,6 +81,7 @@ __all__ = [
     "Critic",
     "Curator",
     "Feature",
+    "Journal",
     "Layout",
     "LazyCounts",
     "MomentBlock",
@@ -167,6 +170,7 @@ __all__ = [
     "sorted_counts",
     "spread_error",
     "standardised",
+    "table_facts",
     "tail_norms",
     "urn_event",
     "votes_l2",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
 from understudy.privacy import (
@@ -21,16 +22,21 @@ from understudy.privacy import (
     AllowanceEvent,
     ApproxDP,
     Budget,
+    Entry,
     Event,
     InsideEvent,
     Ledger,
     accounting_for,
     delta_of,
+    filter_of,
     float_down,
     float_up,
     gdp_to_approx,
     zcdp_to_approx,
 )
+
+if TYPE_CHECKING:
+    from understudy.curator.journal import Journal
 
 __all__ = ["Allowance"]
 
@@ -44,6 +50,8 @@ class Allowance:
         Pays. An allowance made here is the whole ledger; :meth:`within` takes smaller ones from it.
     scope
         Public name of the work, written into the ledger with each charge.
+    journal
+        Answers of interrupted work that are about to be repeated, if there are any.
 
     Attributes
     ----------
@@ -62,13 +70,14 @@ class Allowance:
     >>> from understudy.privacy import LaplaceEvent, PureDP, Unit
     >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
     >>> half = Allowance(ledger, scope="births").within(PureDP(0.5), scope="model")
-    >>> half.charge(LaplaceEvent(1.0, 4.0), purpose="count by sex")
+    >>> entry = half.charge(LaplaceEvent(1.0, 4.0), purpose="count by sex")
     >>> half.spent, half.remaining, ledger.remaining
     (0.25, 0.25, 0.75)
     """
 
-    def __init__(self, ledger: Ledger, *, scope: str) -> None:
+    def __init__(self, ledger: Ledger, *, scope: str, journal: Journal | None = None) -> None:
         self.ledger = ledger
+        self.journal = journal
         self.scope = scope
         self.budget: Budget = ledger.budget
         self.accounting: Accounting = ledger.accounting
@@ -119,25 +128,37 @@ class Allowance:
         """
         chosen = accounting_for(budget) if accounting is None else accounting
         total = Fraction(chosen.total(budget, approximate_delta=reserve))
-        child = Allowance(self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope)
+        child = Allowance(
+            self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope, journal=self.journal
+        )
         child.budget, child.accounting, child._inside = budget, chosen, self._inside
         child._parent, child._total, child._delta = self, total, Fraction(reserve)
         if self._total is None and plain_addition(self.ledger) and (chosen is not PURE or reserve):
             child._inside = self._opened(child)
             return child
-        self._require_room(chosen, total, budget)
-        self._require_reserve(reserve, budget)
+        if self.journal is None or not self.journal.left:
+            # what is repeated was paid for, and each new charge is judged as it comes
+            self._require_room(chosen, total, budget)
+            self._require_reserve(reserve, budget)
         self.ledger.note(f"allowance of {budget.describe()} opened", scope=child.scope)
         return child
 
     def _opened(self, child: Allowance) -> str:
-        """Charge the ledger for a whole allowance and return its name, or that of an equal one which is still untouched.
+        """Charge the ledger for a whole allowance and return its name, or that of an equal one which an interruption left behind.
 
-        An untouched one is what an interruption leaves behind. It is looked for only where the scope names one piece of work, so
-        that two fits do not share it.
+        That is the last one if its acts are about to be repeated from a journal, and else one that is still untouched: looked for only
+        where the work has a journal or a scope of its own, so that two fits do not share it.
         """
         book, budget = self.ledger, child.budget
         spending, key = book.spending, hashlib.sha256(child.scope.encode()).hexdigest()[:16]
+        kind, reserve = child.accounting.name, float(child._delta)
+        repeating = self.journal is not None and self.journal.left > 0
+        for name, (opened, inside) in reversed(tuple(spending.allowances.items())):
+            same = (opened.accounting, opened.reserve) == (kind, reserve) and name.startswith(f"{key}-")
+            room = same and filter_of(opened).total >= (child._total or 0)
+            untouched = not inside.delta and not any(inside.sums.values())
+            if room and (repeating or (untouched and (self.scope or self.journal is not None))):
+                return name
         if isinstance(budget, ApproxDP):
             epsilon, delta = budget.epsilon, budget.delta
         else:
@@ -156,27 +177,24 @@ class Allowance:
             else:
                 assert isinstance(budget, ZCDP)
                 epsilon = zcdp_to_approx(budget.rho, delta)
-        terms = (epsilon, delta, child.accounting.name, float(child._delta))
-        for name, (opened, inside) in spending.allowances.items():
-            same = (opened.epsilon, opened.delta, opened.accounting, opened.reserve) == terms
-            if (
-                self.scope
-                and same
-                and name.startswith(f"{key}-")
-                and not inside.delta
-                and not any(inside.sums.values())
-            ):
-                return name
-        event = AllowanceEvent(f"{key}-{secrets.token_hex(8)}", *terms)
+        event = AllowanceEvent(f"{key}-{secrets.token_hex(8)}", epsilon, delta, kind, reserve)
         book.charge(event, purpose=f"allowance of {budget.describe()}", scope=child.scope)
         return event.name
 
-    def charge(self, event: Event, *, purpose: str) -> None:
+    def charge(self, event: Event, *, purpose: str) -> Entry:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
         costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
-        delta = delta_of(event, parts=self.ledger.unit.parts_touched)
         paid = event if self._inside is None else InsideEvent(self._inside, event)
-        self.ledger.charge(paid, purpose=purpose, scope=self.scope)
+        entry = self.ledger.charge(paid, purpose=purpose, scope=self.scope)
+        self._use(event, costs)
+        return entry
+
+    def repeat(self, event: Event, *, purpose: str) -> None:
+        """Count an event that the ledger was charged for before, in work that is being repeated from its journal."""
+        self._use(event, [(purse, purse._affordable(event, purpose)) for purse in self._purses()])
+
+    def _use(self, event: Event, costs: Sequence[tuple[Allowance, Fraction]]) -> None:
+        delta = delta_of(event, parts=self.ledger.unit.parts_touched)
         for purse, cost in costs:
             purse._used += cost
             purse._delta_used += delta

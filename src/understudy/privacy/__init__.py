@@ -18,6 +18,7 @@ from understudy.privacy.accounting import (
 )
 from understudy.privacy.anchors import Anchor, anchor_in, anchors_near
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
+from understudy.privacy.condition import Condition, condition_of, rows_rule
 from understudy.privacy.conversions import (
     approx_to_gdp,
     approx_to_zcdp,
@@ -47,8 +48,10 @@ from understudy.privacy.events import (
     ZcdpEvent,
     event_from_dict,
 )
-from understudy.privacy.filter import Filter, Spending
+from understudy.privacy.facts import Facts, check_facts, fingerprint_of, remember_facts
+from understudy.privacy.filter import Filter, Spending, filter_of
 from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
+from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
 from understudy.privacy.ledger import (
     Entry,
     FactsRecord,
@@ -96,6 +99,7 @@ __all__ = [
     "ACCOUNTINGS",
     "GDP",
     "GDP_ACCOUNTING",
+    "NO_CONSENT",
     "PURE",
     "ZCDP",
     "ZCDP_ACCOUNTING",
@@ -107,10 +111,13 @@ __all__ = [
     "Approximated",
     "Budget",
     "Composed",
+    "Condition",
+    "Consent",
     "CountLaw",
     "DiscreteGaussian",
     "Entry",
     "Event",
+    "Facts",
     "FactsRecord",
     "Filter",
     "Gaussian",
@@ -151,12 +158,19 @@ __all__ = [
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
     "budget_from_dict",
+    "check_facts",
+    "check_rows",
+    "condition_of",
+    "copy_invariants",
+    "declare_rows",
     "delta_of",
     "draw_counts",
     "draw_urn",
     "event_from_dict",
     "exponential_law",
     "exponential_mechanism",
+    "filter_of",
+    "fingerprint_of",
     "float_down",
     "float_up",
     "gdp_delta",
@@ -172,6 +186,8 @@ __all__ = [
     "pure_to_gdp",
     "pure_to_zcdp",
     "released_delta",
+    "remember_facts",
+    "rows_rule",
     "solve_alpha",
     "solve_law",
     "sqrt_up",

@@ -13,6 +13,7 @@ from understudy.privacy._ledger_kinds import Invariant
 from understudy.privacy._numbers import float_down, float_up
 from understudy.privacy.accounting import ACCOUNTINGS, PURE, Accounting, delta_of
 from understudy.privacy.budget import ApproxDP, Budget
+from understudy.privacy.condition import Condition, condition_of
 from understudy.privacy.events import (
     Event,
     GaussianEvent,
@@ -64,6 +65,11 @@ class LedgerGuarantee:
     def unit(self) -> Unit:
         """Who is protected."""
         return self.rule.unit
+
+    @property
+    def condition(self) -> Condition:
+        """What the promise presumes because exact numbers about the table are public."""
+        return condition_of(self.unit, self.invariants)
 
     @property
     def _standing(self) -> Accounting:
@@ -130,9 +136,8 @@ class LedgerGuarantee:
         used = self.used()
         if used is not None:
             lines.append(f"Used so far: {used.describe()}.")
-        if self.invariants:
-            facts = "; ".join(fact.describe() for fact in self.invariants)
-            lines.append(f"Condition: among tables that agree on these public facts: {facts}.")
+        if self.condition.text:
+            lines.append(f"Condition: {self.condition.text}")
         return "\n".join(lines)
 
 

@@ -38,10 +38,11 @@ def recorded_outcome(
     """Build the outcome of a release from what was recorded."""
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+    guarantee = guarantee_of(spec, ledger)
     anchor = ledger.anchor()
     common: dict[str, Any] = {
         "spec": spec,
-        "guarantee": guarantee_of(spec, ledger),
+        "guarantee": guarantee,
         "release_id": state.release_id,
         "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
         "ledger_id": ledger.ledger_id,
@@ -66,7 +67,7 @@ def recorded_outcome(
     schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
     paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
-    provenance = Provenance.from_dict(outcome["provenance"] | paid_by)
+    provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
     model = Model.load(state.model_path) if state.model_path.exists() else None
     candidate = Candidate(
         configuration=configuration,
@@ -91,6 +92,8 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
     selection = shares.selection
     accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
     argument = "the parts of one attempt add up" if selection is None else selection.argument
+    invariants = () if ledger is None else ledger.invariants()
+    condition = spec.condition(invariants)
     return ReleaseGuarantee(
         budget=shares.promise,
         total=shares.total,
@@ -104,7 +107,10 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         selection=shares.attempts.describe(),
         argument=argument,
         considered={} if selection is None else dict(selection.considered),
-        condition=spec.row_count.condition(spec.unit),
+        condition=condition.text,
+        among=condition.among,
+        steps=condition.steps,
+        invariants=invariants,
     )
 
 

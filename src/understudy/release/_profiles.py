@@ -5,18 +5,29 @@ Of one attempt, for the accounting of selections; and of a whole release, for wh
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from understudy.errors import BudgetError
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
+from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.privacy import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    budget_from_dict,
+    float_up,
+    group_privacy,
+)
 
 __all__ = [
     "ApproxProfile",
@@ -32,6 +43,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
+_NOTHING = 1e6  # an epsilon that promises nothing
 _SAFETY = 1e-12  # relative allowance for rounding, always upwards
 
 
@@ -68,8 +80,9 @@ class ApproxProfile(Profile):
 
     def largest(self, p: Floats) -> Floats:
         """Return ``min(1, e^eps p + delta, 1 - e^-eps (1 - p - delta))``."""
-        up = math.exp(self.epsilon_one) * p + self.delta_one
-        down = 1 - math.exp(-self.epsilon_one) * (1 - p - self.delta_one)
+        rise = math.exp(min(self.epsilon_one, 700.0))
+        up = rise * p + self.delta_one
+        down = 1 - (1 - p - self.delta_one) / rise
         return np.asarray(np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY)))
 
 
@@ -213,6 +226,10 @@ class Bound:
         others = profile_of(self.budget)
         return ComposedProfile(self.epsilon, others) if self.epsilon > 0 else others
 
+    def of_group(self, size: int) -> Bound:
+        """Return what is known about tables that differ in so many units: each kind of act has its own group privacy."""
+        return Bound(float_up(size * Fraction(self.epsilon)), group_privacy(self.budget, size))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {"epsilon": self.epsilon, "beside": self.budget.to_dict()}
@@ -223,8 +240,8 @@ class Bound:
         return cls(float(values["epsilon"]), budget_from_dict(values["beside"]))
 
 
-def best_profile(bounds: Iterable[Bound]) -> BestProfile:
-    """Return everything that several bounds on the same release imply together.
+def best_profile(bounds: Iterable[Bound], *, steps: int = 1) -> BestProfile:
+    """Return everything that several bounds on the same release imply together, for tables so many neighbouring steps apart.
 
     Examples
     --------
@@ -234,7 +251,11 @@ def best_profile(bounds: Iterable[Bound]) -> BestProfile:
     >>> round(best_profile([Bound(0.0, GDP(0.5))]).right_guess(), 4)
     0.5987
     """
-    return BestProfile(tuple(bound.profile for bound in bounds))
+    found = []
+    for bound in bounds:
+        with contextlib.suppress(NoSuchGuarantee):
+            found.append((bound if steps == 1 else bound.of_group(steps)).profile)
+    return BestProfile(tuple(found) or (ApproxProfile(_NOTHING),))
 
 
 def profile_of(budget: Budget) -> Profile:

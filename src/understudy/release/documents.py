@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from understudy.privacy import Budget
 from understudy.release._profiles import BestProfile
-from understudy.release.reporting import at_least, odds_limit, shown_labels
-from understudy.release.result import CriterionResult, ReleaseResult
+from understudy.release.reporting import at_least, between, odds_limit, shown_labels
+from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column
 
@@ -27,6 +27,10 @@ COLUMNS = (
     "sensitivity",
     "deviation",
 )
+
+
+_LARGEST = 100.0
+"""An epsilon beyond this limits nothing that anybody would notice."""
 
 
 def acceptance_table(criteria: Sequence[CriterionResult]) -> str:
@@ -84,9 +88,11 @@ def odds(budget: Budget, known: BestProfile) -> str:
     """
     epsilon, exceeded = odds_limit(budget, known)
     share = chance(known.right_guess()).replace("%", " %")
-    factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "any size"
+    factor = f"{math.exp(min(epsilon, _LARGEST)):.3g}"
     certainty = (
-        f"Whatever was released, it moves their odds by a factor of at most {factor}"
+        "How far a single outcome can move their odds is not limited"
+        if epsilon > _LARGEST
+        else f"Whatever was released, it moves their odds by a factor of at most {factor}"
         if exceeded == 0
         else f"With a chance of at least {at_least(1 - exceeded)} what was released moves their odds by a factor of at most {factor}"
     )
@@ -124,14 +130,26 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
             f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}. "
             f"{guarantee.allowed}".rstrip()
         ),
+        *([Text(guarantee.condition)] if guarantee.condition else []),
         Text(
-            f"In plain words: {odds(guarantee.budget, guarantee.profile)}. The same holds for anything else about you that would not be "
+            f"In plain words{_compared(guarantee)}: {odds(between(guarantee.budget, guarantee.steps), guarantee.profile)}. The same "
+            "holds for anything else about you that would not be "
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
         Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
+
+
+def _compared(guarantee: ReleaseGuarantee) -> str:
+    """Say which tables that promise compares, after "In plain words"."""
+    if not guarantee.among:
+        return ""
+    instead = (
+        ", of which one has your record and the other another one in its place" if guarantee.steps > 1 else ""
+    )
+    return f", {guarantee.among}{instead}"
 
 
 def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:

@@ -48,6 +48,7 @@ class ReleasePlan:
 
     name: str
     guarantee: str
+    condition: str
     budget: str
     accounting: str
     selection: str
@@ -154,6 +155,7 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
     return ReleasePlan(
         name=spec.name,
         guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
+        condition=spec.condition().text,
         budget=f"{short(shares.total)} = {shares.words()}",
         accounting=shares.accounting,
         selection=shares.attempts.describe(),

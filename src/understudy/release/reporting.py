@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from understudy.data import read_frame
-from understudy.errors import BundleError, UnderstudyError
+from understudy.errors import BundleError, NoSuchGuarantee, UnderstudyError
 from understudy.privacy import (
     ACCOUNTINGS,
     GDP,
@@ -20,8 +20,10 @@ from understudy.privacy import (
     ApproxDP,
     Budget,
     PureDP,
+    Unit,
     budget_from_dict,
     gdp_to_approx,
+    group_privacy,
     zcdp_to_approx,
 )
 from understudy.release._profiles import BestProfile, Bound, Profile, best_profile
@@ -31,6 +33,7 @@ from understudy.synthesizers import Model
 
 __all__ = [
     "at_least",
+    "between",
     "bundle_report",
     "epsilon_delta",
     "odds_limit",
@@ -56,6 +59,9 @@ _SELDOM = 0.05
 
 _MANY = 1000.0
 """A chance of so many times delta is still worth naming for the epsilon of the promise."""
+
+_NOTHING = 1e6
+"""An epsilon that promises nothing."""
 
 _SMALL_DELTA = 1e-9
 """Budgets without a delta of their own are told at this one."""
@@ -98,8 +104,10 @@ def _read(folder: Path) -> ReportContent:
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
     total = budget_from_dict(promised.get("total") or promised["budget"])
-    known = best_profile([Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))])
-    epsilon, exceeded = odds_limit(budget, known)
+    steps = _steps(promised)
+    bounds = [Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))]
+    known = best_profile(bounds, steps=steps)
+    epsilon, exceeded = odds_limit(between(budget, steps), known)
     usual = min(epsilon, known.moved(_SELDOM))
     accounting = ACCOUNTINGS[promised["accounting"]]
     acceptance = certificate["acceptance"] or {}
@@ -124,6 +132,7 @@ def _read(folder: Path) -> ReportContent:
             (prior, *posterior_range(prior, epsilon), posterior_range(prior, usual)[1]) for prior in _PRIORS
         ],
         curve=trade_off_curve(known),
+        condition=str(promised.get("condition", "")),
         public_facts=_facts(certificate["public_facts"]),
         shares=_shares(certificate["ledger"]["entries"], accounting.name),
         total=accounting.total(total),
@@ -141,6 +150,24 @@ def _read(folder: Path) -> ReportContent:
         ],
         files=[[name, words] for name, words in _files(folder)],
     )
+
+
+def between(budget: Budget, steps: int) -> Budget:
+    """Return the promise about two tables that lie so many neighbouring steps apart.
+
+    Where a number of rows is public that neighbours differ in, two tables that agree on it and differ in one unit are two
+    steps apart.
+    """
+    try:
+        return budget if steps == 1 else group_privacy(budget, steps)
+    except NoSuchGuarantee:
+        return PureDP(_NOTHING)
+
+
+def _steps(promised: Mapping[str, Any]) -> int:
+    """Return how many steps that is; bundles of version 0.1 say only whether there is a condition."""
+    fixed = Unit.from_dict(promised["unit"]).keeps_rows
+    return int(promised.get("steps", 2 if promised.get("condition") and not fixed else 1))
 
 
 def epsilon_delta(budget: Budget) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from understudy.release._profiles import BestProfile, Bound, best_profile
 if TYPE_CHECKING:
     import pandas as pd
 
-    from understudy.privacy import Budget, Entry, Unit
+    from understudy.privacy import Budget, Entry, Invariant, Unit
     from understudy.release.spec import Spec
     from understudy.schema import Schema
     from understudy.synthesizers import Model, Provenance
@@ -174,7 +174,13 @@ class ReleaseGuarantee:
     considered
         Epsilon of the selection by every argument that applies.
     condition
-        What the promise presumes about the number of rows, where it was declared public.
+        What the promise presumes because exact numbers about the table are public, in sentences; the same for all that the ledger paid.
+    among
+        The tables that the promise compares, such as "among tables with 158,495 rows"; empty for all tables.
+    steps
+        How many neighbouring steps lie between two such tables that differ in the records of one unit.
+    invariants
+        The exact public numbers of the ledger that the condition is about.
     """
 
     budget: Budget
@@ -187,6 +193,9 @@ class ReleaseGuarantee:
     argument: str
     considered: Mapping[str, float] = field(default_factory=dict)
     condition: str = ""
+    among: str = ""
+    steps: int = 1
+    invariants: tuple[Invariant, ...] = ()
     total: Budget | None = None
     table_total: Budget | None = None
     trade_off: tuple[Bound, ...] = ()
@@ -203,8 +212,8 @@ class ReleaseGuarantee:
 
     @property
     def profile(self) -> BestProfile:
-        """What is known about how well neighbouring tables can be told apart."""
-        return best_profile(self.trade_off or (Bound(0.0, self.budget),))
+        """What is known about how well two tables that the promise compares can be told apart."""
+        return best_profile(self.trade_off or (Bound(0.0, self.budget),), steps=self.steps)
 
     def describe(self) -> str:
         """Say the promise in one sentence, and what it presumes in another."""
@@ -231,6 +240,11 @@ class ReleaseGuarantee:
             "argument": self.argument,
             "considered": dict(self.considered),
             "condition": self.condition,
+            "among": self.among,
+            "steps": self.steps,
+            "invariants": [
+                {"subject": item.subject, "rule": item.rule, "value": item.value} for item in self.invariants
+            ],
             "words": self.describe(),
         }
 

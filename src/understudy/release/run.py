@@ -19,9 +19,11 @@ from typing import Any
 from understudy.errors import (
     BudgetExceeded,
     ConstraintError,
+    LookFailed,
     OutputError,
+    UnderstudyError,
 )
-from understudy.privacy import Ledger, Randomness
+from understudy.privacy import NO_CONSENT, Consent, Ledger, Randomness, check_facts, copy_invariants
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
 from understudy.release._outcome import recorded_outcome, release_ledger, room_needed
 from understudy.release._records import judgement_to_plain
@@ -48,9 +50,12 @@ def run_release(
     restart: bool = False,
     progress: Progress = no_progress,
     randomness: Randomness | None = None,
+    consent: Consent = NO_CONSENT,
 ) -> ReleaseResult | ReleaseFailure:
     """Run a release, or go on with one that was interrupted; see `Release`."""
-    with Release.open(spec, ledger=ledger, source=source, restart=restart, randomness=randomness) as release:
+    with Release.open(
+        spec, ledger=ledger, source=source, restart=restart, randomness=randomness, consent=consent
+    ) as release:
         return release.run(progress=progress)
 
 
@@ -103,6 +108,7 @@ class Release(Work):
         source: Any = None,
         restart: bool = False,
         randomness: Randomness | None = None,
+        consent: Consent = NO_CONSENT,
     ) -> Iterator[Release]:
         """Open ledger and state of a release.
 
@@ -118,6 +124,13 @@ class Release(Work):
             Forget an earlier run of the same release. What it spent stays spent.
         randomness
             For tests only.
+        consent
+            What the owner of the table agrees to: other facts, or another exact number, than the ledger knows.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
         """
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
         ledger = Path(ledger).absolute()
@@ -129,7 +142,9 @@ class Release(Work):
                 folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
             ) as state,
         ):
-            yield cls(spec, book, state, source=source, randomness=randomness)
+            if state.get("outcome") is None:
+                check_facts(book, spec.facts, consent)
+            yield cls(spec, book, state, source=source, randomness=randomness, consent=consent)
 
     # ------------------------------------------------------------------ the whole
 
@@ -150,8 +165,6 @@ class Release(Work):
         ------
         BudgetExceeded
             If the ledger has not enough left for the whole release; nothing was read or spent.
-        BudgetError
-            If an earlier run was interrupted between a charge and its result.
         DataError
             If the table cannot be read, does not fit, or is another one than an earlier run was charged for;
             nothing was spent on it.
@@ -160,12 +173,41 @@ class Release(Work):
         if self.state.get("outcome") is None:
             self._start(configurations)
             progress("reading", 0.0)
-            data = Transformed(self.spec, self._source)
-            if self.spec.shares.single:
-                self._single(data, configurations, progress)
-            else:
-                self._loop(data, configurations, progress)
+            data = Transformed(self.spec, self._source, consent=self._consent)
+            with self._failure_is_an_outcome():
+                if self.spec.shares.single:
+                    self._single(data, configurations, progress)
+                else:
+                    self._loop(data, configurations, progress)
         return self._outcome(configurations)
+
+    @contextlib.contextmanager
+    def _failure_is_an_outcome(self) -> Iterator[None]:
+        """End the release, as one that was not accepted, by an error that may depend on the records.
+
+        Privacy
+        -------
+        An error after a charge is an outcome of the mechanism; that it happened is all that is told of it. Errors of the system (a full disk,
+        an interruption) and deliberate ones, whose messages hold public facts, are no outcomes: the release goes on from its journal.
+        """
+        try:
+            yield
+        except LookFailed as error:
+            reason = str(error)
+        except (UnderstudyError, OSError, MemoryError):
+            raise
+        except Exception:
+            if not self._charges():
+                raise
+            reason = (
+                "The attempt ended in an error after it was paid for. What went wrong is not shown, because it may depend "
+                "on the records."
+            )
+        else:
+            return
+        self.state.release_room()
+        self.state.conclude({"passed": False, "reason": reason, "day": self.state.get("started")})
+        self.state.forget_model()
 
     def _start(self, configurations: tuple[Configuration, ...]) -> None:
         """Before the first charge: is there room for all of it? Fix the public seed."""
@@ -195,13 +237,14 @@ class Release(Work):
             state.record(configuration=uniform_index(len(configurations), self._random))
         configuration = configurations[int(state.get("configuration"))]
         self._same_records(data, [configuration])
+        self._state_facts(data, [configuration])
         rows = self._rows(data, configuration, configurations)
         baselines = self._baselines(data, (configuration,), rows)
-        if not state.model_path.exists():  # a model file is complete or absent
-            self._not_lost("model", "the model")
-            curator = data.curator(
-                configuration, self.ledger, scope=f"{self.scope}/model", randomness=self._given
-            )
+        if state.model_path.exists():  # a model file is complete or absent
+            if self.journal is not None:
+                self.journal.skip(f"{self.scope}/model")
+        else:
+            curator = self._curator(data, configuration, "model")
             fitted = fit_model(self.spec, configuration, curator, progress=progress)
             state.release_room()
             state.store_model(fitted)
@@ -214,10 +257,7 @@ class Release(Work):
             state.forget_model()
             return
         progress("acceptance", 1.0)
-        self._not_lost("judgement", "the acceptance criteria")
-        curator = data.curator(
-            configuration, self.ledger, scope=f"{self.scope}/judgement", randomness=self._given
-        )
+        curator = self._curator(data, configuration, "judgement")
         judgement = judge(self.spec, candidate, curator, baselines)
         self._decide(candidate, judgement)
         if not judgement.passed:
@@ -257,9 +297,8 @@ class Release(Work):
         regressions are charged beside it.
         """
         state, rule = self.state, self.spec.attempts
-        for configuration in configurations:  # every transformation is read before anything is spent
-            data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
-        self._same_records(data, configurations)
+        self._same_records(data, configurations)  # every transformation is read before anything is spent
+        self._state_facts(data, configurations)
         rows = self._rows(data, configurations[0], configurations)
         baselines = self._baselines(data, configurations, rows)
         if not self._charges("selection"):
@@ -301,6 +340,7 @@ class Release(Work):
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
+            copy_invariants(self.ledger, book)
             try:
                 curator = data.curator(configuration, book, randomness=self._given)
                 model = fit_model(self.spec, configuration, curator, progress=no_progress)

@@ -40,6 +40,8 @@ class ReportContent:
         For an attacker's confidence before: the least and the most it can be afterwards, and the most it usually is.
     curve
         Best true-positive rate by false-positive rate.
+    condition
+        What the promise presumes because exact numbers about the real table are public; empty if nothing.
     shares, total, accounting, symbol
         Who spent what, of how much.
     slack
@@ -61,6 +63,7 @@ class ReportContent:
     right_guess: float
     odds: Sequence[tuple[float, float, float, float]]
     curve: Sequence[tuple[float, float]]
+    condition: str = ""
     public_facts: Sequence[str]
     shares: Sequence[Share]
     total: float
@@ -126,7 +129,8 @@ def _what(content: ReportContent, words: Texts) -> list[Block]:
     )
     markup = "".join(f"<li><b>{escape(big)}</b>{escape(small)}</li>" for big, small in cards)
     blocks: list[Block] = [Text(content.description)] if content.description else []
-    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>')]
+    presumed = [Text(words["condition"].format(condition=content.condition))] if content.condition else []
+    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
 
 
 def chance(share: float) -> str:
@@ -150,6 +154,7 @@ def _you(content: ReportContent, words: Texts) -> list[Block]:
     ]
     blocks: list[Block] = [
         Text(words["you"]),
+        *([Text(words["condition"].format(condition=content.condition))] if content.condition else []),
         Text(words["you_guess"].format(chance=chance(content.right_guess))),
         Table(
             words["odds_caption"],

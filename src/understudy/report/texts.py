@@ -35,6 +35,7 @@ ENGLISH: Texts = {
     "card_rows": "synthetic rows",
     "card_criteria": "criteria met",
     "card_unit": "protected: neighbouring tables {unit}",
+    "condition": "Condition of the guarantee, and of all that is said about it here: {condition}",
     # you
     "you": "Suppose somebody wants to find out whether you are in the real data, or something about you that only your "
     "record tells. Whatever they know already, and whatever they compute from this table, the guarantee limits how much "

@@ -184,7 +184,9 @@ def test_yaml_and_json_files_are_read_beside_their_schema(tmp_path: Path) -> Non
 
 def test_cleaning_makes_the_number_of_rows_private() -> None:
     told = refused(cleaning=["age > 10"])
-    assert "public.row_count: cleaning makes the number of rows depend" in told
+    assert "public.row_count: the number of rows is private, so it is measured, for epsilon=0.02" in told
+    roomy = small_spec(cleaning=["age > 10"], budget__total={"epsilon": 5.02})
+    assert (roomy.row_count.kind, roomy.row_count.epsilon) == ("measured", 0.02)
     assert small_spec(cleaning=["age > 10"], public={"row_count": "declared"}).row_count.kind == "declared"
     assert small_spec(cleaning=["age > 10"], public={"row_count": 500}).row_count.value == 500
     assert small_spec(cleaning=["age > 10"], output={"rows": 500}).row_count.kind == "chosen"
