@@ -239,7 +239,7 @@ def facts(
     from understudy.cli.plan import is_schema
     from understudy.curator import table_facts
     from understudy.errors import UsageError
-    from understudy.privacy import Consent, Ledger
+    from understudy.privacy import Consent, Ledger, bind_facts
     from understudy.release.spec import read_facts
     from understudy.schema import Schema
 
@@ -256,7 +256,7 @@ def facts(
         if found.parts["unit"] != book.unit.to_dict():
             raise UsageError(f"The ledger protects {book.unit.describe()}; the facts have another unit.")
         who = Consent(facts=True, by=by or "").name
-        entry = book.record_facts(found.binding_fingerprint(), summary=found.summary(), accepted_by=who)
+        entry = bind_facts(book, found, who)
         if json:
             print_json(entry.to_dict())
             return

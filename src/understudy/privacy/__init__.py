@@ -46,7 +46,7 @@ from understudy.privacy.events import (
     ZcdpEvent,
     event_from_dict,
 )
-from understudy.privacy.facts import Facts, check_facts, fingerprint_of, remember_facts
+from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint_of, remember_facts
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.guarantee import Guarantee, tightest
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
@@ -151,6 +151,7 @@ __all__ = [
     "approximated",
     "approximated_delta",
     "below_many",
+    "bind_facts",
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
     "budget_from_dict",
