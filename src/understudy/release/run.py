@@ -340,7 +340,7 @@ class Release(Work):
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
-            copy_invariants(self.ledger, book)
+            copy_invariants(self._invariants, book)
             try:
                 curator = data.curator(configuration, book, randomness=self._given)
                 model = fit_model(self.spec, configuration, curator, progress=no_progress)

@@ -137,7 +137,7 @@ def test_attempts_know_the_numbers_of_the_ledger_that_pays() -> None:
     book, attempt = ledger(), ledger()
     declare_rows(book, rule="age >= 16", exact=543)
     declare_rows(book, rule="", exact=600, consent=OWNER)
-    copy_invariants(book, attempt)
+    copy_invariants(book.invariants(), attempt)
     assert condition_of(book.unit, attempt.invariants()) == condition_of(book.unit, book.invariants())
     declare_rows(attempt, rule="age >= 16", exact=543)
 
