@@ -33,11 +33,13 @@ from understudy.privacy.conversions import (
     zcdp_to_approx,
 )
 from understudy.privacy.events import (
+    AllowanceEvent,
     ApproxEvent,
     Approximated,
     Composed,
     Event,
     GaussianEvent,
+    InsideEvent,
     LaplaceEvent,
     Parallel,
     PureEvent,
@@ -47,8 +49,8 @@ from understudy.privacy.events import (
     event_from_dict,
 )
 from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint_of, remember_facts
-from understudy.privacy.filter import Filter, Spending
-from understudy.privacy.guarantee import Guarantee, tightest
+from understudy.privacy.filter import Filter, Spending, filter_of
+from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
 from understudy.privacy.ledger import (
     Entry,
@@ -102,6 +104,7 @@ __all__ = [
     "ZCDP",
     "ZCDP_ACCOUNTING",
     "Accounting",
+    "AllowanceEvent",
     "Anchor",
     "ApproxDP",
     "ApproxEvent",
@@ -121,6 +124,7 @@ __all__ = [
     "GaussianEvent",
     "Geometric",
     "Guarantee",
+    "InsideEvent",
     "Invariant",
     "Laplace",
     "LaplaceEvent",
@@ -166,12 +170,14 @@ __all__ = [
     "event_from_dict",
     "exponential_law",
     "exponential_mechanism",
+    "filter_of",
     "fingerprint_of",
     "float_down",
     "float_up",
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
+    "guarantee_of",
     "largest_count",
     "noise_for",
     "noise_within",

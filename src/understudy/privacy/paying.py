@@ -13,7 +13,14 @@ __all__ = ["paying_ledger"]
 
 
 def paying_ledger(
-    path: Path, *, budget: Budget, unit: Unit, table: str, approximate_delta: float, advice: str
+    path: Path,
+    *,
+    budget: Budget,
+    unit: Unit,
+    table: str,
+    accounting: str | None = None,
+    approximate_delta: float,
+    advice: str,
 ) -> Ledger:
     """Open the ledger of a table, or make it with ``budget`` as its total if there is none.
 
@@ -26,6 +33,8 @@ def paying_ledger(
         Where it is, or will be.
     budget, unit, table
         What is about to be spent, who is protected, and the public name of the table.
+    accounting
+        How a new ledger adds up; by default as its kind of budget usually does.
     approximate_delta
         What a new ledger sets aside for events with a delta of their own.
     advice
@@ -49,7 +58,14 @@ def paying_ledger(
     PureDP(epsilon=3.0)
     """
     if not path.exists():
-        return Ledger.create(path, budget=budget, unit=unit, table=table, approximate_delta=approximate_delta)
+        return Ledger.create(
+            path,
+            budget=budget,
+            unit=unit,
+            table=table,
+            accounting=accounting,
+            approximate_delta=approximate_delta,
+        )
     book = Ledger.open(path)
     wrong = []
     if book.table != table:

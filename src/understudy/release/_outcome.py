@@ -26,6 +26,7 @@ def release_ledger(spec: Spec, path: Path) -> Ledger:
         budget=spec.total,
         unit=spec.unit,
         table=spec.source.table or spec.name,
+        accounting=spec.shares.accounting,
         approximate_delta=spec.shares.reserve,
         advice="Use the ledger of this table, name the table as the ledger does (source.table), or start another ledger.",
     )
@@ -94,7 +95,10 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
     invariants = () if ledger is None else ledger.invariants()
     condition = spec.condition(invariants)
     return ReleaseGuarantee(
-        budget=shares.total,
+        budget=shares.promise,
+        total=shares.total,
+        table_total=None if ledger is None else ledger.budget,
+        trade_off=shares.trade_off,
         unit=spec.unit,
         accounting=accounting,
         attempt=shares.attempt,

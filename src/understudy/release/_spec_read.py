@@ -385,7 +385,7 @@ class _Reader(SpaceReader):
             attempts=attempts,
             rows=rows.epsilon,
             baselines=tuple(epsilon for epsilon in baselines if epsilon > 0),
-            model_deltas=tuple(sorted(self.model_deltas)),
+            kinds=tuple(sorted(self.kinds)),
         )
         self.problems += problems
         if problems and rows.kind == "measured" and not isinstance(self._given_rows(), Mapping):

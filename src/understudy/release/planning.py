@@ -154,10 +154,10 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
         threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
     return ReleasePlan(
         name=spec.name,
-        guarantee=f"{shares.total.describe()} for {spec.unit.describe()}",
+        guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
         condition=spec.condition().text,
         budget=f"{short(shares.total)} = {shares.words()}",
-        accounting=shares.rule.main.name,
+        accounting=shares.accounting,
         selection=shares.attempts.describe(),
         argument="the parts of one attempt add up" if selection is None else selection.argument,
         single=shares.single,

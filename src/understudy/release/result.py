@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from understudy.release._profiles import BestProfile, Bound, best_profile
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -156,7 +158,11 @@ class ReleaseGuarantee:
     Attributes
     ----------
     budget, unit
-        The promise, and who is protected.
+        The promise about this release, and who is protected: the tightest valid accounting of its parts.
+    total, table_total
+        What the specification allowed, at least as much; and what the ledger allows for all releases of the table together.
+    trade_off
+        Everything that is known about how well neighbouring tables can be told apart; each bound holds.
     accounting
         Name of the accounting in which the ledger adds up.
     attempt, model, acceptance_epsilon
@@ -190,6 +196,24 @@ class ReleaseGuarantee:
     among: str = ""
     steps: int = 1
     invariants: tuple[Invariant, ...] = ()
+    total: Budget | None = None
+    table_total: Budget | None = None
+    trade_off: tuple[Bound, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """Say how much more was allowed, to this release and to the table; empty if neither is more than the promise."""
+        said = []
+        if self.total not in (None, self.budget):
+            said.append(f"The release was allowed {self.total.describe()}.")  # type: ignore[union-attr]
+        if self.table_total not in (None, self.budget, self.total):
+            said.append(f"All releases of the table together are held to {self.table_total.describe()}.")  # type: ignore[union-attr]
+        return " ".join(said)
+
+    @property
+    def profile(self) -> BestProfile:
+        """What is known about how well two tables that the promise compares can be told apart."""
+        return best_profile(self.trade_off or (Bound(0.0, self.budget),), steps=self.steps)
 
     def describe(self) -> str:
         """Say the promise in one sentence, and what it presumes in another."""
@@ -197,12 +221,15 @@ class ReleaseGuarantee:
             f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; {self.selection} "
             f"({self.argument}; {self.accounting} accounting)."
         )
-        return f"{promise} {self.condition}".rstrip()
+        return " ".join(part for part in (promise, self.allowed, self.condition) if part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "budget": self.budget.to_dict(),
+            "total": (self.total or self.budget).to_dict(),
+            "table_total": None if self.table_total is None else self.table_total.to_dict(),
+            "trade_off": [bound.to_dict() for bound in self.trade_off],
             "unit": self.unit.to_dict(),
             "neighbours": self.unit.describe(),
             "accounting": self.accounting,

@@ -30,10 +30,14 @@ class ReportContent:
     ----------
     guarantee
         The promise in a few signs, such as ``epsilon = 1``.
-    delta
-        Chance in which nothing is promised, as words; empty if there is none.
+    certainty
+        Chance with which the limits of single outcomes hold, as words; empty if they always do.
+    allowed
+        What the release might have spent, in a few signs; empty if that is the promise.
+    right_guess
+        Largest chance of guessing right whether somebody is in the data, where the guess was a coin's before.
     odds
-        For an attacker's confidence before: the least and the most it can be afterwards.
+        For an attacker's confidence before: the least and the most it can be afterwards, and the most it usually is.
     curve
         Best true-positive rate by false-positive rate.
     condition
@@ -54,8 +58,10 @@ class ReportContent:
     columns: int
     guarantee: str
     unit: str
-    delta: str = ""
-    odds: Sequence[tuple[float, float, float]]
+    certainty: str = ""
+    allowed: str = ""
+    right_guess: float
+    odds: Sequence[tuple[float, float, float, float]]
     curve: Sequence[tuple[float, float]]
     condition: str = ""
     public_facts: Sequence[str]
@@ -143,19 +149,27 @@ def chance(share: float) -> str:
 
 
 def _you(content: ReportContent, words: Texts) -> list[Block]:
-    odds = [[f"{before:.0%}", chance(least), chance(most)] for before, least, most in content.odds]
+    odds = [
+        [f"{before:.0%}", *map(chance, (least, most, usual))] for before, least, most, usual in content.odds
+    ]
     blocks: list[Block] = [
         Text(words["you"]),
         *([Text(words["condition"].format(condition=content.condition))] if content.condition else []),
+        Text(words["you_guess"].format(chance=chance(content.right_guess))),
         Table(
             words["odds_caption"],
-            (words["odds_before"], words["odds_least"], words["odds_after"]),
+            (words["odds_before"], words["odds_least"], words["odds_after"], words["odds_usual"]),
             odds,
-            numeric=(0, 1, 2),
+            numeric=(0, 1, 2, 3),
+        ),
+        Text(
+            words["you_certainty"].format(chance=content.certainty)
+            if content.certainty
+            else words["you_always"]
         ),
     ]
-    if content.delta:
-        blocks.append(Text(words["you_exception"].format(delta=content.delta)))
+    if content.allowed:
+        blocks.append(Text(words["you_allowed"].format(guarantee=content.guarantee, allowed=content.allowed)))
     blocks += [
         Text(words["trade"]),
         Html(trade_off(content.curve, label=words["trade_label"])),

@@ -142,7 +142,7 @@ def test_a_ledger_that_set_no_delta_aside_is_refused_before_anything_is_spent(tm
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"budget__total": {"epsilon": 15.0, "delta": 8e-3}}, "the total must have a larger one"),
+        ({"budget__total": {"epsilon": 15.0, "delta": 8e-3}}, "for itself, and the total has 0.008"),
         (
             {"selection": {"rule": "until-accepted", "gamma": 0.1}, "budget__total__epsilon": 40.0},
             "cannot account for",

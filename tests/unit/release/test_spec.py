@@ -109,9 +109,9 @@ def test_combinations_a_method_refuses_are_left_out() -> None:
 def test_every_selection_rule_is_read_and_priced(
     selection: dict[str, Any], rule: object, total: float
 ) -> None:
-    with pytest.raises(SchemaError, match="add up to epsilon=") as caught:
-        small_spec(selection=selection, budget__total={"epsilon": 50})
-    needed = float(str(caught.value).split("add up to epsilon=")[1].split(",")[0])
+    with pytest.raises(SchemaError, match="the parts need epsilon=") as caught:
+        small_spec(selection=selection, budget__total={"epsilon": 4.5})
+    needed = float(str(caught.value).split("A total of epsilon=")[1].split(" ")[0])
     spec = small_spec(selection=selection, budget__total={"epsilon": needed * 1.000001})
     assert spec.attempts == rule
     assert needed == pytest.approx(total, rel=0.06)
@@ -232,8 +232,8 @@ def test_everything_wrong_is_listed_at_once() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"budget__total": {"epsilon": 4}}, "the parts add up to epsilon=5, more than epsilon=4"),
-        ({"budget__total": {"epsilon": 6}}, "the parts add up to epsilon=5, not to epsilon=6"),
+        ({"budget__total": {"epsilon": 4}}, "the parts need epsilon=5, more than epsilon=4"),
+        ({"budget__total": {"epsilon": 4}}, "A total of epsilon=5 would do, or a model of epsilon=3"),
         ({"budget__model": {"epsilon": 1, "delta": 1e-6}}, "has no pure guarantee"),
         ({"acceptance__epsilon": None}, "acceptance.epsilon: the pass-only form needs"),
         ({"acceptance__criteria__0__epsilon": 0.1}, "takes no epsilon: the pass-only form pays once"),
