@@ -46,7 +46,8 @@ ALLOWED: dict[str, set[str]] = {
         "release",
         "report",
     },
-    "adapters": {"errors", "schema", "privacy", "marginals", "data", "curator", "synthesizers"},
+    "adapters": {"errors", "schema", "privacy", "marginals", "data", "synthesizers", "workflow"},
+    "workflow": {"errors", "privacy", "data", "curator", "synthesizers"},
     "bulk": {"errors", "schema", "data", "engine", "synthesizers", "parallel"},
     "release": {
         "errors",

@@ -31,6 +31,7 @@ from understudy.cli._options import (
     Seed,
     Separator,
     TableName,
+    Unfinished,
     UnitName,
     WorkloadText,
     parse_budget,
@@ -46,6 +47,7 @@ from understudy.errors import OutputError
 if TYPE_CHECKING:
     from understudy.bulk import WrittenSample
     from understudy.synthesizers import Model
+    from understudy.workflow import PaidWork
 
 
 def synth(
@@ -103,6 +105,7 @@ def synth(
             "counting goes on after an interruption. As sensitive as the table; emptied when done."
         ),
     ] = None,
+    unfinished: Unfinished = "refuse",
     in_database: TableInDatabase = None,
     immutable: Immutable = False,
     separator: Separator = None,
@@ -116,25 +119,25 @@ def synth(
     """Fit one private model to a table and write synthetic rows.
 
     Everything that can be checked without the records is checked first. The ledger is charged before
-    each draw of noise; a second run on the same ledger spends again, or is refused. A ledger remembers the facts (schema, unit,
-    reading) it was opened for; other ones need the owner's consent.
+    each draw of noise, and every answer is kept until the output is written: after an interruption the same command goes on
+    and pays for nothing twice. A second run after the output was written spends again, or is refused. A ledger remembers
+    the facts (schema, unit, reading) it was opened for; other ones need the owner's consent.
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
     from understudy.cli._output import print_json, progress_bar, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
-    from understudy.curator import Curator, table_facts
+    from understudy.curator import table_facts
     from understudy.data import check_output_format, read_table, write_frame
-    from understudy.privacy import remember_facts
     from understudy.schema import Schema
-    from understudy.synthesizers import synthesize_many
+    from understudy.workflow import paid_work, work_facts
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
     described.require_public()
     consent = parse_consent(accept_facts, accept_invariant, by)
-    facts = table_facts(described, unit=privacy_unit, separator=separator, encoding=encoding)
+    owner = table_facts(described, unit=privacy_unit, separator=separator, encoding=encoding)
     synthesizer = parse_method(method, described, workload, option)
     synthesizer.require(budget)
     synthesizer.plan(described, unit=privacy_unit, budget=budget)
@@ -170,7 +173,14 @@ def synth(
         "table": label,
         "approximate_delta": reserve,
     }
-    check_before_reading(ledger_path, facts, consent, **terms)
+    check_before_reading(ledger_path, owner, consent, **terms)
+    facts = work_facts(
+        synthesizer,
+        schema_fingerprint=described.fingerprint(),
+        unit=privacy_unit,
+        budget=budget,
+        **({} if sets is None else {"sets": sets, "how": how}),
+    )
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
@@ -183,34 +193,46 @@ def synth(
             watch=progress,
             checkpoint=checkpoint,
         )
-        with open_ledger(ledger_path, **terms) as book:
-            curator = Curator(records, unit=privacy_unit, ledger=book, consent=consent)
-            remember_facts(book, facts, consent)
+        with (
+            open_ledger(ledger_path, **terms) as book,
+            paid_work(book, facts, unfinished=unfinished, owner=owner, consent=consent) as work,
+        ):
+            repeated = work.repeated
             if sets is None:
-                fitted = synthesizer.fit(curator, budget, progress=progress)
+                fitted = work.fit(synthesizer, records, unit=privacy_unit, budget=budget, progress=progress)
             else:
-                many = synthesize_many(
-                    synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress
+                many = work.fit_many(
+                    synthesizer,
+                    records,
+                    unit=privacy_unit,
+                    budget=budget,
+                    sets=sets,
+                    how=how,
+                    seed=seed,
+                    progress=progress,
                 )
                 fitted = many.models[0]
             standing = book.guarantee()
-        progress("sampling", 1.0)
-        if in_parts:
-            words = {
-                "chunk_rows": chunk_rows,
-                "partition_by": partition_by,
-                "jobs": jobs,
-                "progress": progress,
-            }
-            done = _deliver_parts(fitted, out, model=model, rows=rows, seed=seed, **words)
-            length, written = done.rows, [str(target)]
-        elif sets is None:
-            length = len(_deliver(fitted, out=target, model=model, rows=rows, seed=seed, write=write_frame))
-            written = [str(target)]
-        else:
-            length, written = deliver_many(
-                many, out=target, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
-            )
+            progress("sampling", 1.0)
+            if in_parts:
+                options = {
+                    "chunk_rows": chunk_rows,
+                    "partition_by": partition_by,
+                    "jobs": jobs,
+                    "progress": progress,
+                }
+                done = _deliver_parts(fitted, out, work, model=model, rows=rows, seed=seed, **options)
+                length, written = done.rows, [str(target)]
+            elif sets is None:
+                frame = _deliver(
+                    fitted, work, out=target, model=model, rows=rows, seed=seed, write=write_frame
+                )
+                length, written = len(frame), [str(target)]
+            else:
+                length, written = deliver_many(
+                    many, out=target, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
+                )
+            work.done()
     guarantee = replace(fitted.provenance, budget=budget).guarantee()
     result: dict[str, Any] = {
         "method": method,
@@ -222,11 +244,16 @@ def synth(
         **({} if sets is None else {"sets": written, "how": how}),
         "model": None if model is None else str(model),
         "ledger": str(ledger_path),
+        "repeated_answers": repeated,
         "spent": summary(standing),
     }
     if json:
         print_json(result)
         return
+    if repeated:
+        tell(
+            f"Went on with an interrupted fit: {repeated} answers that were paid for were repeated at no cost."
+        )
     tell(f"Wrote {length:,} synthetic rows to {' and '.join(dict.fromkeys((written[0], written[-1])))}.")
     if in_parts:
         tell(how_close(done))
@@ -241,7 +268,14 @@ def synth(
 
 
 def _deliver(
-    fitted: Model, *, out: Path, model: Path | None, rows: int | None, seed: int | None, write: Any
+    fitted: Model,
+    work: PaidWork,
+    *,
+    out: Path,
+    model: Path | None,
+    rows: int | None,
+    seed: int | None,
+    write: Any,
 ) -> Any:
     """Write model and rows; if that fails, keep the paid-for model somewhere and say where."""
     try:
@@ -250,14 +284,25 @@ def _deliver(
         frame = fitted.sample(rows, seed=seed)
         write(frame, out)
     except Exception as error:
-        rescue = _rescue(fitted)
-        kept = f" The fitted model, already paid for, is kept in {rescue}." if rescue else ""
+        rescue = work.model_path or _rescue(fitted)
+        kept = (
+            f" The fitted model, already paid for, is kept in {rescue} and taken up by the same command."
+            if rescue
+            else ""
+        )
         raise OutputError(f"The synthetic table was not written: {error}{kept}") from None
     return frame
 
 
 def _deliver_parts(
-    fitted: Model, out: str, *, model: Path | None, rows: int | None, seed: int | None, **words: Any
+    fitted: Model,
+    out: str,
+    work: PaidWork,
+    *,
+    model: Path | None,
+    rows: int | None,
+    seed: int | None,
+    **options: Any,
 ) -> WrittenSample:
     """Write model and folder; what an interruption leaves is named, and holds the paid-for model."""
     from understudy.bulk import unfinished
@@ -266,11 +311,11 @@ def _deliver_parts(
     try:
         if model is not None:
             fitted.save(model)
-        return write_folder(fitted, out, rows=rows, seed=seed, **words)
+        return write_folder(fitted, out, rows=rows, seed=seed, **options)
     except Exception as error:
         waiting = unfinished(out)
         kept = None if waiting is None else waiting / "model.understudy"
-        kept = kept if kept is not None and kept.exists() else _rescue(fitted)
+        kept = kept if kept is not None and kept.exists() else work.model_path or _rescue(fitted)
         note = (
             f" The fitted model, already paid for, is kept in {kept}; go on with: understudy sample {kept} --out {out}"
             if kept

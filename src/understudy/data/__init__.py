@@ -12,7 +12,7 @@ from understudy.data.prepare import Derived, Preparation
 from understudy.data.private_files import is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
-from understudy.data.table import Table, Words
+from understudy.data.table import Table, Words, records_digest
 
 __all__ = [
     "ArrowTable",
@@ -36,6 +36,7 @@ __all__ = [
     "read_frame",
     "read_table",
     "reading_facts",
+    "records_digest",
     "replacing",
     "rule_meaning",
     "sync",
