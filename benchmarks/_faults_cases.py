@@ -66,11 +66,14 @@ _SYNTH = ("synth", "staff.csv", "--schema", "schema.yaml", "--ledger", "staff.le
 JOBS = {
     job.name: job
     for job in (
-        Job(
-            "synth mst",
-            (*_SYNTH, "--method", "mst", "--epsilon", "1", "--delta", "1e-6", "--unit", "add-remove",
-             "--out", "out.csv", "--model", "out.understudy"),
-            Unit.add_remove(), ApproxDP(1.0, 1e-6), ApproxDP(9.0, 1e-6),
+        *(
+            Job(
+                f"synth {method}",
+                (*_SYNTH, "--method", method, "--epsilon", "1", "--delta", "1e-6", "--unit", "add-remove",
+                 "--out", "out.csv", "--model", "out.understudy"),
+                Unit.add_remove(), ApproxDP(1.0, 1e-6), ApproxDP(9.0, 1e-6),
+            )
+            for method in ("aim", "mst", "privbayes", "privsyn", "rap")
         ),
         Job(
             "synth independent",

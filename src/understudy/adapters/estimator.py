@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, WorkloadError
+from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.marginals import Workload, parse_workload
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.schema import Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers import method as method_of
+from understudy.workflow import Unfinished, paid_work, work_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +41,12 @@ class TableSynthesizer:
     options
         Further options of the mechanism.
     ledger
-        Ledger file of the table. Without one, a ledger in memory lives as long as this object: fitting twice
-        then promises the budget twice, which is fine for trying things out and for nothing else.
+        Ledger file of the table, or ``"default"`` for the one that belongs to it: beside a file, in a folder of yours for a
+        frame, which is known again by its content. Without one, a ledger in memory lives as long as this object: fitting
+        twice then promises the budget twice, which is fine for trying things out and for nothing else.
+    unfinished
+        What to do about another fit on the ledger that was interrupted: ``"refuse"``, ``"keep"`` its paid answers for later, or
+        ``"drop"`` them. A fit that was interrupted itself goes on when it is called again, and pays for nothing twice.
 
     Attributes
     ----------
@@ -68,6 +75,7 @@ class TableSynthesizer:
         workload: str | Workload | None = None,
         options: Mapping[str, Any] | None = None,
         ledger: str | PathLike[str] | None = None,
+        unfinished: Unfinished = "refuse",
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting
         self.method = method
@@ -80,6 +88,7 @@ class TableSynthesizer:
         self.workload = workload
         self.options = options
         self.ledger = ledger
+        self.unfinished = unfinished
 
     # ------------------------------------------------------------------ parameters
 
@@ -149,14 +158,26 @@ class TableSynthesizer:
         synthesizer.plan(self.schema, unit=unit, budget=budget)
         reserve = synthesizer.reserve(self.schema, budget)
         table = read_table(X, self.schema, id_column=unit.id_column)
+        book: AbstractContextManager[Ledger]
         if self.ledger is None:
             book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
         else:
-            book = Ledger.open_or_create(
-                self.ledger, budget=budget, unit=unit, table="table", approximate_delta=reserve
+            path = None if self.ledger == "default" else Path(self.ledger)
+            place = LedgerPlace(path.absolute()) if path is not None else find_ledger(X, name="table")
+            book = place.opened(
+                budget=budget,
+                unit=unit,
+                table="table",
+                named=path is not None,
+                approximate_delta=reserve,
+                advice="Use the ledger of this table, or another file for another table.",
             )
-        with book:
-            self.model_ = synthesizer.fit(Curator(table, unit=unit, ledger=book), budget)
+        facts = work_facts(
+            synthesizer, schema_fingerprint=self.schema.fingerprint(), unit=unit, budget=budget
+        )
+        with book as paying, paid_work(paying, facts, unfinished=self.unfinished) as work:
+            self.model_ = work.fit(synthesizer, table, unit=unit, budget=budget)
+            work.done()
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:

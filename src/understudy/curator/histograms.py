@@ -231,23 +231,28 @@ def bisect_ranges(
     widest = max(b - a for a, b in parts)
     touched = min(len(parts), sealed._unit.parts_touched)
     sensitivity = 2.0 * (1.0 - 1.0 / widest) * sealed.l1 / (1.0 - 3 * touched * 2.0**-20)
-    curator._charge(SelectionEvent(epsilon), purpose=purpose)
-    cuts: list[list[int]] = []
-    for first, end in parts:
+
+    def choose(first: int, end: int) -> int:
         errors = split_deviations(sealed._exact[first:end].astype(np.int64))
         errors += 2 * price
         errors[0] -= price  # one bucket instead of two
         if singles and end - first > 2:
             errors = np.append(errors, (end - first) * price)
-        chosen = exponential_mechanism(
+        return exponential_mechanism(
             -errors,
             epsilon=epsilon,
             sensitivity=sensitivity,
             randomness=curator._randomness,
             score_error=_SCORE_ERROR * sensitivity,
         )
-        if chosen == end - first:
-            cuts.append(list(range(first + 1, end)))
-        else:
-            cuts.append([first + chosen] if chosen else [])
-    return cuts
+
+    choices = curator._answer(
+        SelectionEvent(epsilon),
+        purpose=purpose,
+        about=[sealed.clique, parts, price],
+        draw=lambda: [choose(first, end) for first, end in parts],
+    )
+    return [
+        list(range(first + 1, end)) if chosen == end - first else [first + chosen] if chosen else []
+        for (first, end), chosen in zip(parts, choices, strict=True)
+    ]

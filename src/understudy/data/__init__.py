@@ -9,9 +9,10 @@ from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
+from understudy.data.private_files import is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
-from understudy.data.table import Table, Words
+from understudy.data.table import Table, Words, records_digest
 
 __all__ = [
     "ArrowTable",
@@ -31,12 +32,16 @@ __all__ = [
     "digest_place",
     "draft_schema",
     "is_database",
+    "is_in_use",
+    "private_folder",
     "rate",
     "read_frame",
     "read_table",
+    "records_digest",
     "replacing",
     "sync",
     "table_file",
     "write_frame",
+    "write_private",
     "write_text",
 ]
