@@ -110,7 +110,13 @@ def table() -> pd.DataFrame:
 
 
 def prepare(folder: Path, job: Job, *, roomy: bool) -> None:
-    """Lay out a job: table, schema, specification and, with ``roomy``, a ledger for more than one run."""
+    """Lay out a job: table, schema, specification and, with ``roomy``, a ledger for more than one run.
+
+    What the program remembers of tables goes to a folder of this job: all jobs have the same one.
+    """
+    home = folder.with_name(f"{folder.name}-home")
+    shutil.rmtree(home, ignore_errors=True)
+    os.environ["UNDERSTUDY_HOME"] = str(home)
     folder.mkdir(exist_ok=True)
     table().to_csv(folder / "staff.csv", index=False)
     (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.curator import Curator, Journal
+from understudy.curator import Curator, Journal, table_facts
 from understudy.data import LocalTable, Table, is_in_use, private_folder, records_digest, write_private
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, OutputError
 from understudy.privacy import (
@@ -37,7 +37,7 @@ from understudy.synthesizers import (
     synthesize_many,
 )
 
-__all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
+__all__ = ["PaidWork", "Unfinished", "paid_work", "table_facts", "work_facts"]
 
 Unfinished = Literal["refuse", "keep", "drop"]
 """What to do about other work on the same ledger that was interrupted: refuse to begin, leave it for later, forget it."""

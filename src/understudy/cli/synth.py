@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli._ledgers import check_before_reading, open_ledger, summary
+from understudy.cli._ledgers import ADVICE, AnotherLedger, check_before_reading, summary
 from understudy.cli._options import (
     AcceptFacts,
     AcceptInvariant,
@@ -41,7 +41,7 @@ from understudy.cli._options import (
     require_apart,
     require_writable,
 )
-from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
+from understudy.cli._source import Immutable, TableInDatabase, parse_source
 from understudy.errors import OutputError
 
 if TYPE_CHECKING:
@@ -74,9 +74,10 @@ def synth(
         Path | None,
         typer.Option(
             help="Ledger of the table; made with this budget as its total if absent. "
-            "Default: TABLE.ledger beside the output."
+            "Default: TABLE.ledger beside the table, or in your own folder for databases and read-only places."
         ),
     ] = None,
+    another_ledger: AnotherLedger = False,
     table_name: TableName = None,
     rows: Rows = None,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
@@ -125,10 +126,11 @@ def synth(
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
-    from understudy.cli._output import print_json, progress_bar, tell
+    from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
     from understudy.curator import table_facts
     from understudy.data import check_output_format, read_table, write_frame
+    from understudy.ledgers import find_ledger, ledger_name
     from understudy.schema import Schema
     from understudy.workflow import paid_work, work_facts
 
@@ -154,7 +156,15 @@ def synth(
         require_writable(model, what="model file")
     source, name = parse_source(table, in_database, immutable)
     label = table_name or name
-    ledger_path = ledger or target.parent / f"{stem(name)}.ledger"
+    place = find_ledger(
+        source,
+        name=name,
+        ledger=ledger,
+        earlier=target.parent / f"{ledger_name(name)}.ledger",
+        evidence=[path for path in (target, target.parent, model) if path is not None],
+        another=another_ledger,
+    )
+    ledger_path = place.path
     require_writable(ledger_path, what="ledger")
     for number in range(1, (sets or 1) + 1):
         many_models = model is not None and sets is not None and how == "independent"
@@ -171,9 +181,13 @@ def synth(
         "budget": budget,
         "unit": privacy_unit,
         "table": label,
+        "named": table_name is not None,
         "approximate_delta": reserve,
+        "advice": ADVICE,
     }
-    check_before_reading(ledger_path, owner, consent, **terms)
+    for note in place.notes:
+        say(note)
+    check_before_reading(place, owner, consent, **terms)
     facts = work_facts(
         synthesizer,
         schema_fingerprint=described.fingerprint(),
@@ -194,7 +208,7 @@ def synth(
             checkpoint=checkpoint,
         )
         with (
-            open_ledger(ledger_path, **terms) as book,
+            place.opened(**terms) as book,
             paid_work(book, facts, unfinished=unfinished, owner=owner, consent=consent) as work,
         ):
             repeated = work.repeated

@@ -6,6 +6,7 @@ from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.facts import reading_facts, rule_meaning
 from understudy.data.frames import read_frame
+from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
@@ -28,6 +29,8 @@ __all__ = [
     "Words",
     "check_output_format",
     "connect",
+    "digest_content",
+    "digest_place",
     "draft_schema",
     "is_database",
     "is_in_use",
@@ -40,6 +43,7 @@ __all__ = [
     "replacing",
     "rule_meaning",
     "sync",
+    "table_file",
     "write_frame",
     "write_private",
     "write_text",

@@ -52,6 +52,7 @@ from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint
 from understudy.privacy.filter import Filter, Spending, filter_of
 from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
+from understudy.privacy.known_ledgers import KnownLedger, KnownLedgers, known_ledgers
 from understudy.privacy.ledger import (
     Entry,
     FactsRecord,
@@ -126,6 +127,8 @@ __all__ = [
     "Guarantee",
     "InsideEvent",
     "Invariant",
+    "KnownLedger",
+    "KnownLedgers",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -178,6 +181,7 @@ __all__ = [
     "gdp_to_approx",
     "group_privacy",
     "guarantee_of",
+    "known_ledgers",
     "largest_count",
     "noise_for",
     "noise_within",
