@@ -66,11 +66,14 @@ _SYNTH = ("synth", "staff.csv", "--schema", "schema.yaml", "--ledger", "staff.le
 JOBS = {
     job.name: job
     for job in (
-        Job(
-            "synth mst",
-            (*_SYNTH, "--method", "mst", "--epsilon", "1", "--delta", "1e-6", "--unit", "add-remove",
-             "--out", "out.csv", "--model", "out.understudy"),
-            Unit.add_remove(), ApproxDP(1.0, 1e-6), ApproxDP(9.0, 1e-6),
+        *(
+            Job(
+                f"synth {method}",
+                (*_SYNTH, "--method", method, "--epsilon", "1", "--delta", "1e-6", "--unit", "add-remove",
+                 "--out", "out.csv", "--model", "out.understudy"),
+                Unit.add_remove(), ApproxDP(1.0, 1e-6), ApproxDP(9.0, 1e-6),
+            )
+            for method in ("aim", "mst", "privbayes", "privsyn", "rap")
         ),
         Job(
             "synth independent",
@@ -107,7 +110,13 @@ def table() -> pd.DataFrame:
 
 
 def prepare(folder: Path, job: Job, *, roomy: bool) -> None:
-    """Lay out a job: table, schema, specification and, with ``roomy``, a ledger for more than one run."""
+    """Lay out a job: table, schema, specification and, with ``roomy``, a ledger for more than one run.
+
+    What the program remembers of tables goes to a folder of this job: all jobs have the same one.
+    """
+    home = folder.with_name(f"{folder.name}-home")
+    shutil.rmtree(home, ignore_errors=True)
+    os.environ["UNDERSTUDY_HOME"] = str(home)
     folder.mkdir(exist_ok=True)
     table().to_csv(folder / "staff.csv", index=False)
     (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")

@@ -65,7 +65,9 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
         ]  # fmt: skip
         start = time.perf_counter()
         with (Path(folder) / "said.txt").open("w+", encoding="utf-8") as said:
-            process = subprocess.Popen(command, stdout=said, stderr=said)
+            # each cell is a first use of the table
+            own = os.environ | {"UNDERSTUDY_HOME": folder}
+            process = subprocess.Popen(command, stdout=said, stderr=said, env=own)
             _, status, usage = _wait(process, timeout)
             said.seek(0)
             words = said.read().strip()

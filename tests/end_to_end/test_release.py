@@ -288,8 +288,9 @@ def _release_example(folder: Path, *words: str) -> None:
     """
     for attempt in range(ATTEMPTS):
         result = understudy(
-            "release", EXAMPLE, *words, "--ledger", folder / f"{attempt}.ledger", "--out", folder / "bundle"
-        )
+            "release", EXAMPLE, *words, "--ledger", folder / f"{attempt}.ledger", "--another-ledger",
+            "--out", folder / "bundle",
+        )  # fmt: skip
         assert result.code in (0, 3), result.err
         if result.code == 0:
             return

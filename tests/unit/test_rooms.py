@@ -17,6 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "privacy": {"errors", "_html"},
     "marginals": {"errors", "schema"},
     "data": {"errors", "schema", "marginals"},
+    "ledgers": {"errors", "data", "privacy"},
     "curator": {"errors", "schema", "marginals", "data", "privacy"},
     "engine": {"errors", "schema", "marginals"},
     "synthesizers": {
@@ -46,10 +47,12 @@ ALLOWED: dict[str, set[str]] = {
         "release",
         "report",
     },
-    "adapters": {"errors", "schema", "privacy", "marginals", "data", "curator", "synthesizers"},
+    "adapters": {"errors", "ledgers", "schema", "privacy", "marginals", "data", "synthesizers", "workflow"},
+    "workflow": {"errors", "privacy", "data", "curator", "synthesizers"},
     "bulk": {"errors", "schema", "data", "engine", "synthesizers", "parallel"},
     "release": {
         "errors",
+        "ledgers",
         "parallel",
         "schema",
         "privacy",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.curator import Curator, table_facts
 from understudy.data import read_table
 from understudy.errors import BudgetError, WorkloadError
+from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.marginals import Workload, parse_workload
 from understudy.privacy import (
     GDP,
@@ -21,12 +23,11 @@ from understudy.privacy import (
     Ledger,
     PureDP,
     Unit,
-    check_facts,
-    remember_facts,
 )
 from understudy.schema import Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers import method as method_of
+from understudy.workflow import Unfinished, paid_work, table_facts, work_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,10 +51,14 @@ class TableSynthesizer:
     options
         Further options of the mechanism.
     ledger
-        Ledger file of the table. Without one, a ledger in memory lives as long as this object: fitting twice
-        then promises the budget twice, which is fine for trying things out and for nothing else.
+        Ledger file of the table, or ``"default"`` for the one that belongs to it: beside a file, in a folder of yours for a
+        frame, which is known again by its content. Without one, a ledger in memory lives as long as this object: fitting
+        twice then promises the budget twice, which is fine for trying things out and for nothing else.
     consent
         What the owner of the table agrees to: other facts, or another exact number of rows, than the ledger knows.
+    unfinished
+        What to do about another fit on the ledger that was interrupted: ``"refuse"``, ``"keep"`` its paid answers for later, or
+        ``"drop"`` them. A fit that was interrupted itself goes on when it is called again, and pays for nothing twice.
 
     Attributes
     ----------
@@ -83,6 +88,7 @@ class TableSynthesizer:
         options: Mapping[str, Any] | None = None,
         ledger: str | PathLike[str] | None = None,
         consent: Consent | None = None,
+        unfinished: Unfinished = "refuse",
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting
         self.method = method
@@ -96,6 +102,7 @@ class TableSynthesizer:
         self.options = options
         self.ledger = ledger
         self.consent = consent
+        self.unfinished = unfinished
 
     # ------------------------------------------------------------------ parameters
 
@@ -164,19 +171,31 @@ class TableSynthesizer:
         synthesizer.require(budget)
         synthesizer.plan(self.schema, unit=unit, budget=budget)
         reserve = synthesizer.reserve(self.schema, budget)
-        consent, facts = self.consent or NO_CONSENT, table_facts(self.schema, unit=unit)
+        book: AbstractContextManager[Ledger]
         if self.ledger is None:
             book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
         else:
-            book = Ledger.open_or_create(
-                self.ledger, budget=budget, unit=unit, table="table", approximate_delta=reserve
+            path = None if self.ledger == "default" else Path(self.ledger)
+            place = LedgerPlace(path.absolute()) if path is not None else find_ledger(X, name="table")
+            book = place.opened(
+                budget=budget,
+                unit=unit,
+                table="table",
+                named=path is not None,
+                approximate_delta=reserve,
+                advice="Use the ledger of this table, or another file for another table.",
             )
-        with book:
-            check_facts(book, facts, consent)
+        facts = work_facts(
+            synthesizer, schema_fingerprint=self.schema.fingerprint(), unit=unit, budget=budget
+        )
+        owner, consent = table_facts(self.schema, unit=unit), self.consent or NO_CONSENT
+        with (
+            book as paying,
+            paid_work(paying, facts, unfinished=self.unfinished, owner=owner, consent=consent) as work,
+        ):
             table = read_table(X, self.schema, id_column=unit.id_column)
-            curator = Curator(table, unit=unit, ledger=book, consent=consent)
-            remember_facts(book, facts, consent)
-            self.model_ = synthesizer.fit(curator, budget)
+            self.model_ = work.fit(synthesizer, table, unit=unit, budget=budget)
+            work.done()
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:

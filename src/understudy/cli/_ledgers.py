@@ -1,41 +1,29 @@
-"""Opening the right ledger, and summing it up for programs."""
+"""Summing a ledger up for programs; options about ledgers that commands share."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from understudy.privacy import (
-    Budget,
-    Consent,
-    Facts,
-    Ledger,
-    LedgerGuarantee,
-    Unit,
-    check_facts,
-    paying_ledger,
-)
+import typer
 
+from understudy.ledgers import LedgerPlace
+from understudy.privacy import Consent, Facts, LedgerGuarantee, check_facts
 
-def open_ledger(
-    path: Path, *, budget: Budget, unit: Unit, table: str, approximate_delta: float = 0.0
-) -> Ledger:
-    """Open or make the ledger that a command named; see :func:`~understudy.privacy.paying_ledger`."""
-    return paying_ledger(
-        path,
-        budget=budget,
-        unit=unit,
-        table=table,
-        approximate_delta=approximate_delta,
-        advice="Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start "
-        "another ledger.",
-    )
+AnotherLedger = Annotated[
+    bool,
+    typer.Option(
+        "--another-ledger",
+        help="Consent to a further ledger for a table that has one already. What the two promise adds up.",
+    ),
+]
+ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start another ledger."
+"""For those whose ledger is of another table or unit."""
 
 
-def check_before_reading(path: Path, facts: Facts, consent: Consent, **terms: Any) -> None:
+def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
     """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
-    if path.exists():
-        with open_ledger(path, **terms) as book:
+    if place.path.exists():
+        with place.opened(**terms) as book:
             check_facts(book, facts, consent)
 
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 import yaml
@@ -56,6 +56,13 @@ Rows = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="Makes the draw of rows repeatable; privacy noise takes no seed."),
+]
+Unfinished = Annotated[
+    Literal["refuse", "keep", "drop"],
+    typer.Option(
+        help="What to do about another fit on the ledger that was interrupted: refuse to begin, keep its paid answers "
+        "for later, or drop them (what they cost stays spent)."
+    ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
 Backend = Annotated[

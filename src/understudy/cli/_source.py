@@ -45,21 +45,3 @@ def parse_source(given: str, table: str | None, immutable: bool) -> tuple[Path |
             "sqlite:///FOLDER/FILE for a path from the root.)"
         )
     return Path(given), Path(given).name
-
-
-def stem(name: str) -> str:
-    """Return a file name for the ledger of a table.
-
-    Examples
-    --------
-    >>> stem("births.csv.gz"), stem("health.births")
-    ('births', 'health-births')
-    """
-    lowered = name.lower()
-    for ending in (".gz", ".csv", ".tsv", ".parquet", ".pq"):
-        lowered = lowered.removesuffix(ending)
-    kept = name[: len(lowered)]
-    return (
-        "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in kept).strip("-")
-        or "table"
-    )

@@ -15,7 +15,7 @@ import sys
 __all__ = ["EXIT_INTERRUPTED", "INTERRUPTED", "main"]
 
 EXIT_INTERRUPTED = 130
-INTERRUPTED = "Interrupted. What the ledger shows as spent is spent; nothing else was released.\n"
+INTERRUPTED = "Interrupted. What the ledger shows as spent is spent, and its answers are kept: the same command goes on from there.\n"
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from understudy.cli._ledgers import ADVICE, AnotherLedger, check_before_reading, summary
 from understudy.cli._options import (
     AcceptFacts,
     AcceptInvariant,
@@ -68,7 +69,11 @@ def evaluate(
     unit: OptionalUnit = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
-    ledger: Annotated[Path | None, typer.Option(help="With a budget: the ledger that pays.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="With a budget: the ledger that pays. Default: that of the real table."),
+    ] = None,
+    another_ledger: AnotherLedger = False,
     table_name: TableName = None,
     separator: Separator = None,
     encoding: Encoding = None,
@@ -102,8 +107,8 @@ def evaluate(
     )
     described = Schema.read(schema)
     if any(value is not None for value in (epsilon, delta, rho, mu)):
-        if unit is None or ledger is None:
-            raise UsageError("An evaluation under a budget needs --unit and the --ledger that pays.")
+        if unit is None:
+            raise UsageError("An evaluation under a budget needs --unit: who is protected.")
         if report is not None:
             raise UsageError("--report shows exact numbers; under a budget use --out or --json.")
         plain = {"--target": target, "--holdout": holdout, "--identifiers": identifiers}
@@ -125,6 +130,7 @@ def evaluate(
             ledger,
             table_name,
             out,
+            another=another_ledger,
             written=written,
             consent=parse_consent(accept_facts, accept_invariant, by),
             json=json,
@@ -244,29 +250,40 @@ def _accounted(
     schema: Schema,
     budget: Any,
     unit: Any,
-    ledger: Path,
+    ledger: Path | None,
     table_name: str | None,
     out: Path | None,
     *,
+    another: bool,
     written: dict[str, Any],
     consent: Consent,
     json: bool,
 ) -> None:
     """Measure under the budget and print what was released."""
-    from understudy.cli._ledgers import check_before_reading, open_ledger, summary
-    from understudy.cli._output import print_json, print_table, tell
+    from understudy.cli._output import print_json, print_table, say, tell
     from understudy.curator import Curator, table_facts
     from understudy.data import read_frame, read_table, write_text
+    from understudy.ledgers import find_ledger
     from understudy.privacy import remember_facts
     from understudy.release.accounted import accounted_measures
 
     schema.require_public()
     made = schema.encode_frame(read_frame(synthetic))
     facts = table_facts(schema, unit=unit, **written)
-    terms: dict[str, Any] = {"budget": budget, "unit": unit, "table": table_name or real.name}
-    check_before_reading(ledger, facts, consent, **terms)
+    place = find_ledger(real, name=real.name, ledger=ledger, evidence=[synthetic.parent], another=another)
+    for note in place.notes:
+        say(note)
+    terms: dict[str, Any] = {
+        "budget": budget,
+        "unit": unit,
+        "table": table_name or real.name,
+        "named": table_name is not None,
+        "approximate_delta": 0.0,
+        "advice": ADVICE,
+    }
+    check_before_reading(place, facts, consent, **terms)
     records = read_table(real, schema, id_column=unit.id_column, **written)
-    with open_ledger(ledger, **terms) as book:
+    with place.opened(**terms) as book:
         curator = Curator(records, unit=unit, ledger=book, consent=consent)
         remember_facts(book, facts, consent)
         found = accounted_measures(curator, made, budget)
@@ -293,4 +310,4 @@ def _accounted(
     )
     if out is not None:
         tell(f"Wrote {out}.")
-    tell(f"Ledger {ledger}:\n{standing.describe()}")
+    tell(f"Ledger {place.path}:\n{standing.describe()}")

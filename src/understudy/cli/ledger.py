@@ -33,6 +33,14 @@ app = typer.Typer(
 )
 
 LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
+ApproximateDelta = Annotated[
+    float | None,
+    typer.Option(
+        "--approximate-delta",
+        help="Part of --delta to set aside for methods that need a delta of their own, such as poisson or dpctgan. "
+        "Default: none for a new ledger, as it was for one that changes.",
+    ),
+]
 
 
 @app.command("show")
@@ -187,10 +195,7 @@ def total(
     delta: Delta = None,
     rho: Rho = None,
     mu: Mu = None,
-    approximate_delta: Annotated[
-        float | None,
-        typer.Option("--approximate-delta", help="Part of --delta to set aside; as it was if left out."),
-    ] = None,
+    approximate_delta: ApproximateDelta = None,
     who: Annotated[
         str, typer.Option("--who", help="Who decided it. Public; needed once something was charged.")
     ] = "",
@@ -239,7 +244,7 @@ def facts(
     from understudy.cli.plan import is_schema
     from understudy.curator import table_facts
     from understudy.errors import UsageError
-    from understudy.privacy import Consent, Ledger
+    from understudy.privacy import Consent, Ledger, bind_facts
     from understudy.release.spec import read_facts
     from understudy.schema import Schema
 
@@ -256,7 +261,7 @@ def facts(
         if found.parts["unit"] != book.unit.to_dict():
             raise UsageError(f"The ledger protects {book.unit.describe()}; the facts have another unit.")
         who = Consent(facts=True, by=by or "").name
-        entry = book.record_facts(found.binding_fingerprint(), summary=found.summary(), accepted_by=who)
+        entry = bind_facts(book, found, who)
         if json:
             print_json(entry.to_dict())
             return
@@ -278,13 +283,7 @@ def create(
     delta: Delta = None,
     rho: Rho = None,
     mu: Mu = None,
-    approximate_delta: Annotated[
-        float,
-        typer.Option(
-            "--approximate-delta",
-            help="Part of --delta to set aside for methods that need a delta of their own, such as poisson or dpctgan.",
-        ),
-    ] = 0.0,
+    approximate_delta: ApproximateDelta = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
     json: Json = False,
@@ -300,7 +299,7 @@ def create(
     budget = parse_budget(epsilon, delta, rho, mu)
     protected = parse_unit(unit, id_column, max_rows_per_person)
     with Ledger.create(
-        file, budget=budget, unit=protected, table=table_name, approximate_delta=approximate_delta
+        file, budget=budget, unit=protected, table=table_name, approximate_delta=approximate_delta or 0.0
     ) as book:
         if json:
             print_json(summary(book.guarantee()) | {"out": str(file)})

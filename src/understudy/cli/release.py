@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
+from understudy.cli._ledgers import AnotherLedger
 from understudy.cli._options import AcceptFacts, AcceptInvariant, By, Json, Quiet, parse_consent
-from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
+from understudy.cli._source import Immutable, TableInDatabase, parse_source
 
 if TYPE_CHECKING:
     from understudy.release.result import ReleaseFailure, ReleaseResult
@@ -41,10 +42,11 @@ def release(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Ledger of the table; made with the specification's total if absent. Default: TABLE.ledger, or as "
-            "specified."
+            help="Ledger of the table; made with the specification's total if absent. Default: as specified, or "
+            "TABLE.ledger beside the table, or in your own folder for databases and read-only places."
         ),
     ] = None,
+    another_ledger: AnotherLedger = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -77,6 +79,7 @@ def release(
     ones need the owner's consent.
     """
     from understudy.cli._output import print_json, progress_bar, say, tell
+    from understudy.ledgers import find_ledger, ledger_name
     from understudy.release.bundle import write_bundle
     from understudy.release.run import Release, require_free
     from understudy.release.state import State
@@ -84,15 +87,23 @@ def release(
     described = read_spec(
         spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
     )
-    ledger_path = ledger or described.ledger or Path(f"{stem(described.source.table)}.ledger")
     folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
     private = load_source(described)
+    place = find_ledger(
+        described.source.path or described.source.database,
+        name=described.source.table,
+        ledger=ledger or described.ledger,
+        earlier=Path(f"{ledger_name(described.source.table)}.ledger"),
+        evidence=[folder, folder.absolute().parent],
+        another=another_ledger,
+    )
+    ledger_path = place.path
+    for note in place.notes:
+        say(note)
     if not State.folder_for(ledger_path.absolute(), described.name).exists():
         require_free(folder)
     consent = parse_consent(accept_facts, accept_invariant, by)
-    with Release.open(
-        described, ledger=ledger_path, source=private, restart=restart, consent=consent
-    ) as running:
+    with Release.open(described, ledger=place, source=private, restart=restart, consent=consent) as running:
         if running.published is None and _is_bundle_of(running.state.release_id, folder):
             running.mark_published(folder)  # an earlier run was stopped after its last step
         if running.published is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli._ledgers import check_before_reading, open_ledger, summary
+from understudy.cli._ledgers import ADVICE, AnotherLedger, check_before_reading, summary
 from understudy.cli._options import (
     AcceptFacts,
     AcceptInvariant,
@@ -31,6 +31,7 @@ from understudy.cli._options import (
     Seed,
     Separator,
     TableName,
+    Unfinished,
     UnitName,
     WorkloadText,
     parse_budget,
@@ -40,12 +41,13 @@ from understudy.cli._options import (
     require_apart,
     require_writable,
 )
-from understudy.cli._source import Immutable, TableInDatabase, parse_source, stem
+from understudy.cli._source import Immutable, TableInDatabase, parse_source
 from understudy.errors import OutputError
 
 if TYPE_CHECKING:
     from understudy.bulk import WrittenSample
     from understudy.synthesizers import Model
+    from understudy.workflow import PaidWork
 
 
 def synth(
@@ -72,9 +74,10 @@ def synth(
         Path | None,
         typer.Option(
             help="Ledger of the table; made with this budget as its total if absent. "
-            "Default: TABLE.ledger beside the output."
+            "Default: TABLE.ledger beside the table, or in your own folder for databases and read-only places."
         ),
     ] = None,
+    another_ledger: AnotherLedger = False,
     table_name: TableName = None,
     rows: Rows = None,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
@@ -103,6 +106,7 @@ def synth(
             "counting goes on after an interruption. As sensitive as the table; emptied when done."
         ),
     ] = None,
+    unfinished: Unfinished = "refuse",
     in_database: TableInDatabase = None,
     immutable: Immutable = False,
     separator: Separator = None,
@@ -116,25 +120,26 @@ def synth(
     """Fit one private model to a table and write synthetic rows.
 
     Everything that can be checked without the records is checked first. The ledger is charged before
-    each draw of noise; a second run on the same ledger spends again, or is refused. A ledger remembers the facts (schema, unit,
-    reading) it was opened for; other ones need the owner's consent.
+    each draw of noise, and every answer is kept until the output is written: after an interruption the same command goes on
+    and pays for nothing twice. A second run after the output was written spends again, or is refused. A ledger remembers
+    the facts (schema, unit, reading) it was opened for; other ones need the owner's consent.
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
-    from understudy.cli._output import print_json, progress_bar, tell
+    from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
-    from understudy.curator import Curator, table_facts
+    from understudy.curator import table_facts
     from understudy.data import check_output_format, read_table, write_frame
-    from understudy.privacy import remember_facts
+    from understudy.ledgers import find_ledger, ledger_name
     from understudy.schema import Schema
-    from understudy.synthesizers import synthesize_many
+    from understudy.workflow import paid_work, work_facts
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
     described.require_public()
     consent = parse_consent(accept_facts, accept_invariant, by)
-    facts = table_facts(described, unit=privacy_unit, separator=separator, encoding=encoding)
+    owner = table_facts(described, unit=privacy_unit, separator=separator, encoding=encoding)
     synthesizer = parse_method(method, described, workload, option)
     synthesizer.require(budget)
     synthesizer.plan(described, unit=privacy_unit, budget=budget)
@@ -151,7 +156,15 @@ def synth(
         require_writable(model, what="model file")
     source, name = parse_source(table, in_database, immutable)
     label = table_name or name
-    ledger_path = ledger or target.parent / f"{stem(name)}.ledger"
+    place = find_ledger(
+        source,
+        name=name,
+        ledger=ledger,
+        earlier=target.parent / f"{ledger_name(name)}.ledger",
+        evidence=[path for path in (target, target.parent, model) if path is not None],
+        another=another_ledger,
+    )
+    ledger_path = place.path
     require_writable(ledger_path, what="ledger")
     for number in range(1, (sets or 1) + 1):
         many_models = model is not None and sets is not None and how == "independent"
@@ -168,9 +181,20 @@ def synth(
         "budget": budget,
         "unit": privacy_unit,
         "table": label,
+        "named": table_name is not None,
         "approximate_delta": reserve,
+        "advice": ADVICE,
     }
-    check_before_reading(ledger_path, facts, consent, **terms)
+    for note in place.notes:
+        say(note)
+    check_before_reading(place, owner, consent, **terms)
+    facts = work_facts(
+        synthesizer,
+        schema_fingerprint=described.fingerprint(),
+        unit=privacy_unit,
+        budget=budget,
+        **({} if sets is None else {"sets": sets, "how": how}),
+    )
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
@@ -183,34 +207,46 @@ def synth(
             watch=progress,
             checkpoint=checkpoint,
         )
-        with open_ledger(ledger_path, **terms) as book:
-            curator = Curator(records, unit=privacy_unit, ledger=book, consent=consent)
-            remember_facts(book, facts, consent)
+        with (
+            place.opened(**terms) as book,
+            paid_work(book, facts, unfinished=unfinished, owner=owner, consent=consent) as work,
+        ):
+            repeated = work.repeated
             if sets is None:
-                fitted = synthesizer.fit(curator, budget, progress=progress)
+                fitted = work.fit(synthesizer, records, unit=privacy_unit, budget=budget, progress=progress)
             else:
-                many = synthesize_many(
-                    synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress
+                many = work.fit_many(
+                    synthesizer,
+                    records,
+                    unit=privacy_unit,
+                    budget=budget,
+                    sets=sets,
+                    how=how,
+                    seed=seed,
+                    progress=progress,
                 )
                 fitted = many.models[0]
             standing = book.guarantee()
-        progress("sampling", 1.0)
-        if in_parts:
-            words = {
-                "chunk_rows": chunk_rows,
-                "partition_by": partition_by,
-                "jobs": jobs,
-                "progress": progress,
-            }
-            done = _deliver_parts(fitted, out, model=model, rows=rows, seed=seed, **words)
-            length, written = done.rows, [str(target)]
-        elif sets is None:
-            length = len(_deliver(fitted, out=target, model=model, rows=rows, seed=seed, write=write_frame))
-            written = [str(target)]
-        else:
-            length, written = deliver_many(
-                many, out=target, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
-            )
+            progress("sampling", 1.0)
+            if in_parts:
+                options = {
+                    "chunk_rows": chunk_rows,
+                    "partition_by": partition_by,
+                    "jobs": jobs,
+                    "progress": progress,
+                }
+                done = _deliver_parts(fitted, out, work, model=model, rows=rows, seed=seed, **options)
+                length, written = done.rows, [str(target)]
+            elif sets is None:
+                frame = _deliver(
+                    fitted, work, out=target, model=model, rows=rows, seed=seed, write=write_frame
+                )
+                length, written = len(frame), [str(target)]
+            else:
+                length, written = deliver_many(
+                    many, out=target, model=model, rows=rows, seed=seed, write=write_frame, rescue=_rescue
+                )
+            work.done()
     guarantee = replace(fitted.provenance, budget=budget).guarantee()
     result: dict[str, Any] = {
         "method": method,
@@ -222,11 +258,16 @@ def synth(
         **({} if sets is None else {"sets": written, "how": how}),
         "model": None if model is None else str(model),
         "ledger": str(ledger_path),
+        "repeated_answers": repeated,
         "spent": summary(standing),
     }
     if json:
         print_json(result)
         return
+    if repeated:
+        tell(
+            f"Went on with an interrupted fit: {repeated} answers that were paid for were repeated at no cost."
+        )
     tell(f"Wrote {length:,} synthetic rows to {' and '.join(dict.fromkeys((written[0], written[-1])))}.")
     if in_parts:
         tell(how_close(done))
@@ -241,7 +282,14 @@ def synth(
 
 
 def _deliver(
-    fitted: Model, *, out: Path, model: Path | None, rows: int | None, seed: int | None, write: Any
+    fitted: Model,
+    work: PaidWork,
+    *,
+    out: Path,
+    model: Path | None,
+    rows: int | None,
+    seed: int | None,
+    write: Any,
 ) -> Any:
     """Write model and rows; if that fails, keep the paid-for model somewhere and say where."""
     try:
@@ -250,14 +298,25 @@ def _deliver(
         frame = fitted.sample(rows, seed=seed)
         write(frame, out)
     except Exception as error:
-        rescue = _rescue(fitted)
-        kept = f" The fitted model, already paid for, is kept in {rescue}." if rescue else ""
+        rescue = work.model_path or _rescue(fitted)
+        kept = (
+            f" The fitted model, already paid for, is kept in {rescue} and taken up by the same command."
+            if rescue
+            else ""
+        )
         raise OutputError(f"The synthetic table was not written: {error}{kept}") from None
     return frame
 
 
 def _deliver_parts(
-    fitted: Model, out: str, *, model: Path | None, rows: int | None, seed: int | None, **words: Any
+    fitted: Model,
+    out: str,
+    work: PaidWork,
+    *,
+    model: Path | None,
+    rows: int | None,
+    seed: int | None,
+    **options: Any,
 ) -> WrittenSample:
     """Write model and folder; what an interruption leaves is named, and holds the paid-for model."""
     from understudy.bulk import unfinished
@@ -266,11 +325,11 @@ def _deliver_parts(
     try:
         if model is not None:
             fitted.save(model)
-        return write_folder(fitted, out, rows=rows, seed=seed, **words)
+        return write_folder(fitted, out, rows=rows, seed=seed, **options)
     except Exception as error:
         waiting = unfinished(out)
         kept = None if waiting is None else waiting / "model.understudy"
-        kept = kept if kept is not None and kept.exists() else _rescue(fitted)
+        kept = kept if kept is not None and kept.exists() else work.model_path or _rescue(fitted)
         note = (
             f" The fitted model, already paid for, is kept in {kept}; go on with: understudy sample {kept} --out {out}"
             if kept

@@ -48,10 +48,11 @@ from understudy.privacy.events import (
     ZcdpEvent,
     event_from_dict,
 )
-from understudy.privacy.facts import Facts, check_facts, fingerprint_of, remember_facts
+from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint_of, remember_facts
 from understudy.privacy.filter import Filter, Spending, filter_of
 from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
+from understudy.privacy.known_ledgers import KnownLedger, KnownLedgers, known_ledgers
 from understudy.privacy.ledger import (
     Entry,
     FactsRecord,
@@ -126,6 +127,8 @@ __all__ = [
     "Guarantee",
     "InsideEvent",
     "Invariant",
+    "KnownLedger",
+    "KnownLedgers",
     "Laplace",
     "LaplaceEvent",
     "Ledger",
@@ -155,6 +158,7 @@ __all__ = [
     "approximated",
     "approximated_delta",
     "below_many",
+    "bind_facts",
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
     "budget_from_dict",
@@ -177,6 +181,7 @@ __all__ = [
     "gdp_to_approx",
     "group_privacy",
     "guarantee_of",
+    "known_ledgers",
     "largest_count",
     "noise_for",
     "noise_within",

@@ -94,6 +94,7 @@ class Header:
     created: str
     writer: int
     format: int = FORMAT
+    provisional: bool = False
 
     @property
     def unit(self) -> Unit:
@@ -107,8 +108,10 @@ class Header:
 
     def text(self) -> str:
         """Return the header as the text of line 0."""
+        provisional = {"provisional": True} if self.provisional else {}
         return _canonical(
-            {
+            provisional
+            | {
                 "kind": "header",
                 "format": self.format,
                 "ledger": self.ledger_id,
@@ -235,6 +238,7 @@ def read_header(text: bytes) -> Header:
         _text(values, "created", 0),
         _writer(values, 0),
         int(values["format"]),
+        values.get("provisional") is True,
     )
 
 

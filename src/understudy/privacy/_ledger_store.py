@@ -279,9 +279,11 @@ def _connect(path: Path, *, timeout: float = 0.0) -> sqlite3.Connection:
 
 
 def _write(path: Path, image: bytes) -> None:
-    """Create a file that must not exist yet, and flush its content to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    """Create a file for its owner alone that must not exist yet, and flush its content to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
+        if hasattr(os, "fchmod"):
+            os.fchmod(descriptor, 0o600)  # whatever the umask says; SQLite gives its journal the same
         view = memoryview(image)
         while view:
             view = view[os.write(descriptor, view) :]

@@ -89,10 +89,10 @@ def condition_of(unit: Unit, invariants: Iterable[Invariant]) -> Condition:
         fixed = unit.keeps_rows and {item.rule for item in rows} == {rows_rule(unit)}
         why = "all neighbouring tables have equally many, and" if fixed else ""
         sentences.append(f"It holds {among}: {why}{' ' if why else ''}the {number} public and not protected.")
-    steps = 1 if unit.keeps_rows or not rows else 2
+    steps = 2 if rows and unit.relation == "add-remove" else 1
     if steps == 2:
         sentences.append(
-            "Neighbouring tables differ in it, so that the promise is about everything else that is released: two such tables "
+            "Neighbouring tables differ in their number of rows, so that the promise is about everything else that is released: two such tables "
             "that differ in the records of one unit are two steps apart, which doubles every epsilon (and more than "
             "doubles a delta)."
         )

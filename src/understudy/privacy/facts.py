@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.errors import LedgerMismatch
+from understudy.privacy.condition import ROWS
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows
-from understudy.privacy.ledger import Ledger
+from understudy.privacy.ledger import Entry, Ledger
 
-__all__ = ["Facts", "check_facts", "fingerprint_of", "remember_facts"]
+__all__ = ["Facts", "bind_facts", "check_facts", "fingerprint_of", "remember_facts"]
 
 _SHORT = 12
 
@@ -112,18 +113,19 @@ def check_facts(ledger: Ledger, facts: Facts, consent: Consent = NO_CONSENT) -> 
     ['', 'A. Owner']
     """
     known, wanted = ledger.facts, facts.binding_fingerprint()
-    if known and wanted not in {record.fingerprint for record in known}:
-        if not consent.facts:
-            closest = min((facts.differences(record.summary) for record in known), key=len)
-            raise LedgerMismatch(
-                f"The ledger of {ledger.table!r} was opened for other facts about the table. What differs: "
-                f"{', '.join(closest) or 'the facts'}. Other facts ask other questions of the records, so they are the owner's to "
-                "decide. No record was read and nothing was charged. Use the facts of the ledger, or, as the owner of the table, agree "
-                "to these with --accept-facts (Consent(facts=True) in Python), which the ledger will name."
-            )
-        ledger.record_facts(wanted, summary=facts.summary(), accepted_by=consent.name)
+    others = bool(known) and wanted not in {record.fingerprint for record in known}
+    if others and not consent.facts:
+        closest = min((facts.differences(record.summary) for record in known), key=len)
+        raise LedgerMismatch(
+            f"The ledger of {ledger.table!r} was opened for other facts about the table. What differs: "
+            f"{', '.join(closest) or 'the facts'}. Other facts ask other questions of the records, so they are the owner's to "
+            "decide. No record was read and nothing was charged. Use the facts of the ledger, or, as the owner of the table, agree "
+            "to these with --accept-facts (Consent(facts=True) in Python), which the ledger will name."
+        )
     if facts.declares_rows:
         check_rows(ledger, rule=facts.rule, value=facts.rows, consent=consent)
+    if others:
+        ledger.record_facts(wanted, summary=facts.summary(), accepted_by=consent.name)
 
 
 def remember_facts(ledger: Ledger, facts: Facts, consent: Consent = NO_CONSENT) -> None:
@@ -131,3 +133,15 @@ def remember_facts(ledger: Ledger, facts: Facts, consent: Consent = NO_CONSENT) 
     if not ledger.facts:
         by = consent.name if consent.facts else ""
         ledger.record_facts(facts.binding_fingerprint(), summary=facts.summary(), accepted_by=by)
+
+
+def bind_facts(ledger: Ledger, facts: Facts, by: str) -> Entry:
+    """Write facts, and the number of rows they declare public, into a ledger in the name of the owner.
+
+    Privacy
+    -------
+    Reads no record. A declared number is compared with the table when the table is read: :func:`~understudy.privacy.declare_rows`.
+    """
+    if facts.declares_rows:
+        ledger.record_invariant(subject=ROWS, rule=facts.rule, value=facts.rows, accepted_by=by)
+    return ledger.record_facts(facts.binding_fingerprint(), summary=facts.summary(), accepted_by=by)

@@ -16,9 +16,11 @@ What is told, and to whom:
 from __future__ import annotations
 
 import getpass
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from understudy.errors import DataError, LedgerMismatch
+from understudy.privacy._ledger_kinds import Invariant
 from understudy.privacy.condition import ROWS, WRONG, key_of, phrase, refuted
 from understudy.privacy.ledger import Ledger
 
@@ -142,18 +144,22 @@ def declare_rows(
     by = consent.name if consent.invariant else ""
     if not fixed:
         check_rows(ledger, rule=rule, value=declared, consent=consent)
-    elif declared is None and not by and all(entry.event is None for entry in ledger.entries()):
-        by = "nobody had to: nothing was charged yet"  # the table may be corrected before its first use
     value = exact if declared is None else declared
-    _write(ledger, ROWS, rule, value, by, scope, shown=declared)
+    try:
+        _write(ledger, ROWS, rule, value, by, scope, shown=declared)
+    except LedgerMismatch:
+        if not fixed or declared is not None or any(entry.event is not None for entry in ledger.entries()):
+            raise
+        # the table may be corrected before its first use
+        _write(ledger, ROWS, rule, value, "nobody had to: nothing was charged yet", scope, shown=None)
     if value != exact:
         _write(ledger, WRONG, rule, value, by, scope, shown=declared)
         raise _wrong_number(value, rule)
 
 
-def copy_invariants(source: Ledger, target: Ledger) -> None:
+def copy_invariants(invariants: Iterable[Invariant], target: Ledger) -> None:
     """Give a ledger in memory, which one attempt of a loop is held to, the exact public numbers of the ledger that pays."""
-    for item in source.invariants():
+    for item in invariants:
         target.record_invariant(
             subject=item.subject,
             rule=item.rule,

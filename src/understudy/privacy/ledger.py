@@ -97,6 +97,7 @@ class Ledger:
         table: str,
         accounting: str | None = None,
         approximate_delta: float = 0.0,
+        provisional: bool = False,
         timeout: float = _PATIENCE,
     ) -> Ledger:
         """Make a new ledger file.
@@ -114,10 +115,14 @@ class Ledger:
             ``"gdp"`` (default) or ``"zcdp"`` for an ``ApproxDP`` budget; the other budgets have one choice.
         approximate_delta
             The part of an ``ApproxDP`` budget's ``delta`` set aside for events with a ``delta`` of their own.
+        provisional
+            Says that nobody decided on the total: it is the budget of the first use, which `paying_ledger` may replace by
+            that of a later one while nothing is charged.
         timeout
             Seconds to wait for another process to finish its transaction.
         """
         header = _new_header(budget, unit, table, accounting, approximate_delta)
+        header = replace(header, provisional=provisional)
         place = _resolved(path)
         try:
             return cls._opened(Store.create(place, header.text(), timeout=timeout))
@@ -208,6 +213,16 @@ class Ledger:
         Every charge, and every reading of ``spent``, ``remaining`` or the entries, looks again.
         """
         return self._known.rule.budget
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the total is that of a first use and nobody's decision, as long as nothing was charged."""
+        return self._header.provisional and not self._known.charges
+
+    @property
+    def charged(self) -> bool:
+        """Whether anything was ever charged."""
+        return self._current().charges > 0
 
     @property
     def first_budget(self) -> Budget:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from understudy.privacy import Ledger, paying_ledger
+from understudy.ledgers import LedgerPlace
+from understudy.privacy import Ledger
 from understudy.release._records import judgement_from_plain
 from understudy.release.candidate import Candidate
 from understudy.release.planning import planned_models
@@ -19,10 +20,11 @@ from understudy.synthesizers import Model, Provenance, software
 __all__ = ["guarantee_of", "recorded_outcome", "release_ledger", "room_needed"]
 
 
-def release_ledger(spec: Spec, path: Path) -> Ledger:
-    """Open or make the ledger of the table that a specification is about; see :func:`~understudy.privacy.paying_ledger`."""
-    return paying_ledger(
-        path,
+def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Ledger]:
+    """Open or make the ledger of the table that a specification is about; see :meth:`~understudy.ledgers.LedgerPlace.opened`."""
+    path = spec.source.path
+    return place.opened(
+        named=path is None or spec.source.table != path.name,
         budget=spec.total,
         unit=spec.unit,
         table=spec.source.table or spec.name,

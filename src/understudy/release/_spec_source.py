@@ -64,9 +64,8 @@ class RowCount:
     def words(self) -> str:
         """Say it in one sentence."""
         return {
-            "given": f"The number of rows, {self.value or 0:,}, is public; the promise compares tables with equally many.",
-            "declared": "The number of rows (after cleaning) is declared to be public, whatever it is; the promise "
-            "compares tables with equally many.",
+            "given": f"The number of rows, {self.value or 0:,}, is declared to be public.",
+            "declared": "The number of rows (after cleaning) is declared to be public, whatever it is.",
             "measured": f"The number of rows is private and measured with epsilon={self.epsilon:g}.",
             "invariant": "The number of rows is the same in all neighbouring tables.",
             "chosen": f"The number of rows is private; {self.value or 0:,} synthetic rows were asked for.",

@@ -12,6 +12,7 @@ from understudy.privacy import (
     NO_CONSENT,
     PURE,
     Consent,
+    Invariant,
     Laplace,
     Ledger,
     PureDP,
@@ -58,6 +59,7 @@ class Work:
         self._random: Randomness = SystemRandomness() if randomness is None else randomness
         self._given = randomness
         self._consent = consent
+        self._invariants: tuple[Invariant, ...] = ()
         self.journal = state.journal(ledger) if state.get("outcome") is None else None
 
     @property
@@ -110,6 +112,7 @@ class Work:
         for configuration in configurations:
             data.curator(configuration, self.ledger, scope=self.scope)
         remember_facts(self.ledger, self.spec.facts, self._consent)
+        self._invariants = self.ledger.invariants()
 
     # ------------------------------------------------------------------ paid for once
 

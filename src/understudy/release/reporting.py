@@ -166,8 +166,8 @@ def between(budget: Budget, steps: int) -> Budget:
 
 def _steps(promised: Mapping[str, Any]) -> int:
     """Return how many steps that is; bundles of version 0.1 say only whether there is a condition."""
-    fixed = Unit.from_dict(promised["unit"]).keeps_rows
-    return int(promised.get("steps", 2 if promised.get("condition") and not fixed else 1))
+    adds = Unit.from_dict(promised["unit"]).relation == "add-remove"
+    return int(promised.get("steps", 2 if promised.get("condition") and adds else 1))
 
 
 def epsilon_delta(budget: Budget) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from understudy.errors import (
     OutputError,
     UnderstudyError,
 )
+from understudy.ledgers import LedgerPlace
 from understudy.privacy import NO_CONSENT, Consent, Ledger, Randomness, check_facts, copy_invariants
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
 from understudy.release._outcome import recorded_outcome, release_ledger, room_needed
@@ -104,7 +105,7 @@ class Release(Work):
         cls,
         spec: Spec,
         *,
-        ledger: Path,
+        ledger: Path | LedgerPlace,
         source: Any = None,
         restart: bool = False,
         randomness: Randomness | None = None,
@@ -117,7 +118,7 @@ class Release(Work):
         spec
             The specification.
         ledger
-            Ledger file of the table; made with the specification's total if absent.
+            Ledger file of the table, or its place; made with the specification's total if absent.
         source
             The private table, if it is not the file the specification names.
         restart
@@ -133,11 +134,10 @@ class Release(Work):
             If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
         """
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
-        ledger = Path(ledger).absolute()
-        folder = State.folder_for(ledger, spec.name)
-        book = release_ledger(spec, ledger)
+        place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
+        folder = State.folder_for(place.path, spec.name)
         with (
-            book,
+            release_ledger(spec, place) as book,
             State.opened(
                 folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
             ) as state,
@@ -340,7 +340,7 @@ class Release(Work):
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
-            copy_invariants(self.ledger, book)
+            copy_invariants(self._invariants, book)
             try:
                 curator = data.curator(configuration, book, randomness=self._given)
                 model = fit_model(self.spec, configuration, curator, progress=no_progress)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from understudy.curator import Curator, Journal
-from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, rule_meaning
+from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, records_digest, rule_meaning
 from understudy.errors import DataError
 from understudy.privacy import NO_CONSENT, PURE, Consent, Ledger, Randomness, Unit
 
@@ -101,14 +98,7 @@ class Transformed:
         -------
         Out: private. Whoever has the key can tell whether a guess of the *whole* table is right, and nothing else.
         """
-        found = hashlib.blake2b(key=key, digest_size=32)
-        for configuration in configurations:
-            table = self._table(configuration)
-            codes, counts = table.distinct(table.schema.names)
-            found.update(table.schema.fingerprint().encode("ascii"))
-            found.update(np.ascontiguousarray(codes, "<u4").tobytes())
-            found.update(np.ascontiguousarray(counts, "<i8").tobytes())
-        return found.hexdigest()
+        return records_digest(map(self._table, configurations), key)
 
     def _table(self, configuration: Configuration) -> Table:
         key = tuple(configuration.transformations.values())

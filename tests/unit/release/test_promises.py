@@ -58,7 +58,7 @@ def test_a_declared_number_of_rows_is_part_of_the_promise(declared: Any) -> None
     assert "after rule 'age >= 16'" in condition.among
     condition = small_spec(unit="add-remove", public={"row_count": declared}).condition()
     assert condition.steps == 2
-    assert "Neighbouring tables differ in it" in condition.text
+    assert "Neighbouring tables differ in their number of rows" in condition.text
     assert "doubles every epsilon" in condition.text
 
 

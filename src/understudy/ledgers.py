@@ -1,0 +1,301 @@
+"""The ledger that belongs to a table: where it lies, how it is found again, and that it was not put back in time.
+
+A ledger is worth as much as the rule that one table has one. So its default place depends on the table alone: beside a
+file, or in a folder of the user for databases, frames and places that cannot be written. A keyed digest of the table and
+of its place is remembered in that folder (:mod:`understudy.privacy.known_ledgers`), so that a copy, another working
+directory or another output folder finds the same ledger.
+
+Nothing here can stop somebody who works on another machine, or removes what is remembered: it keeps honest people from
+spending a budget twice by accident, which is how it happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from understudy.data import digest_content, digest_place, table_file
+from understudy.errors import LedgerError, LedgerMismatch
+from understudy.privacy import (
+    Budget,
+    KnownLedger,
+    KnownLedgers,
+    Ledger,
+    Unit,
+    anchors_near,
+    known_ledgers,
+    paying_ledger,
+)
+
+__all__ = ["LedgerPlace", "find_ledger", "ledger_name"]
+
+
+@dataclass(frozen=True)
+class LedgerPlace:
+    """Where the ledger of a table is or will be, and what is known about it.
+
+    Make one with :func:`find_ledger`, or from a path alone: then the ledger is taken as it is, and only a rollback that
+    shows in files beside it is noticed.
+
+    Attributes
+    ----------
+    path
+        The file.
+    notes
+        What a person should be told about the choice.
+    evidence
+        Files and folders that may carry anchors of the ledger: bundles, models, certificates.
+    """
+
+    path: Path
+    notes: tuple[str, ...] = ()
+    evidence: tuple[Path, ...] = ()
+    _same_table: bool = False
+    _record: KnownLedgers | None = field(default=None, repr=False)
+    _marks: tuple[bytes, ...] = field(default=(), repr=False)
+    _others: tuple[KnownLedger, ...] = field(default=(), repr=False)
+
+    @contextlib.contextmanager
+    def opened(
+        self,
+        *,
+        budget: Budget,
+        unit: Unit,
+        table: str,
+        approximate_delta: float,
+        advice: str,
+        named: bool = True,
+        accounting: str | None = None,
+    ) -> Iterator[Ledger]:
+        """Open the ledger to pay for one more piece of work, or make it; see `paying_ledger`.
+
+        ``named=False`` says that ``table`` is the name of a file and nobody's word: the ledger of a table that is known by
+        its content may bear another. What is known of the table is written down before anything can be charged, and how far the ledger got when the
+        work has ended, however it ended.
+
+        Raises
+        ------
+        LedgerMismatch
+            If it is the ledger of another table, unit or total.
+        LedgerCorrupted
+            If it is an older copy: a bundle, a model, an anchor or the record of the user knows a later head.
+        """
+        name = None if self._same_table and not named else table
+        with paying_ledger(
+            self.path,
+            budget=budget,
+            unit=unit,
+            table=name,
+            accounting=accounting,
+            approximate_delta=approximate_delta,
+            advice=advice,
+        ) as book:
+            self.check(book)
+            self._remember(book)
+            if self._others and not book.entries():
+                book.note(
+                    "another ledger of a table that has one already, as its owner accepted: their budgets add up. "
+                    f"Earlier: {', '.join(other.anchor.ledger_id for other in self._others)}"
+                )
+            try:
+                yield book
+            finally:
+                # a full disk must not take a paid-for result with it
+                with contextlib.suppress(LedgerError):
+                    self._remember(book)
+
+    def check(self, book: Ledger) -> None:
+        """Refuse a ledger that is an older copy of itself, by the record of the user and by what lies beside it."""
+        if self._record is not None:
+            seen = self._record.seen(book.ledger_id)
+            if seen is not None:
+                book.check_anchor(seen.anchor, source="the record of your ledgers")
+        for path, anchor in anchors_near((*self.evidence, self.path.parent)):
+            if anchor.ledger_id == book.ledger_id:
+                book.check_anchor(anchor, source=str(path))
+
+    def _remember(self, book: Ledger) -> None:
+        """Write down what the ledger is and how far it got."""
+        if self._record is not None:
+            self._record.remember(KnownLedger(book.anchor(), self.path, book.charged), self._marks)
+
+
+def find_ledger(
+    source: Any,
+    *,
+    name: str,
+    ledger: Path | None = None,
+    earlier: Path | None = None,
+    evidence: Sequence[Path] = (),
+    another: bool = False,
+) -> LedgerPlace:
+    """Return the place of the ledger that belongs to a table. Nothing is made or opened for writing.
+
+    Parameters
+    ----------
+    source
+        The private table: anything that `read_table` takes. None for a table that is public, such as a simulated one: its
+        ledger lies in the working directory, and nothing is remembered.
+    name
+        Public name of the table, from which the file name of a new ledger is made.
+    ledger
+        The ledger that was asked for by name, if one was.
+    earlier
+        Where version 0.1.0 would have kept it; used if a ledger is there and none at the place of this version.
+    evidence
+        Where bundles and models may lie that carry anchors.
+    another
+        Consent to a second ledger for a table that has one; their budgets add up.
+
+    Raises
+    ------
+    LedgerMismatch
+        If the table is known to have another ledger.
+    LedgerError
+        If the ledger that the table is known to have is gone, or there is no place for a new one.
+
+    Privacy
+    -------
+    In: private; the content of the table is digested with the user's secret key. Out: the path of a ledger, or a refusal,
+    for the owner of the table.
+    """
+    file = f"{ledger_name(name)}.ledger"
+    record = None if source is None else known_ledgers()
+    if source is None:
+        return LedgerPlace(Path(ledger or file).absolute(), evidence=tuple(evidence))
+    marks: tuple[bytes, ...] = ()
+    known: tuple[KnownLedger, ...] = ()
+    notes = []
+    if record is None:
+        notes.append(
+            "No folder of yours can be written (UNDERSTUDY_HOME, XDG_STATE_HOME, home), so copies of this table cannot be "
+            "recognised: see to it yourself that it has one ledger."
+        )
+    else:
+        place = digest_place(source, record.digester("place"))
+        content = digest_content(source, record.digester("content"))
+        marks = tuple(mark for mark in (place, content) if mark is not None)
+        known = _worth_knowing(record.of(marks))
+        if (
+            place is not None and ledger is None
+        ):  # a table whose content changed in its place keeps its ledger
+            known = _worth_knowing(record.of((place,))) or known
+    common: dict[str, Any] = {"evidence": tuple(evidence), "_record": record, "_marks": marks}
+    if ledger is not None:
+        return _asked_for(Path(ledger).absolute(), known, another, notes, common)
+    default = _default(source, file, record)
+    places = [default, *([] if earlier is None else [earlier.absolute()])]
+    present = {item.path for item in known if _ledger_at(item.path) == item.anchor.ledger_id}
+    if known and not present:  # perhaps it moved together with its table
+        names = {item.anchor.ledger_id for item in known}
+        present = {path for path in places if _ledger_at(path) in names}
+    if len(present) > 1 and default in present:
+        present = {default}
+    if len(present) > 1:
+        listed = ", ".join(sorted(map(str, present)))
+        raise LedgerMismatch(
+            f"This table has {len(present)} ledgers: {listed}. Name the one to use (--ledger)."
+        )
+    if present:
+        (path,) = present
+        if path != default:
+            notes.append(
+                f"The ledger of this table is {path}: it was used for it, or for a copy of it, before."
+            )
+        return LedgerPlace(path, tuple(notes), _same_table=True, **common)
+    if known and not another:
+        gone = known[0]
+        raise LedgerError(
+            f"This table had a ledger, {gone.path}, with {gone.anchor.length} entries, and it is not there any more. Put it "
+            "back, or say where it is now (--ledger). If it is lost, what was spent from this table is not known any more: "
+            "--another-ledger starts a new one all the same, and the two budgets add up."
+        )
+    path = next((path for path in places if path.exists()), default)
+    if path != default:
+        notes.append(
+            f"Using the ledger {path}, where version 0.1.0 kept it. You may move it to its new place, {default}."
+        )
+    return LedgerPlace(path, tuple(notes), _others=known, **common)
+
+
+def _worth_knowing(ledgers: tuple[KnownLedger, ...]) -> tuple[KnownLedger, ...]:
+    """Leave out those that are gone and never paid for anything: they hold no budget that could be spent twice."""
+    return tuple(item for item in ledgers if item.charged or _ledger_at(item.path) == item.anchor.ledger_id)
+
+
+def ledger_name(name: str) -> str:
+    """Return a file name, without its ending, for the ledger of a table.
+
+    Examples
+    --------
+    >>> ledger_name("births.csv.gz"), ledger_name("health.births")
+    ('births', 'health-births')
+    """
+    lowered = name.lower()
+    for ending in (".gz", ".csv", ".tsv", ".parquet", ".pq"):
+        lowered = lowered.removesuffix(ending)
+    kept = name[: len(lowered)]
+    return (
+        "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in kept).strip("-")
+        or "table"
+    )
+
+
+def _asked_for(
+    path: Path, known: tuple[KnownLedger, ...], another: bool, notes: list[str], common: dict[str, Any]
+) -> LedgerPlace:
+    """Return the place of a ledger that was named; refuse it if the table is known to have another one."""
+    if known and _ledger_at(path) in {item.anchor.ledger_id for item in known}:
+        return LedgerPlace(path, tuple(notes), **common)  # perhaps it was moved
+    charged = [item for item in known if item.charged]
+    if charged and not another:
+        listed = ", ".join(str(item.path) for item in charged)
+        raise LedgerMismatch(
+            f"This table, or a copy of it, has another ledger: {listed}. Use that one (--ledger {charged[0].path}, or leave "
+            f"--ledger out). Two ledgers are two budgets, and what they promise adds up; if you mean it, consent with "
+            "--another-ledger."
+        )
+    return LedgerPlace(path, tuple(notes), _others=tuple(charged), **common)
+
+
+def _ledger_at(path: Path) -> str | None:
+    """Return the name of the ledger at a path; None if nothing is there. Damage is an error, never a reason for a new one."""
+    if not path.exists():
+        return None
+    with Ledger.open(path) as book:
+        return book.ledger_id
+
+
+def _default(source: Any, file: str, record: KnownLedgers | None) -> Path:
+    """Return where the ledger of a table lies that nothing is known of yet."""
+    table = table_file(source)
+    if table is not None:
+        beside = table.parent / file
+        if beside.exists() or _writable(table.parent):
+            return beside
+    if record is None:
+        raise LedgerError(
+            "There is no place for the ledger of this table: not beside it, and no folder of yours can be written "
+            "(UNDERSTUDY_HOME, XDG_STATE_HOME, home). Name one with --ledger. Nothing was read or spent."
+        )
+    home = record.folder / "ledgers"
+    home.mkdir(mode=0o700, exist_ok=True)
+    mark = digest_place(source, record.digester("name")) or digest_content(source, record.digester("name"))
+    suffix = "" if mark is None else f"-{mark.hex()[:12]}"
+    return home / f"{file.removesuffix('.ledger')}{suffix}.ledger"
+
+
+def _writable(folder: Path) -> bool:
+    """Say whether files can be made in a folder; asking the system about permissions is not enough for read-only disks."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
