@@ -206,7 +206,7 @@ def _accepted(outcome: ReleaseResult | ReleaseFailure) -> TypeGuard[ReleaseResul
 
 def _announcement(spec: Spec, ledger: Path) -> str:
     return (
-        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.total.describe()} for "
+        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.shares.promise.describe()} for "
         f"{spec.unit.describe()}.\n"
         f"Budget: {spec.shares.words()}.\n"
         f"{spec.row_count.words()} {spec.condition().text}".rstrip()

@@ -213,10 +213,15 @@ class Release(Work):
         """Before the first charge: is there room for all of it? Fix the public seed."""
         shares, rule = self.spec.shares, self.ledger.rule
         if not self._charges() and not all(shares.admitted(rule, self.ledger.spending)):
+            other = (
+                ""
+                if shares.accounting == rule.main.name
+                else f" Its parts fit by {shares.accounting} accounting, and this ledger keeps {rule.main.name} accounting."
+            )
             raise BudgetExceeded(
-                f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
+                f"The release needs {shares.promise.describe()}; the ledger of {self.ledger.table!r} has "
                 f"{self.ledger.accounting.describe_left(self.ledger.remaining, self.ledger.total)} left of its "
-                f"{self.ledger.budget.describe()}. Nothing was spent. Ask for less, or agree on a larger total with the owner.",
+                f"{self.ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
                 requested=self.spec.shares.used * self.ledger.total,
                 remaining=self.ledger.remaining,
                 accounting=self.ledger.accounting.name,

@@ -453,7 +453,9 @@ def test_an_allowance_left_behind_is_used_again(tmp_path: Path) -> None:
             book.verify()
         purposes = [entry.purpose for entry in charges(ledger)]
         assert len(set(purposes)) == 3  # the allowance, marginals, test
-        assert len(purposes) - 3 <= (2 if stopped else 0)  # an answer being drawn was all there was in its allowance
+        assert len(purposes) - 3 <= (
+            2 if stopped else 0
+        )  # an answer being drawn was all there was in its allowance
         opened.append(sum(purpose.startswith("allowance") for purpose in purposes))
     assert sorted(opened)[-2:] == [1, 2]  # twice only where the one answer inside was lost
 
