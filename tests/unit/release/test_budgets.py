@@ -33,6 +33,7 @@ from understudy.release._spec_budget import divide
 from understudy.release.bundle import write_bundle
 from understudy.release.documents import odds
 from understudy.release.planning import plan_release
+from understudy.release.rehearsal import rehearse
 from understudy.release.reporting import bundle_report, odds_limit, posterior_range, trade_off_curve
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run_release
@@ -236,6 +237,13 @@ def test_a_gaussian_ledger_without_room_is_refused_before_anything_is_spent(tmp_
         run_release(spec, ledger=tmp_path / "people.ledger", source=people())
     with Ledger.open(tmp_path / "people.ledger") as book:
         assert book.spent == 0
+
+
+def test_a_rehearsal_pays_in_the_same_way() -> None:
+    found = rehearse(small_spec(**FINDING_8), people(), trials=2, jobs=1).results
+    trials = [trial for item in found for trial in item.trials]
+    assert trials
+    assert not any(trial.failure for trial in trials)
 
 
 def test_a_plan_names_the_promise_beside_the_total() -> None:
