@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 
 from understudy.privacy import Budget
 from understudy.release._profiles import BestProfile
@@ -84,11 +85,13 @@ def odds(budget: Budget, known: BestProfile) -> str:
     >>> from understudy.privacy import PureDP
     >>> from understudy.release._profiles import Bound, best_profile
     >>> odds(PureDP(1.0), best_profile([Bound(0.0, PureDP(1.0))]))
-    'somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most 73.1 %. Whatever was released, it moves their odds by a factor of at most 2.72'
+    'somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most 73.2 %. Whatever was released, it moves their odds by a factor of at most 2.72'
     """
     epsilon, exceeded = odds_limit(budget, known)
-    share = chance(known.right_guess()).replace("%", " %")
-    factor = f"{math.exp(min(epsilon, _LARGEST)):.3g}"
+    share = chance(known.right_guess(), rounding=ROUND_CEILING).replace("%", " %")
+    factor = (
+        f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(math.exp(min(epsilon, _LARGEST)))):g}"
+    )
     certainty = (
         "How far a single outcome can move their odds is not limited"
         if epsilon > _LARGEST

@@ -315,6 +315,8 @@ def test_published_odds_lie_between_the_truth_and_the_old_ones(
     old = 1 / (1 + math.exp(-shares.total.epsilon))
     assert truth <= known.right_guess() * (1 + 1e-12)
     assert known.right_guess() <= old + delta
+    told = re.search(r"right to at most ([\d.]+) %", odds(shares.promise, known))
+    assert truth <= float(told[1]) / 100 <= old + 0.001  # type: ignore[index]
     usual = known.moved(0.05)
     assert true_tail(mu, usual + pure) <= 0.05
     for prior in (0.01, 0.5, 0.9):
