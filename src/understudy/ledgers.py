@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +70,7 @@ class LedgerPlace:
         approximate_delta: float,
         advice: str,
         named: bool = True,
+        accounting: str | None = None,
     ) -> Iterator[Ledger]:
         """Open the ledger to pay for one more piece of work, or make it; see `paying_ledger`.
 
@@ -91,17 +91,12 @@ class LedgerPlace:
             budget=budget,
             unit=unit,
             table=name,
+            accounting=accounting,
             approximate_delta=approximate_delta,
             advice=advice,
         ) as book:
             self.check(book)
-            try:
-                self._remember(book)
-            except (sqlite3.Error, OSError) as error:
-                raise LedgerError(
-                    f"The ledger {self.path} cannot be written down in the record of your ledgers ({error}), so a copy of this "
-                    "table would not be recognised. Nothing was charged; make room or set UNDERSTUDY_HOME."
-                ) from None
+            self._remember(book)
             if self._others and not book.entries():
                 book.note(
                     "another ledger of a table that has one already, as its owner accepted: their budgets add up. "
@@ -111,7 +106,7 @@ class LedgerPlace:
                 yield book
             finally:
                 # a full disk must not take a paid-for result with it
-                with contextlib.suppress(sqlite3.Error, OSError, LedgerError):
+                with contextlib.suppress(LedgerError):
                     self._remember(book)
 
     def check(self, book: Ledger) -> None:

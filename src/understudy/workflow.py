@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.curator import Curator, Journal
+from understudy.curator import Curator, Journal, table_facts
 from understudy.data import (
     FolderInUse,
     LocalTable,
@@ -27,7 +27,16 @@ from understudy.data import (
     write_private,
 )
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, OutputError
-from understudy.privacy import Budget, Ledger, Unit
+from understudy.privacy import (
+    NO_CONSENT,
+    Budget,
+    Consent,
+    Facts,
+    Ledger,
+    Unit,
+    check_facts,
+    remember_facts,
+)
 from understudy.synthesizers import (
     Model,
     MultipleSynthesis,
@@ -37,7 +46,7 @@ from understudy.synthesizers import (
     synthesize_many,
 )
 
-__all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
+__all__ = ["PaidWork", "Unfinished", "paid_work", "table_facts", "work_facts"]
 
 Unfinished = Literal["refuse", "keep", "drop"]
 """What to do about other work on the same ledger that was interrupted: refuse to begin, leave it for later, forget it."""
@@ -56,8 +65,18 @@ class PaidWork:
         How many answers an earlier run has left.
     """
 
-    def __init__(self, ledger: Ledger, folder: Path | None, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        folder: Path | None,
+        facts: Mapping[str, Any],
+        *,
+        owner: Facts | None = None,
+        consent: Consent = NO_CONSENT,
+    ) -> None:
         self.ledger = ledger
+        self._owner = owner
+        self._consent = consent
         self._folder = folder
         self.journal = None if folder is None else Journal(folder / _JOURNAL, ledger=ledger, work=facts)
         self.repeated = 0 if self.journal is None else self.journal.left
@@ -119,7 +138,11 @@ class PaidWork:
             _forget(self._folder)
 
     def _curator(self, table: Table, unit: Unit) -> Curator:
-        return Curator(table, unit=unit, ledger=self.ledger, journal=self.journal)
+        """Return the curator of the table; exact public numbers and the owner's facts are in the ledger before it is charged."""
+        curator = Curator(table, unit=unit, ledger=self.ledger, journal=self.journal, consent=self._consent)
+        if self._owner is not None:
+            remember_facts(self.ledger, self._owner, self._consent)
+        return curator
 
     def _same_records(self, table: Table) -> None:
         """Refuse to mix answers about two versions of a table; tables that are not in memory are not compared.
@@ -164,7 +187,12 @@ class PaidWork:
 
 @contextlib.contextmanager
 def paid_work(
-    ledger: Ledger, facts: Mapping[str, Any], *, unfinished: Unfinished = "refuse"
+    ledger: Ledger,
+    facts: Mapping[str, Any],
+    *,
+    unfinished: Unfinished = "refuse",
+    owner: Facts | None = None,
+    consent: Consent = NO_CONSENT,
 ) -> Iterator[PaidWork]:
     """Begin a piece of work on a ledger, or go on with it if an earlier run was interrupted.
 
@@ -176,9 +204,13 @@ def paid_work(
         Public facts that identify the work, as :func:`work_facts` returns them.
     unfinished
         What to do about *other* work on this ledger that was interrupted.
+    owner, consent
+        The owner's facts about the table, which the ledger has to know, and what else the owner agrees to.
 
     Raises
     ------
+    LedgerMismatch
+        If the ledger was opened for other facts. Begin the work before the table is read: a refusal to read it is an answer.
     LedgerError
         If other work was interrupted and ``unfinished`` is ``"refuse"``. A second process that does the same work at the same time pays
         for itself.
@@ -203,8 +235,10 @@ def paid_work(
     """
     if unfinished not in ("refuse", "keep", "drop"):
         raise BudgetError(f"unfinished ({unfinished!r}) must be refuse, keep or drop.")
+    if owner is not None:
+        check_facts(ledger, owner, consent)
     if ledger.path is None:
-        yield PaidWork(ledger, None, facts)
+        yield PaidWork(ledger, None, facts, owner=owner, consent=consent)
         return
     plain = json.dumps(facts, sort_keys=True, default=str).encode("utf-8")
     stem = f"{ledger.path.name}.fit-{hashlib.sha256(plain).hexdigest()[:16]}"
@@ -214,7 +248,7 @@ def paid_work(
         if unfinished == "drop":
             _forget(folder, keep_lock=True)
         try:
-            yield PaidWork(ledger, folder, facts)
+            yield PaidWork(ledger, folder, facts, owner=owner, consent=consent)
         finally:
             if folder.exists() and not _holds_something(folder):
                 _forget(folder)

@@ -35,6 +35,7 @@ from understudy.curator.deniability import (
 )
 from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
 from understudy.curator.encoding import Layout
+from understudy.curator.facts import table_facts
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.gradients import Training, TrainingPlan, open_training
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
@@ -169,6 +170,7 @@ __all__ = [
     "sorted_counts",
     "spread_error",
     "standardised",
+    "table_facts",
     "tail_norms",
     "urn_event",
     "votes_l2",

@@ -19,9 +19,11 @@ from understudy.data import Table
 from understudy.errors import BudgetError, DataError, LookFailed
 from understudy.marginals import Measurement, in_batches
 from understudy.privacy import (
+    NO_CONSENT,
     Accounting,
     Budget,
     Composed,
+    Consent,
     Entry,
     Event,
     Laplace,
@@ -32,8 +34,10 @@ from understudy.privacy import (
     SelectionEvent,
     SystemRandomness,
     Unit,
+    declare_rows,
     exponential_mechanism,
     permute_and_flip,
+    rows_rule,
 )
 from understudy.schema import Clique, Domain, Schema
 
@@ -60,11 +64,16 @@ class Curator:
         A public number of rows to work with where the exact one is private: measured and paid for before,
         or guessed. Models are scaled to it, but no sensitivity relies on it.
     exact_rows
-        Whether ``rows`` is the exact number of rows, declared public: then sensitivities may rely on it.
+        Whether the exact number of rows is declared public, so that sensitivities may rely on it: ``rows``, or without it
+        whatever it is.
     rows_scale
         Scale of the Laplace noise that ``rows`` was measured with, where it was.
     scope
         Public name of the work, written into the ledger with each charge.
+    cleaning
+        Public words: the rules that the table was read with, which its number of rows is counted after.
+    consent
+        What the owner of the table agrees to, where the ledger holds another exact number of rows.
     journal
         Keeps every answer that was paid for until the work is done, so that interrupted work goes on without asking again.
     randomness
@@ -75,7 +84,8 @@ class Curator:
     -------
     Every public method that returns something computed from the records first commits its cost to
     the ledger and only then draws noise. If the ledger or the allowance cannot pay, nothing is
-    drawn and nothing is spent.
+    drawn and nothing is spent. An exact number of rows that is public (declared, or fixed by the relation) is written into
+    the ledger before it is used, as a condition of every promise: :func:`~understudy.privacy.declare_rows`.
     """
 
     def __init__(
@@ -88,6 +98,8 @@ class Curator:
         exact_rows: bool = False,
         rows_scale: float | None = None,
         scope: str = "",
+        cleaning: Sequence[str] = (),
+        consent: Consent = NO_CONSENT,
         journal: Journal | None = None,
         randomness: Randomness | None = None,
     ) -> None:
@@ -107,12 +119,6 @@ class Curator:
         self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
         if unit.id_column is not None:
             table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
-        declared = table.schema.row_count
-        if declared is not None and declared != table.exact_row_count():
-            raise DataError(
-                f"The schema declares row_count {declared} public, but that is not how many rows the table has (after "
-                "cleaning and truncation). Correct the declaration, or leave it out to keep the number private."
-            )
         self._table = table
         self._rows = rows
         self._rows_are_exact = exact_rows
@@ -120,6 +126,30 @@ class Curator:
         self._unit = unit
         self._journal = journal
         self._allowance = Allowance(ledger, scope=scope, journal=journal)
+        self._state_rows(cleaning, consent, scope)
+
+    def _state_rows(self, cleaning: Sequence[str], consent: Consent, scope: str) -> None:
+        """Write an exact number of rows that is public into the ledger, before anything relies on it."""
+        filtered, given = bool(getattr(self._table, "filtered", True)), self._rows
+        declared = self.schema.row_count if self.schema.row_count is not None else given
+        if self.schema.row_count is None and not self._rows_are_exact:
+            # a number that is measured takes the place of the one that the relation fixes
+            if given is not None or self._rows_scale is not None or self._exact_known_rows is None:
+                return
+            declared = None
+        rules = cleaning or (("rules that were not named",) if filtered else ())
+        exact = self._table.exact_row_count()
+        declare_rows(
+            self.ledger,
+            rule=rows_rule(self._unit, rules),
+            exact=exact,
+            declared=declared,
+            fixed=self._unit.keeps_rows and not filtered,
+            consent=consent,
+            scope=scope,
+        )
+        if self._rows_are_exact:
+            self._rows = exact
 
     # ------------------------------------------------------------------ public facts
 

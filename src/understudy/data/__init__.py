@@ -4,6 +4,7 @@ from understudy.data._counting import Counts
 from understudy.data._pace import Watch, rate
 from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
+from understudy.data.facts import reading_facts, rule_meaning
 from understudy.data.frames import read_frame
 from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
@@ -38,8 +39,10 @@ __all__ = [
     "rate",
     "read_frame",
     "read_table",
+    "reading_facts",
     "records_digest",
     "replacing",
+    "rule_meaning",
     "sync",
     "table_file",
     "write_frame",

@@ -122,16 +122,21 @@ class KnownLedgers:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        # mode=rw: a file that has vanished is an error; it would forget every table
-        connection = sqlite3.connect(
-            f"{self._path.as_uri()}?mode=rw", uri=True, timeout=_PATIENCE, isolation_level=None
-        )
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
+            # mode=rw: a file that has vanished is an error; a fresh one would have forgotten every table
+            address = f"{self._path.as_uri()}?mode=rw"
+            with contextlib.closing(
+                sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+            ) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(
+                f"The record of tables and their ledgers, {str(self._path)!r}, cannot be used ({error}), so a copy of this table "
+                "would not be recognised. Nothing was charged. Restore the file or make room for it, or set UNDERSTUDY_HOME to "
+                "another folder; if it is removed, copies of earlier tables get new budgets."
+            ) from None
 
 
 def _known(row: tuple[str, str, str, int, int]) -> KnownLedger:
@@ -169,10 +174,7 @@ def known_ledgers() -> KnownLedgers | None:
     there = (folder / _FILE).exists()
     try:
         return KnownLedgers(folder)
-    except (OSError, sqlite3.Error) as error:
-        if not there:
-            return None
-        raise LedgerError(
-            f"The record of tables and their ledgers, {str(folder / _FILE)!r}, cannot be used ({type(error).__name__}: "
-            f"{error}). Restore it or make room for it; if it is removed, copies of earlier tables are no longer recognised."
-        ) from None
+    except (OSError, LedgerError):
+        if there:
+            raise
+        return None

@@ -6,10 +6,12 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 
 from understudy.privacy import Budget
-from understudy.release.reporting import epsilon_delta, shown_labels
-from understudy.release.result import CriterionResult, ReleaseResult
+from understudy.release._profiles import BestProfile
+from understudy.release.reporting import at_least, between, odds_limit, shown_labels
+from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column
 
@@ -26,6 +28,10 @@ COLUMNS = (
     "sensitivity",
     "deviation",
 )
+
+
+_LARGEST = 100.0
+"""An epsilon beyond this limits nothing that anybody would notice."""
 
 
 def acceptance_table(criteria: Sequence[CriterionResult]) -> str:
@@ -60,21 +66,42 @@ def _cells(item: CriterionResult) -> list[str]:
     ]
 
 
-def odds(budget: Budget) -> str:
+def odds(budget: Budget, known: BestProfile) -> str:
     """Say what an attacker can gain, in words for people who have never heard of epsilon.
+
+    The first number is the chance of guessing right whether somebody is in the data, which the total variation distance of neighbours limits
+    without exception. The second is how far a single outcome can move the odds: for a promise that is not pure that is no certainty, and its
+    chance is not ``delta`` but larger.
+
+    Parameters
+    ----------
+    budget
+        The promise.
+    known
+        The tightest that is known about it.
 
     Examples
     --------
     >>> from understudy.privacy import PureDP
-    >>> odds(PureDP(1.0))
-    'somebody who would have guessed with even odds (50 %) that you are in the data can raise that to at most 73.1 %'
+    >>> from understudy.release._profiles import Bound, best_profile
+    >>> odds(PureDP(1.0), best_profile([Bound(0.0, PureDP(1.0))]))
+    'somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most 73.2 %. Whatever was released, it moves their odds by a factor of at most 2.72'
     """
-    epsilon, delta = epsilon_delta(budget)
-    share = 1 / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
-    exception = f", except with a chance of {delta:g}" if delta else ""
+    epsilon, exceeded = odds_limit(budget, known)
+    share = chance(known.right_guess(), rounding=ROUND_CEILING).replace("%", " %")
+    factor = (
+        f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(math.exp(min(epsilon, _LARGEST)))):g}"
+    )
+    certainty = (
+        "How far a single outcome can move their odds is not limited"
+        if epsilon > _LARGEST
+        else f"Whatever was released, it moves their odds by a factor of at most {factor}"
+        if exceeded == 0
+        else f"With a chance of at least {at_least(1 - exceeded)} what was released moves their odds by a factor of at most {factor}"
+    )
     return (
-        "somebody who would have guessed with even odds (50 %) that you are in the data "
-        f"can raise that to at most {chance(share).replace('%', ' %')}{exception}"
+        "somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most "
+        f"{share}. {certainty}"
     )
 
 
@@ -103,16 +130,29 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
     guarantee = result.guarantee
     return [
         Text(
-            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}."
+            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}. "
+            f"{guarantee.allowed}".rstrip()
         ),
+        *([Text(guarantee.condition)] if guarantee.condition else []),
         Text(
-            f"In plain words: {odds(guarantee.budget)}. The same holds for anything else about you that would not be "
+            f"In plain words{_compared(guarantee)}: {odds(between(guarantee.budget, guarantee.steps), guarantee.profile)}. The same "
+            "holds for anything else about you that would not be "
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
         Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
+
+
+def _compared(guarantee: ReleaseGuarantee) -> str:
+    """Say which tables that promise compares, after "In plain words"."""
+    if not guarantee.among:
+        return ""
+    instead = (
+        ", of which one has your record and the other another one in its place" if guarantee.steps > 1 else ""
+    )
+    return f", {guarantee.among}{instead}"
 
 
 def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:

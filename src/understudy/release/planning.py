@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.errors import SchemaError, UnderstudyError
 from understudy.release._planned_criteria import CriterionPlan, plan_criteria, slack_test
-from understudy.release._spec_budget import short
+from understudy.release._spec_budget import Shares, short
 from understudy.release.result import Configuration
 from understudy.schema import Schema
 
@@ -48,6 +48,7 @@ class ReleasePlan:
 
     name: str
     guarantee: str
+    condition: str
     budget: str
     accounting: str
     selection: str
@@ -153,9 +154,10 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
         threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
     return ReleasePlan(
         name=spec.name,
-        guarantee=f"{shares.total.describe()} for {spec.unit.describe()}",
-        budget=f"{short(shares.total)} = {shares.words()}",
-        accounting=shares.rule.main.name,
+        guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
+        condition=spec.condition().text,
+        budget=_budget_words(shares),
+        accounting=shares.accounting,
         selection=shares.attempts.describe(),
         argument="the parts of one attempt add up" if selection is None else selection.argument,
         single=shares.single,
@@ -174,6 +176,12 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
         seconds_per_attempt=_seconds(models, n),
         warnings=warnings,
     )
+
+
+def _budget_words(shares: Shares) -> str:
+    """Say what the parts add up to, of which total."""
+    spent, total = short(shares.promise), short(shares.total)
+    return f"{total} = {shares.words()}" if spent == total else f"{spent} of {total} = {shares.words()}"
 
 
 def _acceptance_words(spec: Spec, threshold: float | None) -> str:

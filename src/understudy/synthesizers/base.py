@@ -154,6 +154,7 @@ class Synthesizer(ABC):
             spent=purse.spent,
             ledger_id=curator.ledger.ledger_id,
             rows_exact=curator.rows_are_exact,
+            condition=curator.ledger.guarantee().condition.text,
             ledger_head="" if anchor is None else anchor.head,
             ledger_length=None if anchor is None else anchor.length,
         )

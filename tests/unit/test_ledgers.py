@@ -1,0 +1,121 @@
+"""The user's record of tables and their ledgers, and what is done where it cannot be kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from understudy.adapters import TableSynthesizer
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.ledgers import LedgerPlace, find_ledger
+from understudy.privacy import Anchor, KnownLedger, Ledger, PureDP, PureEvent, Unit, known_ledgers
+from understudy.privacy.known_ledgers import user_folder
+from understudy.schema import Categorical, Schema
+
+TERMS = {
+    "budget": PureDP(2.0),
+    "unit": Unit.add_remove(),
+    "table": "t",
+    "approximate_delta": 0.0,
+    "advice": "",
+}
+FRAME = pd.DataFrame({"sex": ["f", "m", "f"] * 20})
+SCHEMA = Schema(columns=(Categorical(name="sex", values=("f", "m")),))
+
+
+def test_the_record_is_private_keyed_and_made_once() -> None:
+    first, second = known_ledgers(), known_ledgers()
+    assert first is not None
+    assert second is not None
+    assert first.digester("a").digest() == second.digester("a").digest() != first.digester("b").digest()
+    assert stat.S_IMODE((first.folder / "tables.sqlite").stat().st_mode) == 0o600
+
+
+def test_a_ledger_never_gets_shorter_in_the_record() -> None:
+    record = known_ledgers()
+    assert record is not None
+    late, early = Anchor("x", "aa" * 32, 5), Anchor("x", "bb" * 32, 3)
+    record.remember(KnownLedger(late, Path("/a"), True), [b"mark"])
+    record.remember(KnownLedger(early, Path("/b"), False))
+    assert record.seen("x") == KnownLedger(late, Path("/b"), True)
+    assert record.of([b"mark", b"other"]) == (record.seen("x"),)
+    assert record.of([b"other"]) == ()
+    assert record.seen("y") is None
+
+
+def test_places_of_the_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "own"))
+    assert user_folder() == tmp_path / "own"
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
+    monkeypatch.delenv("UNDERSTUDY_HOME")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert user_folder() == tmp_path / "state" / "understudy"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert user_folder() == tmp_path / "home" / ".local" / "state" / "understudy"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    assert user_folder() is None
+    assert known_ledgers() is None
+
+
+def test_a_damaged_record_is_an_error_and_never_a_fresh_one() -> None:
+    place = Path(os.environ["UNDERSTUDY_HOME"]) / "tables.sqlite"
+    place.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(LedgerError, match="record of tables"):
+        known_ledgers()
+    assert place.read_bytes().startswith(b"not a database")
+
+
+def test_a_record_that_cannot_be_written_stops_the_work_before_anything_is_charged(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    place = find_ledger(tmp_path / "t.csv", name="t.csv")
+    (Path(os.environ["UNDERSTUDY_HOME"]) / "tables.sqlite").unlink()
+    with pytest.raises(LedgerError, match="Nothing was charged"), place.opened(**TERMS):
+        raise AssertionError("never reached")
+
+
+def test_how_far_a_ledger_got_is_remembered_however_the_work_ends(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    place = find_ledger(tmp_path / "t.csv", name="t.csv")
+    with contextlib.suppress(KeyboardInterrupt), place.opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+        raise KeyboardInterrupt
+    record = known_ledgers()
+    assert record is not None
+    assert record.seen(book.ledger_id) == KnownLedger(book.anchor(), tmp_path / "t.ledger", True)
+
+
+def test_a_plain_path_is_checked_against_what_lies_beside_it(tmp_path: Path) -> None:
+    place = LedgerPlace(tmp_path / "t.ledger")
+    with place.opened(**TERMS) as book:
+        early = (tmp_path / "t.ledger").read_bytes()
+        book.charge(PureEvent(1.0), purpose="count")
+        (tmp_path / "t.anchor").write_text(json.dumps(book.anchor().to_dict()))
+    (tmp_path / "t.ledger").write_bytes(early)
+    with pytest.raises(LedgerCorrupted, match="rolled back"), place.opened(**TERMS):
+        raise AssertionError("never reached")
+
+
+def test_a_public_table_has_its_ledger_in_the_working_directory(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_ledger(None, name="births (simulated)").path == tmp_path / "births--simulated.ledger"
+    assert not (Path(os.environ["UNDERSTUDY_HOME"]) / "tables.sqlite").exists()
+
+
+def test_a_frame_has_one_ledger_under_every_name() -> None:
+    words = {"schema": SCHEMA, "unit": "add-remove", "epsilon": 1.0, "ledger": "default"}
+    made = TableSynthesizer("independent", **words).fit(FRAME)
+    assert made.model_.provenance.ledger_length
+    with pytest.raises(BudgetError, match="left of"):
+        TableSynthesizer("laplace", **words).fit(FRAME.sample(frac=1, random_state=0))
+    folder = Path(os.environ["UNDERSTUDY_HOME"]) / "ledgers"
+    (file,) = folder.glob("*.ledger")
+    with Ledger.open(file) as book:
+        assert book.spent == pytest.approx(1.0)
