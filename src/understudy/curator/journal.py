@@ -199,6 +199,15 @@ class Journal:
         ):
             self._next += 1
 
+    @property
+    def place(self) -> int:
+        """How many answers lie before the next question."""
+        return self._next
+
+    def skip_to(self, place: int) -> None:
+        """Pass over the answers before a place, of a part of the work whose result is kept elsewhere."""
+        self._next = min(max(self._next, place), len(self))
+
     def keep(self, question: Question, entry: Entry, value: Any, *, failed: bool = False) -> None:
         """Write an answer to the disk before anybody sees it.
 

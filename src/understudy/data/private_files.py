@@ -44,13 +44,14 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
+        sync(folder.parent)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise OutputError(
             f"The state of the {what} cannot be kept in {str(folder)!r}: {error.strerror or error}."
         ) from None
     try:
-        if not _taken(lock):
+        if not _taken(lock) or not _is_there(lock, folder / _LOCK):
             raise LedgerError(
                 f"Another process is at work on the {what} in {str(folder)!r}. Wait for it to end."
             )
@@ -90,6 +91,14 @@ def write_private(path: Path, content: bytes | memoryview) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _is_there(handle: int, path: Path) -> bool:
+    """Say whether an open file is the one that a path leads to: whoever had the lock before may have removed the folder."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _taken(handle: int) -> bool:
