@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from understudy._compile import compiled
 
 
-@njit(cache=True)
+@compiled()
 def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def]
     """List the records group by group, in the order of a permutation within each group."""
     starts = np.zeros(n_groups + 1, np.int64)
@@ -21,7 +22,7 @@ def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def
     return order
 
 
-@njit(cache=True)
+@compiled()
 def distribute(conditional, group, order, uniforms, systematic):  # type: ignore[no-untyped-def]
     """Give each record a value drawn from the row of ``conditional`` of its group.
 
