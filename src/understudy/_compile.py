@@ -7,6 +7,7 @@ both. A cache saves time and must never decide whether a method works, so here i
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -58,10 +59,10 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         dispatcher: Any = njit(**options)(function)
-        try:
+        with contextlib.suppress(
+            RuntimeError, OSError
+        ):  # no folder to keep it in, or no source to name it by
             dispatcher._cache = _Cache(function)  # what njit(cache=True) does, with Numba's own class
-        except (RuntimeError, OSError):  # no folder to keep it in, or no source file to name it by
-            pass
         return dispatcher  # type: ignore[no-any-return]
 
     return decorate

@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
         "engine",
         "privacy",
         "inference",
+        "parallel",
         "report",
     },
     "inference": {"errors", "schema", "marginals", "engine"},

@@ -83,8 +83,16 @@ def release(
     ledger_path = ledger or described.ledger or Path(f"{stem(described.source.table)}.ledger")
     folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
     private = load_source(described)
-    if not State.folder_for(ledger_path.absolute(), described.name).exists():
+    earlier = State.recorded(State.folder_for(ledger_path.absolute(), described.name)) or {}
+    decided = earlier.get("outcome") is not None and not restart
+    if (
+        not decided
+    ):  # refused or declined, it leaves everything as it was: no ledger is made before the answer
         require_free(folder)
+        if not json:
+            say(_announcement(described, ledger_path))
+        if not yes and described.source.simulated is None and sys.stdin.isatty():
+            typer.confirm("Go on?", abort=True, err=True)
     with Release.open(described, ledger=ledger_path, source=private, restart=restart) as running:
         if running.published is None and _is_bundle_of(running.state.release_id, folder):
             running.mark_published(folder)  # an earlier run was stopped after its last step
@@ -93,11 +101,6 @@ def release(
             tell("Use --restart to make another one; it is charged anew.")
             return
         require_free(folder)
-        decided = running.state.get("outcome") is not None
-        if not json and not decided:
-            say(_announcement(described, ledger_path))
-        if not yes and not decided and described.source.simulated is None and sys.stdin.isatty():
-            typer.confirm("Go on?", abort=True, err=True)
         with progress_bar("release", quiet=quiet or json) as progress:
             outcome = running.run(progress=progress)
         if _accepted(outcome):

@@ -155,6 +155,8 @@ def synth(
     is_new = not ledger_path.exists()
 
     with progress_bar(method, quiet=quiet or json) as progress:
+        progress("preparing", 0.0)
+        synthesizer.prepare(described, unit=privacy_unit, budget=budget)
         progress("reading", 0.0)
         records = read_table(
             source,

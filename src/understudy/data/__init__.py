@@ -6,7 +6,14 @@ from understudy.data.arrow import ArrowTable
 from understudy.data.draft import draft_schema
 from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
-from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
+from understudy.data.output import (
+    check_output_format,
+    replacing,
+    require_folder,
+    sync,
+    write_frame,
+    write_text,
+)
 from understudy.data.prepare import Derived, Preparation
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
@@ -32,6 +39,7 @@ __all__ = [
     "read_frame",
     "read_table",
     "replacing",
+    "require_folder",
     "sync",
     "write_frame",
     "write_text",

@@ -17,10 +17,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-
-from understudy._compile import compiled
 import numpy as np
 import numpy.typing as npt
+
+from understudy._compile import compiled
 
 Array = npt.NDArray[Any]
 Int = Any  # a Python or NumPy integer: compiled code makes no difference

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy._compile import compiled
 
@@ -22,14 +23,27 @@ def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def
     return order
 
 
-@compiled()
-def distribute(conditional, group, order, uniforms, systematic):  # type: ignore[no-untyped-def]
+def distribute(
+    conditional: npt.NDArray[np.float64],
+    group: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    uniforms: npt.NDArray[np.float64],
+    systematic: bool,
+) -> npt.NDArray[np.int64]:
     """Give each record a value drawn from the row of ``conditional`` of its group.
 
     ``order`` lists the records group by group, shuffled within groups. With ``systematic`` the ``k``
     records of a group take the values at ``(u + j) / k``, j = 0..k-1, of the cumulative distribution:
     every value, and every run of consecutive values, comes out within one of its expected number.
     """
+    table = np.ascontiguousarray(conditional).view()
+    table.flags.writeable = False  # one type, and so one compiled kernel, whoever owns the table
+    return _distribute(table, group, order, uniforms, systematic)  # type: ignore[no-any-return]
+
+
+@compiled()
+def _distribute(conditional, group, order, uniforms, systematic):  # type: ignore[no-untyped-def]
+    """See `distribute`."""
     n = group.shape[0]
     width = conditional.shape[1]
     values = np.empty(n, np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from understudy._compile import compiled
 
 TILE = 64

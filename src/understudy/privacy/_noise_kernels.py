@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from understudy._compile import compiled
-from numpy.typing import NDArray
 
 Stream = NDArray[np.uint32]
 Out = NDArray[np.int64]

@@ -172,6 +172,13 @@ def _acceptance_words(result: ReleaseResult) -> list[Block]:
                 f"{acceptance.false_accept:g}."
             )
         ]
+    if not acceptance.epsilon:
+        return [
+            Text(
+                "All criteria concern the synthetic table alone: they were checked without another look at the real one, and "
+                "their results are exact."
+            )
+        ]
     return [Text("Results are noisy: the deviation of the noise is in the last column.")]
 
 

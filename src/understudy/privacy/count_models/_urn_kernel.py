@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from understudy._compile import compiled
-
 from understudy.privacy._noise_kernels import below
 
 
