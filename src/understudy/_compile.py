@@ -12,10 +12,12 @@ import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from numba import njit
 from numba.core.caching import FunctionCache
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "of_one_type"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,3 +68,14 @@ def compiled(**options: Any) -> Callable[[F], F]:
         return dispatcher  # type: ignore[no-any-return]
 
     return decorate
+
+
+def of_one_type(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array that a kernel only reads so that Numba sees one type, whoever owns it and however it is laid out.
+
+    A kernel is compiled for each type by itself, and an array that may be written is another type than one that may not.
+    With one type, what was compiled for a trial serves the work itself.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -104,7 +104,7 @@ def test_every_kernel_can_be_imported_there(hardened: dict[str, str], tmp_path: 
         if "@compiled(" in path.read_text(encoding="utf-8") and path.stem != "_compile"
     )
     assert using == KERNELS, "this list is complete"
-    code = "import importlib\nfor name in %r: importlib.import_module('understudy.' + name)" % (KERNELS,)
+    code = f"import importlib\nfor name in {KERNELS}: importlib.import_module('understudy.' + name)"
     done = run(hardened, "-c", code, folder=tmp_path)
     assert done.returncode == 0, done.stderr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
+from understudy._compile import compiled, of_one_type
 
 
 @compiled()
@@ -36,9 +36,7 @@ def distribute(
     records of a group take the values at ``(u + j) / k``, j = 0..k-1, of the cumulative distribution:
     every value, and every run of consecutive values, comes out within one of its expected number.
     """
-    table = np.ascontiguousarray(conditional).view()
-    table.flags.writeable = False  # one type, and so one compiled kernel, whoever owns the table
-    return _distribute(table, group, order, uniforms, systematic)  # type: ignore[no-any-return]
+    return _distribute(of_one_type(conditional), group, order, uniforms, systematic)  # type: ignore[no-any-return]
 
 
 @compiled()

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from understudy.curator import practice_curator
+from understudy.engine import GraphicalModel, try_answering
 from understudy.errors import UnderstudyError, UnusableMethod
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.schema import Schema
@@ -108,5 +109,8 @@ def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
         return False
     reserve = trial.reserve(made_up, budget)
     curator = practice_curator(made_up, rows=_ROWS, unit=unit, budget=budget, approximate_delta=reserve)
-    trial._fit_model(curator, budget).sample(_ROWS, seed=0)
+    model = trial._fit_model(curator, budget)
+    model.sample(_ROWS, seed=0)
+    if isinstance(model.distribution, GraphicalModel):
+        try_answering()
     return True
