@@ -68,7 +68,7 @@ def plan(
     if schema is None or method is None or unit is None:
         raise UsageError("Give a specification, or --schema, --method and --unit.")
     from understudy.cli._output import print_json, print_table, tell
-    from understudy.schema import Schema
+    from understudy.schema import Schema, formula_warnings
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -89,7 +89,7 @@ def plan(
         }
         for item in planned.measurements
     ]
-    notes = [*planned.notes, *_not_public(described)]
+    notes = [*planned.notes, *_not_public(described), *formula_warnings(described)]
     facts = {
         "method": planned.method,
         "guarantee": f"{budget.describe()} for {privacy_unit.describe()}",

@@ -76,6 +76,7 @@ def release(
     from understudy.release.bundle import write_bundle
     from understudy.release.run import Release, require_free
     from understudy.release.state import State
+    from understudy.schema import formula_warnings
 
     described = read_spec(
         spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
@@ -91,6 +92,8 @@ def release(
         require_free(folder)
         if not json:
             say(_announcement(described, ledger_path))
+        for warning in formula_warnings(described.schema):
+            say(f"Warning: {warning}")
         if not yes and described.source.simulated is None and sys.stdin.isatty():
             typer.confirm("Go on?", abort=True, err=True)
     with Release.open(described, ledger=ledger_path, source=private, restart=restart) as running:

@@ -113,11 +113,11 @@ def synth(
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
-    from understudy.cli._output import print_json, progress_bar, tell
+    from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
     from understudy.curator import Curator
     from understudy.data import check_output_format, read_table, write_frame
-    from understudy.schema import Schema
+    from understudy.schema import Schema, formula_warnings
     from understudy.synthesizers import synthesize_many
 
     budget = parse_budget(epsilon, delta, rho, mu)
@@ -153,6 +153,9 @@ def synth(
             {"table": Path(table), "schema": schema, "table (--table)": Path(in_database or table)},
         )
     is_new = not ledger_path.exists()
+    if not target.name.lower().endswith((".parquet", ".pq")):
+        for warning in formula_warnings(described):
+            say(f"Warning: {warning}")
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("preparing", 0.0)

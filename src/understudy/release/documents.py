@@ -11,7 +11,7 @@ from understudy.privacy import Budget
 from understudy.release.reporting import epsilon_delta, shown_labels
 from understudy.release.result import CriterionResult, ReleaseResult
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column
+from understudy.schema import Column, formula_values, is_formula
 
 __all__ = ["acceptance_table", "dictionary", "odds", "readme"]
 
@@ -29,12 +29,16 @@ COLUMNS = (
 
 
 def acceptance_table(criteria: Sequence[CriterionResult]) -> str:
-    """Return the acceptance criteria as CSV, one row each, in the layout of paper Births, Table 2."""
+    """Return the acceptance criteria as CSV, one row each, in the layout of paper Births, Table 2.
+
+    Words that a spreadsheet would take for a formula get an apostrophe in front, which spreadsheets do not show.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["name", *COLUMNS, "passed"])
     for item in criteria:
-        writer.writerow([item.name, *_cells(item), "yes" if item.passed else "no"])
+        cells = [item.name, *_cells(item), "yes" if item.passed else "no"]
+        writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in cells])
     return text.getvalue()
 
 
@@ -154,9 +158,23 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             ]
         ),
         *told_terms,
+        *_spreadsheets(result),
         Heading("Files"),
         Bullets([f"{name}: {words}" for name, words in files.items()]),
         Text("Check the bundle with: understudy verify FOLDER"),
+    ]
+
+
+def _spreadsheets(result: ReleaseResult) -> list[Block]:
+    columns = [column.name for column in result.schema.columns if formula_values(column)]
+    if not columns:
+        return []
+    return [
+        Heading("Spreadsheets"),
+        Text(
+            "Some values begin with a sign that spreadsheets take for a formula, and are published as the dictionary lists "
+            f"them. Do not open data.csv in one by a double click: import these columns as text: {', '.join(columns)}."
+        ),
     ]
 
 
@@ -202,6 +220,8 @@ def _column(column: Column) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
     facts += ["May be missing: an empty field"] if column.missing else []
+    formulas = formula_values(column)
+    facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
     labels = [label for label in column.labels if label]
     shown = (
         Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)

@@ -12,7 +12,7 @@ from understudy.privacy import Laplace, PureDP, Unit
 from understudy.release._planned_criteria import CriterionPlan, plan_criteria, slack_test
 from understudy.release._spec_budget import short
 from understudy.release.result import Configuration
-from understudy.schema import Schema
+from understudy.schema import Schema, formula_warnings
 
 if TYPE_CHECKING:
     from understudy.release.spec import Spec
@@ -308,6 +308,7 @@ def _warnings(
         found.append(
             "The candidate's number of rows is a guess; criteria count how far it is off as an error."
         )
+    found += formula_warnings(spec.schema_for(usable[0] if usable else spec.configurations[0]))
     means = [c for c in spec.criteria if c["kind"] in ("conditional-means", "faithfulness")]
     if (
         means
