@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ from numba import njit
 from numba.core.caching import FunctionCache
 
 __all__ = ["compiled", "of_one_type"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _UNUSABLE = (OSError, EOFError, pickle.PickleError)
 """What a cache folder that cannot be read or written, or a file cut short, raises."""
@@ -31,20 +29,20 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what is kept for a signature, or None."""
         try:
-            return super().load_overload(sig, target_context)
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except _UNUSABLE:
-            self.disable()
+            self.disable()  # type: ignore[no-untyped-call]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature, if that is possible."""
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except _UNUSABLE:
-            self.disable()
+            self.disable()  # type: ignore[no-untyped-call]
 
 
-def compiled(**options: Any) -> Callable[[F], F]:
+def compiled(**options: Any) -> Any:
     """Compile a function on its first call with each set of types, as ``numba.njit`` does with the same options.
 
     What was compiled is kept on disk for later processes: in ``NUMBA_CACHE_DIR`` if that is set, else beside the
@@ -59,13 +57,13 @@ def compiled(**options: Any) -> Callable[[F], F]:
     8
     """
 
-    def decorate(function: F) -> F:
+    def decorate(function: Callable[..., Any]) -> Any:
         dispatcher: Any = njit(**options)(function)
-        with contextlib.suppress(
-            RuntimeError, OSError
-        ):  # no folder to keep it in, or no source to name it by
-            dispatcher._cache = _Cache(function)  # what njit(cache=True) does, with Numba's own class
-        return dispatcher  # type: ignore[no-any-return]
+        # No folder to keep it in, or no source to name it by? Then it is compiled in memory.
+        with contextlib.suppress(RuntimeError, OSError):
+            # njit(cache=True) does the same, with Numba's own class
+            dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        return dispatcher
 
     return decorate
 

@@ -161,8 +161,9 @@ def _check_events(text: str, where: str) -> None:
         if isinstance(event, yaml.NodeEvent) and lists:
             lists[-1][0] += 1
             if lists[-1][0] > lists[-1][1]:
+                line = "" if event.start_mark is None else f" (line {event.start_mark.line + 1})"
                 raise SchemaError(
-                    f"A list{where} holds more than the {lists[-1][1]:,} entries allowed (line {event.start_mark.line + 1})."
+                    f"A list{where} holds more than the {lists[-1][1]:,} entries allowed{line}."
                 )
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SchemaError(
