@@ -16,7 +16,8 @@ def _inline(words: str) -> str:
     """Return words on one line, without anything that Markdown would take for markup, a link or a picture."""
     text = " ".join(words.split())
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", text)
-    text = re.sub(r"&(?=#?[A-Za-z0-9]+;)", "&amp;", text).replace("<", "&lt;")
+    text = re.sub(r"&(?=#?[A-Za-z0-9]+;)", "&amp;", text)
+    text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)  # no element begins otherwise: <30 stays as it is
     return re.sub(r"\](?=[(\[:])", r"\\]", text)
 
 
@@ -272,7 +273,7 @@ def markdown(page: Page) -> str:
     <BLANKLINE>
     ![x\\](http://a.b/c)
     <BLANKLINE>
-    \\# age_years &lt; 18
+    \\# age_years < 18
     """
     parts = [f"# {_inline(page.title)}"]
     parts += [f"**{_inline(page.banner)}**"] if page.banner else []
