@@ -50,6 +50,7 @@ from understudy.curator.moments import (
     seal_moments,
 )
 from understudy.curator.numbers import Reach, SealedNumbers, measure_numbers
+from understudy.curator.practice import practice_curator
 from understudy.curator.predicates import (
     SealedAnswers,
     draw_queries,
@@ -153,6 +154,7 @@ __all__ = [
     "open_parts",
     "open_training",
     "plausibly_deniable",
+    "practice_curator",
     "rare_epsilon",
     "records_event",
     "redraw",

@@ -8,10 +8,11 @@ numbers are ever subtracted in floating point, so squared errors have a relative
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from understudy._compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def best_errors(counts, buckets):  # type: ignore[no-untyped-def]
     """Return ``T[j, e]``: the least squared error of the first ``e`` cells in exactly ``j`` buckets.
 
@@ -37,7 +38,7 @@ def best_errors(counts, buckets):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def errors_up_to(counts, end):  # type: ignore[no-untyped-def]
     """Return the squared error of the bucket ``[q, end)`` for every ``q`` below ``end``."""
     errors = np.zeros(end)
@@ -54,7 +55,7 @@ def errors_up_to(counts, end):  # type: ignore[no-untyped-def]
     return errors
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _deviations(counts, result, backwards):  # type: ignore[no-untyped-def]
     """Fill ``result[i]`` with the sum of absolute deviations from their mean of the first (last) ``i + 1`` cells."""
     n = len(counts)
@@ -69,7 +70,7 @@ def _deviations(counts, result, backwards):  # type: ignore[no-untyped-def]
         result[i] = float(apart) / float(m)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def split_deviations(counts):  # type: ignore[no-untyped-def]
     """Return the absolute deviations of the whole range (entry 0) and of its two parts for each split point."""
     n = len(counts)
