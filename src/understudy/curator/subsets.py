@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -161,7 +162,7 @@ def seal_importances(
                         counts[leaf], clique=clique, domain=shape, unit=curator.unit, known_rows=None
                     )
                     parts.append(sealed.dependence([name]))
-            mean = sum(part._exact for part in parts) / max(1, len(parts))
+            mean = sum((part._exact for part in parts), Fraction(0)) / max(1, len(parts))
             largest = max((part.sensitivity for part in parts), default=0.0)
             scores.append(SealedScalar(mean, sensitivity=largest))
         found[leaf] = scores
@@ -212,10 +213,14 @@ def elect(
     curator._charge(Parallel(events) if len(events) > 1 else events[0], purpose=purpose)
     chosen = {}
     for leaf in leaves:
-        exact = np.array([score._exact for score in scores[leaf]], dtype=np.float64)
+        exact = [score._exact for score in scores[leaf]]
         sensitivity = max(score.sensitivity for score in scores[leaf])
         place = exponential_mechanism(
-            exact, epsilon=epsilon, sensitivity=sensitivity, randomness=curator._randomness
+            exact,
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            score_error=0.0,
+            randomness=curator._randomness,
         )
         chosen[leaf] = candidates[leaf][place]
     return chosen
