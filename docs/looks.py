@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
-CHARGES = ("_charge", "charge")
+CHARGES = ("_answer", "_charge", "_pay", "charge")
 DRAWS = ("_randomness", "draw")
 ROOMS = ("curator", "release", "synthesizers", "evaluation", "cli")
 

@@ -14,6 +14,7 @@
     ├── LedgerError (RuntimeError)          a ledger that cannot be opened or written
     │   ├── LedgerCorrupted                 a ledger whose hash chain does not hold
     │   └── LedgerMismatch                  a ledger that belongs to another table, unit or budget
+    ├── LookFailed (RuntimeError)           a look at the records that failed after it was charged
     ├── WorkloadError (ValueError)          cliques or workloads that do not fit the schema
     ├── WrongPairing (ValueError)           a combining rule that is not valid for how the sets were made
     ├── DomainTooLarge (ValueError)         a model that would not fit in memory
@@ -42,6 +43,7 @@ __all__ = [
     "LedgerCorrupted",
     "LedgerError",
     "LedgerMismatch",
+    "LookFailed",
     "MissingExtra",
     "ModelFileError",
     "NoSuchGuarantee",
@@ -118,6 +120,10 @@ class LedgerCorrupted(LedgerError):
 
 class LedgerMismatch(LedgerError):
     """A ledger that belongs to another table, privacy unit or total budget."""
+
+
+class LookFailed(UnderstudyError, RuntimeError):
+    """A look at the records ended in an error after it was charged: an outcome that says no more than this name."""
 
 
 class WorkloadError(UnderstudyError, ValueError):

@@ -338,7 +338,7 @@ def test_what_is_said_to_take_any_table_takes_the_mixed_one(name: str) -> None:
         assert case_of(name) is MIXED
 
 
-BEHIND_THE_DOOR = {"_exact", "_table", "_randomness", "_charge"}
+BEHIND_THE_DOOR = {"_exact", "_table", "_randomness", "_charge", "_answer", "_pay"}
 """What only the curator may touch; ``tests/unit/test_rooms.py`` asks it of every room."""
 
 

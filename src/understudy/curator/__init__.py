@@ -40,6 +40,7 @@ from understudy.curator.features import ONE, Feature, Standard, indicator, stand
 from understudy.curator.gradients import Training, TrainingPlan, open_training
 from understudy.curator.histograms import SealedBuckets, bisect_ranges, merged_cells
 from understudy.curator.independence import gap_sensitivity, independence_gap
+from understudy.curator.journal import Journal
 from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
 from understudy.curator.learning import Objective, Softmax, fit_softmax, objective_for
 from understudy.curator.moments import (
@@ -80,6 +81,7 @@ __all__ = [
     "Critic",
     "Curator",
     "Feature",
+    "Journal",
     "Layout",
     "LazyCounts",
     "MomentBlock",

@@ -7,8 +7,9 @@ cost fits every allowance on the way to the ledger and the ledger has written it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
 from understudy.privacy import (
@@ -16,6 +17,7 @@ from understudy.privacy import (
     Accounting,
     ApproxDP,
     Budget,
+    Entry,
     Event,
     Ledger,
     accounting_for,
@@ -23,6 +25,9 @@ from understudy.privacy import (
     float_down,
     float_up,
 )
+
+if TYPE_CHECKING:
+    from understudy.curator.journal import Journal
 
 __all__ = ["Allowance"]
 
@@ -36,6 +41,8 @@ class Allowance:
         Pays. An allowance made here is the whole ledger; :meth:`within` takes smaller ones from it.
     scope
         Public name of the work, written into the ledger with each charge.
+    journal
+        Answers of interrupted work that are about to be repeated, if there are any.
 
     Attributes
     ----------
@@ -54,13 +61,14 @@ class Allowance:
     >>> from understudy.privacy import LaplaceEvent, PureDP, Unit
     >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
     >>> half = Allowance(ledger, scope="births").within(PureDP(0.5), scope="model")
-    >>> half.charge(LaplaceEvent(1.0, 4.0), purpose="count by sex")
+    >>> entry = half.charge(LaplaceEvent(1.0, 4.0), purpose="count by sex")
     >>> half.spent, half.remaining, ledger.remaining
     (0.25, 0.25, 0.75)
     """
 
-    def __init__(self, ledger: Ledger, *, scope: str) -> None:
+    def __init__(self, ledger: Ledger, *, scope: str, journal: Journal | None = None) -> None:
         self.ledger = ledger
+        self.journal = journal
         self.scope = scope
         self.budget: Budget = ledger.budget
         self.accounting: Accounting = ledger.accounting
@@ -109,19 +117,32 @@ class Allowance:
         """
         chosen = accounting_for(budget) if accounting is None else accounting
         total = Fraction(chosen.total(budget, approximate_delta=reserve))
-        self._require_room(chosen, total, budget)
-        self._require_reserve(reserve, budget)
-        child = Allowance(self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope)
+        if (
+            self.journal is None or not self.journal.left
+        ):  # what is repeated was paid for, and each new charge is judged as it comes
+            self._require_room(chosen, total, budget)
+            self._require_reserve(reserve, budget)
+        child = Allowance(
+            self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope, journal=self.journal
+        )
         child.budget, child.accounting = budget, chosen
         child._parent, child._total, child._delta = self, total, Fraction(reserve)
         self.ledger.note(f"allowance of {budget.describe()} opened", scope=child.scope)
         return child
 
-    def charge(self, event: Event, *, purpose: str) -> None:
+    def charge(self, event: Event, *, purpose: str) -> Entry:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
         costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
+        entry = self.ledger.charge(event, purpose=purpose, scope=self.scope)
+        self._use(event, costs)
+        return entry
+
+    def repeat(self, event: Event, *, purpose: str) -> None:
+        """Count an event that the ledger was charged for before, in work that is being repeated from its journal."""
+        self._use(event, [(purse, purse._affordable(event, purpose)) for purse in self._purses()])
+
+    def _use(self, event: Event, costs: Sequence[tuple[Allowance, Fraction]]) -> None:
         delta = delta_of(event, parts=self.ledger.unit.parts_touched)
-        self.ledger.charge(event, purpose=purpose, scope=self.scope)
         for purse, cost in costs:
             purse._used += cost
             purse._delta_used += delta

@@ -80,10 +80,14 @@ def redraw(
     error of the sampler. Empty cells are redrawn like all others, so which cells were occupied does not show.
     """
     event = redraw_event(law, epsilon=epsilon, unit=curator.unit)
-    curator._charge(event, purpose=purpose)
-    return draw_counts(
-        law, np.asarray(sealed._exact, dtype=np.int64).reshape(sealed.shape), curator._randomness
+    exact = np.asarray(sealed._exact, dtype=np.int64).reshape(sealed.shape)
+    found: IntArray = curator._answer(
+        event,
+        purpose=purpose,
+        about=[sealed.clique, sealed.shape, law.describe()],
+        draw=lambda: draw_counts(law, exact, curator._randomness),
     )
+    return found
 
 
 def urn_event(priors: Sequence[UrnPrior], *, unit: Unit) -> PureEvent | Composed:
@@ -127,14 +131,23 @@ def draw_from_urns(
         not possible.any() or any(possible.shape != tuple(item.shape) for item in sealed)
     ):
         raise BudgetError("The mask of possible cells must have the shape of the table and leave some cells.")
-    curator._charge(urn_event(priors, unit=curator.unit), purpose=purpose)
-    drawn = []
-    for prior, item in zip(priors, sealed, strict=True):
-        exact = np.asarray(item._exact, dtype=np.int64).reshape(item.shape)
-        if possible is None:
-            drawn.append(draw_urn(prior, exact, curator._randomness))
-            continue
-        out = np.zeros(item.shape, dtype=np.int64)
-        out[possible] = draw_urn(prior, exact[possible], curator._randomness)
-        drawn.append(out)
-    return drawn
+
+    def draw() -> list[IntArray]:
+        drawn = []
+        for prior, item in zip(priors, sealed, strict=True):
+            exact = np.asarray(item._exact, dtype=np.int64).reshape(item.shape)
+            if possible is None:
+                drawn.append(draw_urn(prior, exact, curator._randomness))
+                continue
+            out = np.zeros(item.shape, dtype=np.int64)
+            out[possible] = draw_urn(prior, exact[possible], curator._randomness)
+            drawn.append(out)
+        return drawn
+
+    found: list[IntArray] = curator._answer(
+        urn_event(priors, unit=curator.unit),
+        purpose=purpose,
+        about=[[item.clique, item.shape] for item in sealed],
+        draw=draw,
+    )
+    return found

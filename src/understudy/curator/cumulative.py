@@ -127,12 +127,18 @@ def choose_path(curator: Curator, sealed: SealedCounts, design: PathDesign, *, p
         raise BudgetError(
             "The choice was designed for another unit, or the counts are not those of one column."
         )
-    curator._charge(design.event, purpose=purpose)
     ends = np.cumsum(sealed._exact.astype(np.int64))[:-1]
-    level = _choose_level(ends, design, curator._randomness)
-    path = _uniform_path(*_band(ends, level, design), BitReader(curator._randomness))
-    marks = np.array([0, *path, design.records], dtype=np.int64)
-    return marks[1:] - marks[:-1]
+
+    def draw() -> Ints:
+        level = _choose_level(ends, design, curator._randomness)
+        path = _uniform_path(*_band(ends, level, design), BitReader(curator._randomness))
+        marks = np.array([0, *path, design.records], dtype=np.int64)
+        return marks[1:] - marks[:-1]
+
+    found: Ints = curator._answer(
+        design.event, purpose=purpose, about=[sealed.clique, sealed.shape, design.records], draw=draw
+    )
+    return found
 
 
 def _band(ends: Ints, level: int, design: PathDesign) -> tuple[list[int], list[int]]:

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +14,17 @@ import numpy.typing as npt
 from understudy.curator._grouped import count_grouped
 from understudy.curator.allowance import Allowance
 from understudy.curator.exact import to_float
+from understudy.curator.journal import Journal, Question
 from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
-from understudy.errors import BudgetError, DataError, UnderstudyError
+from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
 from understudy.marginals import Measurement, in_batches
 from understudy.privacy import (
     Accounting,
     Budget,
     Composed,
+    Entry,
     Event,
     Laplace,
     Ledger,
@@ -37,6 +40,10 @@ from understudy.privacy import (
 from understudy.schema import Clique, Domain, Schema
 
 _CELLS_PER_PASS = 100_000_000
+_FAILED = (
+    "A look at the records ended in an error after it was charged. What it cost is spent. What went wrong is not shown, "
+    "because it may depend on the records."
+)
 
 Number = int | float | Fraction
 """What trusted code returns for a sealed number."""
@@ -63,6 +70,8 @@ class Curator:
         Scale of the Laplace noise that ``rows`` was measured with, where it was.
     scope
         Public name of the work, written into the ledger with each charge.
+    journal
+        Keeps every answer that was paid for until the work is done, so that interrupted work goes on without asking again.
     randomness
         Source of privacy noise. Production code leaves the default (the operating system's
         cryptographic generator, which takes no seed); tests may pass a seeded one.
@@ -84,6 +93,7 @@ class Curator:
         exact_rows: bool = False,
         rows_scale: float | None = None,
         scope: str = "",
+        journal: Journal | None = None,
         randomness: Randomness | None = None,
     ) -> None:
         if not isinstance(getattr(table, "schema", None), Schema):
@@ -118,7 +128,8 @@ class Curator:
         self._rows_are_exact = exact_rows
         self._rows_scale = rows_scale
         self._unit = unit
-        self._allowance = Allowance(ledger, scope=scope)
+        self._journal = journal
+        self._allowance = Allowance(ledger, scope=scope, journal=journal)
 
     # ------------------------------------------------------------------ public facts
 
@@ -234,9 +245,71 @@ class Curator:
         """Divide what remains in proportion to the weights; the parts never add up to more."""
         return list(self.accounting.split(self.remaining, weights))
 
-    def _charge(self, *events: Event, purpose: str) -> None:
+    def _charge(self, *events: Event, purpose: str) -> Entry:
         """Commit the cost of one or more events in one entry; raise before anything is drawn if they cannot be paid."""
-        self._allowance.charge(events[0] if len(events) == 1 else Composed(events), purpose=purpose)
+        return self._allowance.charge(_one(events), purpose=purpose)
+
+    def _answer(self, *events: Event, purpose: str, draw: Callable[[], Any], about: Any = None) -> Any:
+        """Pay for one look and return its answer: the one way from what is sealed to what is released.
+
+        Parameters
+        ----------
+        events
+            What the look costs; several of them are charged in one entry.
+        purpose
+            Public text for the ledger.
+        draw
+            Opens what is sealed and adds the noise. It is called after the charge is on the disk, and at most once. It
+            returns arrays, numbers, or lists of them.
+        about
+            Public facts that tell this question from others of the same purpose and cost, such as columns and shapes.
+
+        Raises
+        ------
+        LookFailed
+            If ``draw`` ends in an error. What was charged is spent, and what went wrong is not shown.
+
+        Privacy
+        -------
+        The charge is committed before ``draw`` is called, and the answer is in the journal, where there is one, before it is returned. A question
+        that the journal holds is answered from it: post-processing. An error in ``draw`` is an outcome of the mechanism like any other;
+        its text and traceback could tell neighbours apart by more than what was charged, so they are not handed on.
+        """
+        question = Question(self._allowance.scope, purpose, _one(events), about)
+        kept = None if self._journal is None else self._journal.repeat(question)
+        if kept is not None:
+            self._allowance.repeat(question.event, purpose=purpose)
+            if kept.failed:
+                raise LookFailed(_FAILED)
+            return kept.value
+        entry = self._charge(*events, purpose=purpose)
+        failed, answer = False, None
+        try:
+            answer = draw()
+        except MemoryError:
+            raise
+        except Exception:
+            failed = True
+        if self._journal is not None:
+            self._journal.keep(question, entry, answer, failed=failed)
+        if failed:
+            raise LookFailed(_FAILED)
+        return answer
+
+    def _pay(self, *events: Event, purpose: str) -> None:
+        """Pay at once for a conversation, whose answers are drawn later and are not journalled one by one.
+
+        Privacy
+        -------
+        An interrupted conversation cannot go on: it holds records, and choices that were made at random about them. It is paid for
+        anew.
+        """
+        question = Question(self._allowance.scope, purpose, _one(events))
+        if self._journal is not None:
+            self._journal.repeat(question)
+        entry = self._charge(*events, purpose=purpose)
+        if self._journal is not None:
+            self._journal.open_conversation(question, entry)
 
     # ------------------------------------------------------------------ sealing
 
@@ -342,15 +415,18 @@ class Curator:
         if not sealed:
             return []
         events = [kind.event(l1=item.l1, l2=item.l2) for item, kind in zip(sealed, noise, strict=True)]
-        self._charge(*events, purpose=purpose or _measuring(sealed))
+        drawn = self._answer(
+            *events,
+            purpose=purpose or _measuring(sealed),
+            about=[[item.clique, item.shape] for item in sealed],
+            draw=lambda: [
+                item._exact + kind.draw(item.shape, self._randomness)
+                for item, kind in zip(sealed, noise, strict=True)
+            ],
+        )
         return [
-            Measurement(
-                item.clique,
-                (item._exact + kind.draw(item.shape, self._randomness)).astype(np.float64),
-                kind.kind,
-                kind.scale,
-            )
-            for item, kind in zip(sealed, noise, strict=True)
+            Measurement(item.clique, np.asarray(noisy, dtype=np.float64), kind.kind, kind.scale)
+            for item, kind, noisy in zip(sealed, noise, drawn, strict=True)
         ]
 
     def measure_scalar(self, sealed: SealedScalar, *, noise: Noise, purpose: str) -> float:
@@ -381,11 +457,15 @@ class Curator:
         steps = [charged_steps(item.sensitivity, step) for item, step in zip(sealed, grid, strict=True)]
         events = [kind.event(l1=many, l2=many) for kind, many in zip(scaled, steps, strict=True)]
         places = [on_grid(item._exact, step) for item, step in zip(sealed, grid, strict=True)]
-        self._charge(*events, purpose=purpose)
-        return [
-            to_float((place + int(kind.draw((), self._randomness))) * Fraction(step))
-            for place, kind, step in zip(places, scaled, grid, strict=True)
-        ]
+        drawn = self._answer(
+            *events,
+            purpose=purpose,
+            draw=lambda: [
+                place + int(kind.draw((), self._randomness))
+                for place, kind in zip(places, scaled, strict=True)
+            ],
+        )
+        return [to_float(steps * Fraction(step)) for steps, step in zip(drawn, grid, strict=True)]
 
     def choose(
         self,
@@ -426,18 +506,19 @@ class Curator:
         sensitivity = max(score.sensitivity for score in scores)
         if sensitivity == 0:
             raise BudgetError("Scores that nobody can change are public; choose outside the curator.")
-        if mechanism == "exponential":
-            self._charge(SelectionEvent(epsilon), purpose=purpose)
-            sampler = exponential_mechanism
-        elif mechanism == "permute-and-flip":
-            self._charge(PureEvent(epsilon), purpose=purpose)
-            sampler = permute_and_flip
-        else:
+        if mechanism not in ("exponential", "permute-and-flip"):
             raise BudgetError(f"No selection named {mechanism!r}. Known: exponential, permute-and-flip.")
+        bounded = mechanism == "exponential"
         exact = [score._exact for score in scores]
-        return sampler(
-            exact, epsilon=epsilon, sensitivity=sensitivity, score_error=0.0, randomness=self._randomness
+        chosen = self._answer(
+            SelectionEvent(epsilon) if bounded else PureEvent(epsilon),
+            purpose=purpose,
+            about=[len(scores), sensitivity],
+            draw=lambda: (exponential_mechanism if bounded else permute_and_flip)(
+                exact, epsilon=epsilon, sensitivity=sensitivity, score_error=0.0, randomness=self._randomness
+            ),
         )
+        return int(chosen)
 
     def test(self, sealed: SealedScalar, *, above: float, epsilon: float, purpose: str) -> bool:
         """Say whether a sealed number plus Laplace noise exceeds a public threshold; charge first.
@@ -455,6 +536,10 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"Curator({len(self.domain)} columns, {self._unit.describe()}, {self.budget.describe()})"
+
+
+def _one(events: Sequence[Event]) -> Event:
+    return events[0] if len(events) == 1 else Composed(tuple(events))
 
 
 def _measuring(sealed: Sequence[SealedCounts]) -> str:

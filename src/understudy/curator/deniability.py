@@ -311,12 +311,12 @@ def open_parts(
     composed = [plan[0] if len(plan) == 1 else Composed(tuple(plan)) for plan in plans]
     rows_fixed = rows_are_fixed(curator)
     if shares is None:
-        curator._charge(*composed, purpose=purpose)
+        curator._pay(*composed, purpose=purpose)
         tables: list[Table] = [curator._table] * len(plans)
     else:
         if len(shares) != len(plans) or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
             raise BudgetError("shares must be positive, one per part, and add up to 1.")
-        curator._charge(Parallel(tuple(composed)), purpose=purpose)
+        curator._pay(Parallel(tuple(composed)), purpose=purpose)
         tables = _split(curator, shares)
     return [
         Part(table, curator.unit, curator._randomness, plan, rows_fixed=rows_fixed)

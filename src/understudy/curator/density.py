@@ -207,8 +207,14 @@ def smoothed_records(
             "Ask for fewer bins or records, or for a larger budget."
         )
     events: tuple[Event, ...] = (smoothing.event,) * records
-    curator._charge(*events, purpose=purpose)
     exact = sealed._exact.astype(np.int64).ravel()
     ends = np.cumsum((exact << _PSEUDO_BITS) + int(added))
-    tickets = below_many(int(ends[-1]), records, curator._randomness)
-    return np.searchsorted(ends, tickets, side="right").astype(np.int64)
+
+    def draw() -> npt.NDArray[np.int64]:
+        tickets = below_many(int(ends[-1]), records, curator._randomness)
+        return np.searchsorted(ends, tickets, side="right").astype(np.int64)
+
+    found: npt.NDArray[np.int64] = curator._answer(
+        *events, purpose=purpose, about=[sealed.clique, sealed.shape], draw=draw
+    )
+    return found

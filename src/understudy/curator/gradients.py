@@ -142,7 +142,7 @@ def open_training(curator: Curator, plan: TrainingPlan, *, event: Approximated, 
         raise BudgetError(
             f"This training does not keep epsilon={event.epsilon:.6g} at delta={event.delta:.3g}, which was to be charged for it."
         )
-    curator._charge(event, purpose=purpose)
+    curator._pay(event, purpose=purpose)
     return Training(curator, plan)
 
 

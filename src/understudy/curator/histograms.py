@@ -43,7 +43,7 @@ def most_in_a_cell(cells: int) -> int:
     Examples
     --------
     >>> most_in_a_cell(64), most_in_a_cell(8192)
-    (27145927224, 23574012)
+    (27148435253, 23575698)
     """
     return min(_MOST_COUNT, (1 << 44) // ((cells + 8) * (math.isqrt(cells) + 1)))
 
@@ -251,23 +251,28 @@ def bisect_ranges(
     cap = min(_MOST_COUNT, 2**39 // widest)
     touched = min(len(parts), sealed._unit.parts_touched)
     sensitivity = 2.0 * (1.0 - 1.0 / widest) * sealed.l1 / (1.0 - 3 * touched * 2.0**-20)
-    curator._charge(SelectionEvent(epsilon), purpose=purpose)
-    cuts: list[list[int]] = []
-    for first, end in parts:
+
+    def choose(first: int, end: int) -> int:
         errors = split_deviations(np.minimum(sealed._exact[first:end].astype(np.int64), cap))
         errors += 2 * steps
         errors[0] -= steps  # one bucket instead of two
         if singles and end - first > 2:
             errors = np.append(errors, (end - first) * steps)
-        chosen = exponential_mechanism(
+        return exponential_mechanism(
             -errors,
             epsilon=epsilon,
             sensitivity=sensitivity * 2.0**SPLIT_BITS,
             randomness=curator._randomness,
             score_error=0.0,
         )
-        if chosen == end - first:
-            cuts.append(list(range(first + 1, end)))
-        else:
-            cuts.append([first + chosen] if chosen else [])
-    return cuts
+
+    choices = curator._answer(
+        SelectionEvent(epsilon),
+        purpose=purpose,
+        about=[sealed.clique, parts, price],
+        draw=lambda: [choose(first, end) for first, end in parts],
+    )
+    return [
+        list(range(first + 1, end)) if chosen == end - first else [first + chosen] if chosen else []
+        for (first, end), chosen in zip(parts, choices, strict=True)
+    ]

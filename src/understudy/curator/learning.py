@@ -252,11 +252,19 @@ def fit_softmax(
         if len(table) != curator.domain.size(name):
             raise BudgetError(f"The regression does not fit the codes of {name!r}.")
     plan = objective_for(model, curator.unit, epsilon, ridge=ridge)
-    curator._charge(PureEvent(plan.epsilon), purpose=purpose)
     shape = (model.width, model.number - 1)
-    linear = plan.noise.draw(shape, curator._randomness).astype(np.float64) * plan.step
-    blur = plan.blur.draw(shape, curator._randomness)
     records = weighted_records(curator._table, model.target, model.classes, model.predictors)
-    computed = minimise(records, linear, ridge=plan.ridge, tolerance=plan.tolerance / 4)
-    steps = np.asarray(np.rint(computed / plan.grid) + blur, dtype=np.float64)
+
+    def draw() -> npt.NDArray[np.float64]:
+        linear = plan.noise.draw(shape, curator._randomness).astype(np.float64) * plan.step
+        blur = plan.blur.draw(shape, curator._randomness)
+        computed = minimise(records, linear, ridge=plan.ridge, tolerance=plan.tolerance / 4)
+        return np.asarray(np.rint(computed / plan.grid) + blur, dtype=np.float64)
+
+    steps = curator._answer(
+        PureEvent(plan.epsilon),
+        purpose=purpose,
+        about=[model.target, [name for name, _ in model.predictors], shape],
+        draw=draw,
+    )
     return Statistic(f"coefficients of {model.target}", steps * plan.grid, "mechanism")

@@ -79,13 +79,17 @@ def measure_numbers(
     if not sealed:
         return []
     pairs = list(zip(sealed, noise, strict=True))
-    curator._charge(
-        *(kind.event(l1=item.reach.l1, l2=item.reach.l2) for item, kind in pairs), purpose=purpose
+    drawn = curator._answer(
+        *(kind.event(l1=item.reach.l1, l2=item.reach.l2) for item, kind in pairs),
+        purpose=purpose,
+        about=[[item.name, item.size, item.step] for item, _ in pairs],
+        # in whole steps; a scale divided by a power of two is exact
+        draw=lambda: [
+            item._exact + type(kind)(kind.scale / item.step).draw(item._exact.shape, curator._randomness)
+            for item, kind in pairs
+        ],
     )
-    return [Statistic(item.name, _opened(curator, item, kind), kind.kind, kind.scale) for item, kind in pairs]
-
-
-def _opened(curator: Curator, sealed: SealedNumbers, noise: Noise) -> npt.NDArray[np.float64]:
-    """Add noise in whole steps; a scale divided by a power of two is exact."""
-    drawn = type(noise)(noise.scale / sealed.step).draw(sealed._exact.shape, curator._randomness)
-    return (sealed._exact + drawn).astype(np.float64) * sealed.step
+    return [
+        Statistic(item.name, np.asarray(steps, dtype=np.float64) * item.step, kind.kind, kind.scale)
+        for (item, kind), steps in zip(pairs, drawn, strict=True)
+    ]

@@ -127,8 +127,14 @@ def measure_answer(
     ``sealed.sensitivity`` rows (head of this module). Noise of scale ``b`` rows is drawn in whole parts, with scale ``b 2**20``, so
     the ratio of sensitivity and scale is the one of the event.
     """
-    curator._charge(noise.event(l1=sealed.sensitivity, l2=sealed.sensitivity), purpose=purpose)
-    return _noisy(curator, sealed, which, noise)
+    event = noise.event(l1=sealed.sensitivity, l2=sealed.sensitivity)
+    parts = curator._answer(
+        event,
+        purpose=purpose,
+        about=[which, sealed._grid],
+        draw=lambda: _noisy(curator, sealed, which, noise),
+    )
+    return float(parts / sealed._grid)
 
 
 def measure_answers(
@@ -145,8 +151,13 @@ def measure_answers(
     if not len(which):
         return np.zeros(0)
     l1, l2 = joint_reach([sealed._queries[index] for index in which], sealed._unit)
-    curator._charge(noise.event(l1=l1, l2=l2), purpose=purpose)
-    return np.array([_noisy(curator, sealed, index, noise) for index in which])
+    parts = curator._answer(
+        noise.event(l1=l1, l2=l2),
+        purpose=purpose,
+        about=[which, sealed._grid],
+        draw=lambda: [_noisy(curator, sealed, index, noise) for index in which],
+    )
+    return np.array([part / sealed._grid for part in parts])
 
 
 def draw_queries(
@@ -195,14 +206,23 @@ def draw_queries(
     whole = round(Fraction(factor) * GRID)
     scores = sealed._differences(public, whole)
     sensitivity = float_up(whole * Fraction(sealed.sensitivity))
-    curator._charge(event if number == 1 else Composed((event,) * number), purpose=purpose)
     both = np.concatenate([scores, -scores])
-    return [
-        exponential_mechanism(
-            both, epsilon=epsilon, sensitivity=sensitivity, score_error=0.5, randomness=curator._randomness
-        )
-        for _ in range(number)
-    ]
+    found: list[int] = curator._answer(
+        event if number == 1 else Composed((event,) * number),
+        purpose=purpose,
+        about=[len(scores), factor],
+        draw=lambda: [
+            exponential_mechanism(
+                both,
+                epsilon=epsilon,
+                sensitivity=sensitivity,
+                score_error=0.5,
+                randomness=curator._randomness,
+            )
+            for _ in range(number)
+        ],
+    )
+    return found
 
 
 def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:
@@ -236,8 +256,7 @@ def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:
     return float_up(Fraction(k * l1, GRID)), float_up(sqrt_up(Fraction(k * k * square, GRID * GRID), bits=53))
 
 
-def _noisy(curator: Curator, sealed: SealedAnswers, which: int, noise: Noise) -> float:
-    """Draw noise in whole parts of the grid; a scale times a power of two is exact."""
+def _noisy(curator: Curator, sealed: SealedAnswers, which: int, noise: Noise) -> int:
+    """Return an answer with noise, in whole parts of the grid; a scale times a power of two is exact."""
     on_grid = type(noise)(noise.scale * sealed._grid)
-    drawn = int(on_grid.draw((), curator._randomness))
-    return (int(sealed._exact[which]) + drawn) / sealed._grid
+    return int(sealed._exact[which]) + int(on_grid.draw((), curator._randomness))

@@ -96,10 +96,16 @@ def count_rare(
         if name not in curator.domain or not 0 <= code < curator.domain.size(name):
             raise BudgetError("A rare value lies outside the domain.")
     scales = (1.0 / wanted) * (rare_epsilon(1.0 / wanted, curator.unit) / epsilon) * (1 + 2.0**-40)
-    curator._charge(PureEvent(epsilon), purpose=purpose)
     exact = _classes(curator, chosen)
-    noise = [int(Laplace(float(scale)).draw((), curator._randomness)) for scale in scales]
-    return RareCounts(chosen, (exact + np.array(noise)).astype(np.float64), scales, epsilon)
+    noisy = curator._answer(
+        PureEvent(epsilon),
+        purpose=purpose,
+        about=[chosen, scales],
+        draw=lambda: (
+            exact + np.array([int(Laplace(float(scale)).draw((), curator._randomness)) for scale in scales])
+        ),
+    )
+    return RareCounts(chosen, noisy.astype(np.float64), scales, epsilon)
 
 
 def _classes(curator: Curator, values: Sequence[Value]) -> npt.NDArray[np.int64]:

@@ -210,20 +210,22 @@ def elect(
     scores = seal_importances(curator, subsets, candidates, groups)
     if any(score.sensitivity == 0 for leaf in leaves for score in scores[leaf]):
         raise BudgetError("A column can only be elected for its relation to others.")
-    curator._charge(Parallel(events) if len(events) > 1 else events[0], purpose=purpose)
-    chosen = {}
-    for leaf in leaves:
-        exact = [score._exact for score in scores[leaf]]
-        sensitivity = max(score.sensitivity for score in scores[leaf])
-        place = exponential_mechanism(
-            exact,
-            epsilon=epsilon,
-            sensitivity=sensitivity,
-            score_error=0.0,
-            randomness=curator._randomness,
-        )
-        chosen[leaf] = candidates[leaf][place]
-    return chosen
+    places = curator._answer(
+        Parallel(events) if len(events) > 1 else events[0],
+        purpose=purpose,
+        about=[[leaf, list(candidates[leaf])] for leaf in leaves],
+        draw=lambda: [
+            exponential_mechanism(
+                [score._exact for score in scores[leaf]],
+                epsilon=epsilon,
+                sensitivity=max(score.sensitivity for score in scores[leaf]),
+                score_error=0.0,
+                randomness=curator._randomness,
+            )
+            for leaf in leaves
+        ],
+    )
+    return {leaf: candidates[leaf][place] for leaf, place in zip(leaves, places, strict=True)}
 
 
 def _count(table: Table, subsets: Subsets, wanted: Sequence[Labels]) -> list[Ints]:

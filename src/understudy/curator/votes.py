@@ -125,7 +125,7 @@ def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Genera
     In: private. Out: under seal; see the head of this module.
     """
     check_fit(curator, plan.layout)
-    curator._charge(plan.event(curator.unit), purpose=purpose)
+    curator._pay(plan.event(curator.unit), purpose=purpose)
     return Panel(curator, plan, generator)
 
 

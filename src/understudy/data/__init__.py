@@ -8,6 +8,7 @@ from understudy.data.frames import read_frame
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
+from understudy.data.private_files import is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
 from understudy.data.table import Table, Words
@@ -28,11 +29,14 @@ __all__ = [
     "connect",
     "draft_schema",
     "is_database",
+    "is_in_use",
+    "private_folder",
     "rate",
     "read_frame",
     "read_table",
     "replacing",
     "sync",
     "write_frame",
+    "write_private",
     "write_text",
 ]

@@ -79,7 +79,7 @@ class Answers:
         for mask in wanted:
             self._check(mask)
         for mask in sorted(wanted, key=lambda mask: (-self._cuts.plan(mask).work, mask)):
-            yield from_mask(mask), self._answer(mask)
+            yield from_mask(mask), self._table_of(mask)
             if self._held > self._memory:
                 self._forget()
 
@@ -101,7 +101,7 @@ class Answers:
         self._known[mask] = values
         self._held += values.size
 
-    def _answer(self, mask: int) -> Array:
+    def _table_of(self, mask: int) -> Array:
         known = self._known.get(mask)
         if known is not None:
             return known
@@ -123,7 +123,7 @@ class Answers:
         window = [slice(None)] * result.ndim
         for start in range(0, size, width):
             window[axis] = slice(start, min(start + width, size))
-            result[tuple(window)] = self._slice(column, window[axis])._answer(mask)
+            result[tuple(window)] = self._slice(column, window[axis])._table_of(mask)
         return result
 
     def _slice(self, column: int, window: slice) -> Answers:
@@ -148,8 +148,8 @@ class Answers:
 
     def _across(self, mask: int) -> Array:
         separator, left_mask, right_mask = self._cuts.parts(mask)
-        left, right = self._answer(left_mask), self._answer(right_mask)
-        weight = self._answer(separator)
+        left, right = self._table_of(left_mask), self._table_of(right_mask)
+        weight = self._table_of(separator)
         if left.size <= right.size:
             left = quotient(left, np.broadcast_to(_over(weight, separator, left_mask), left.shape))
         else:
@@ -188,15 +188,15 @@ class _Slice(Answers):
         }
         self._known, self._held = {}, 0
 
-    def _answer(self, mask: int) -> Array:
+    def _table_of(self, mask: int) -> Array:
         held = mask & self._mask
         if held == self._mask:
-            return super()._answer(mask)
+            return super()._table_of(mask)
         if held not in self._others:
             self._others[held] = _Slice(
                 self._whole, {column: self._windows[column] for column in from_mask(held)}
             )
-        return self._others[held]._answer(mask)
+        return self._others[held]._table_of(mask)
 
     def _slice(self, column: int, window: slice) -> Answers:
         return _Slice(self._whole, {**self._windows, column: _inner(self._windows.get(column), window)})

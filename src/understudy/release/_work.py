@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from understudy.errors import BudgetError, DataError
+from understudy.curator import Curator
+from understudy.errors import DataError
 from understudy.privacy import PURE, Laplace, Ledger, PureDP, Randomness, SystemRandomness
 from understudy.release._records import fit_from_plain
 from understudy.release.baselines import baseline_key, fit_baseline
@@ -26,7 +27,8 @@ class Work:
     Privacy
     -------
     The number of rows and the private regressions are charged to the ledger before they are drawn and released whatever
-    the selection ends in. What was charged for and not recorded is never drawn again.
+    the selection ends in. Their answers are journalled; what was charged for and is not in the journal is charged again before it is
+    drawn again.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Work:
         self._source = source
         self._random: Randomness = SystemRandomness() if randomness is None else randomness
         self._given = randomness
+        self.journal = state.journal(ledger) if state.get("outcome") is None else None
 
     @property
     def scope(self) -> str:
@@ -54,14 +57,15 @@ class Work:
             for entry in self.ledger.entries()
         )
 
-    def _not_lost(self, place: str, what: str) -> None:
-        """Refuse to draw again what was charged for and not recorded."""
-        if self._charges(place):
-            raise BudgetError(
-                f"An earlier run was interrupted after the ledger was charged for {what} and before the result was "
-                "recorded. That part of the budget is spent and its result is lost; drawing it again was not paid "
-                "for. Start anew (--restart) if the ledger has room for a whole release."
-            )
+    def _curator(self, data: Transformed, configuration: Configuration, place: str) -> Curator:
+        """Return the curator of one part of the release, whose answers are journalled."""
+        return data.curator(
+            configuration,
+            self.ledger,
+            scope=f"{self.scope}/{place}",
+            journal=self.journal,
+            randomness=self._given,
+        )
 
     def _same_records(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
         """Refuse a table that is not the one that an earlier run looked at.
@@ -93,18 +97,16 @@ class Work:
         A number that a projection could not work with ends the release here, before anything else is spent.
         """
         kind = self.spec.row_count.kind
-        if kind == "measured" and self.state.get("rows") is None:
-            self._not_lost("rows", "the number of rows")
-            curator = data.curator(
-                configuration, self.ledger, scope=f"{self.scope}/rows", randomness=self._given
-            )
+        recorded = self.state.get("rows")  # by version 0.1, which had no journal
+        if kind == "measured" and recorded is None:
+            curator = self._curator(data, configuration, "rows")
             epsilon = self.spec.shares.rows
             noise = Laplace(PURE.laplace_scale(epsilon, float(self.spec.unit.max_rows)))
             purse = curator.within(PureDP(epsilon), scope="count")
             noisy = purse.measure(purse.counts(()), noise=noise, purpose="measure the number of rows")
-            self.state.record(rows=max(1, round(float(noisy.values))))
+            recorded = max(1, round(float(noisy.values)))
         if kind == "measured":
-            data.rows = int(self.state.get("rows"))
+            data.rows = int(recorded)
         curator = data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
         rows = curator.known_rows
         if rows is None or rows < 1:
@@ -118,7 +120,9 @@ class Work:
         """Fit the private regressions of the published form, one per distinct transformation of their columns."""
         if self.spec.form != "published":
             return {}
-        recorded: dict[str, Any] = dict(self.state.get("baselines", {}))
+        recorded: dict[str, Any] = dict(
+            self.state.get("baselines", {})
+        )  # by version 0.1, which had no journal
         found: dict[tuple[str, ...], LinearFit] = {}
         for configuration in configurations:
             criteria = self.spec.criteria_for(self.spec.schema_for(configuration))
@@ -129,13 +133,9 @@ class Work:
                 label = "; ".join(key)
                 if label not in recorded:
                     place = f"baseline {len(recorded)}"
-                    self._not_lost(place, "a private regression")
-                    curator = data.curator(
-                        configuration, self.ledger, scope=f"{self.scope}/{place}", randomness=self._given
-                    )
+                    curator = self._curator(data, configuration, place)
                     epsilon = float(plain["epsilon"])
                     fit = fit_baseline(self.spec, criterion.regression, curator, rows=rows, epsilon=epsilon)
                     recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
-                    self.state.record(baselines=recorded)
                 found[key] = fit_from_plain(recorded[label])
         return found

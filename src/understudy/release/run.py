@@ -19,7 +19,9 @@ from typing import Any
 from understudy.errors import (
     BudgetExceeded,
     ConstraintError,
+    LookFailed,
     OutputError,
+    UnderstudyError,
 )
 from understudy.privacy import Ledger, Randomness
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
@@ -150,8 +152,6 @@ class Release(Work):
         ------
         BudgetExceeded
             If the ledger has not enough left for the whole release; nothing was read or spent.
-        BudgetError
-            If an earlier run was interrupted between a charge and its result.
         DataError
             If the table cannot be read, does not fit, or is another one than an earlier run was charged for;
             nothing was spent on it.
@@ -161,11 +161,40 @@ class Release(Work):
             self._start(configurations)
             progress("reading", 0.0)
             data = Transformed(self.spec, self._source)
-            if self.spec.shares.single:
-                self._single(data, configurations, progress)
-            else:
-                self._loop(data, configurations, progress)
+            with self._failure_is_an_outcome():
+                if self.spec.shares.single:
+                    self._single(data, configurations, progress)
+                else:
+                    self._loop(data, configurations, progress)
         return self._outcome(configurations)
+
+    @contextlib.contextmanager
+    def _failure_is_an_outcome(self) -> Iterator[None]:
+        """End the release, as one that was not accepted, by an error that may depend on the records.
+
+        Privacy
+        -------
+        An error after a charge is an outcome of the mechanism; that it happened is all that is told of it. Errors of the system (a full disk,
+        an interruption) and deliberate ones, whose messages hold public facts, are no outcomes: the release goes on from its journal.
+        """
+        try:
+            yield
+        except LookFailed as error:
+            reason = str(error)
+        except (UnderstudyError, OSError, MemoryError):
+            raise
+        except Exception:
+            if not self._charges():
+                raise
+            reason = (
+                "The attempt ended in an error after it was paid for. What went wrong is not shown, because it may depend "
+                "on the records."
+            )
+        else:
+            return
+        self.state.release_room()
+        self.state.conclude({"passed": False, "reason": reason, "day": self.state.get("started")})
+        self.state.forget_model()
 
     def _start(self, configurations: tuple[Configuration, ...]) -> None:
         """Before the first charge: is there room for all of it? Fix the public seed."""
@@ -197,11 +226,11 @@ class Release(Work):
         self._same_records(data, [configuration])
         rows = self._rows(data, configuration, configurations)
         baselines = self._baselines(data, (configuration,), rows)
-        if not state.model_path.exists():  # a model file is complete or absent
-            self._not_lost("model", "the model")
-            curator = data.curator(
-                configuration, self.ledger, scope=f"{self.scope}/model", randomness=self._given
-            )
+        if state.model_path.exists():  # a model file is complete or absent
+            if self.journal is not None:
+                self.journal.skip(f"{self.scope}/model")
+        else:
+            curator = self._curator(data, configuration, "model")
             fitted = fit_model(self.spec, configuration, curator, progress=progress)
             state.release_room()
             state.store_model(fitted)
@@ -214,10 +243,7 @@ class Release(Work):
             state.forget_model()
             return
         progress("acceptance", 1.0)
-        self._not_lost("judgement", "the acceptance criteria")
-        curator = data.curator(
-            configuration, self.ledger, scope=f"{self.scope}/judgement", randomness=self._given
-        )
+        curator = self._curator(data, configuration, "judgement")
         judgement = judge(self.spec, candidate, curator, baselines)
         self._decide(candidate, judgement)
         if not judgement.passed:

@@ -3,10 +3,9 @@
 The state is a folder beside the ledger that only its owner can read. Each file in it is written to a new name,
 brought to the disk and renamed, so that a reader finds the old content or the new one and never a part.
 
-**What may be lost.** A charge is on the disk before its noise is drawn, and a result is recorded here after. If the
-process dies in between, the result is gone and the charge stands: drawing again would be a second look that
-nobody paid for. The ledger tells the two cases apart. No charge: nothing was drawn, go on. A charge and no
-record: that part of the budget is lost, and the release cannot go on within its total.
+**What may be lost.** A charge is on the disk before its noise is drawn, and the answer is in the journal before anybody sees it
+(:mod:`understudy.curator.journal`). If the process dies in between, the answer is gone and the charge stands; the question is asked and charged
+once more. Everything that was answered before is repeated from the journal and costs nothing.
 
 **Loops of attempts** are paid for as a whole before the first one, so an interrupted attempt costs nothing more: it
 is forgotten and another is made in its place. That changes no probability as long as interruptions do not
@@ -24,14 +23,16 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.data import sync
+from understudy.curator import Journal
+from understudy.data import private_folder, write_private
 from understudy.errors import LedgerError, LedgerMismatch, OutputError
+from understudy.privacy import Ledger
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
 
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["State"]
 
 FORMAT, VERSION = "understudy-release-state", 1
-_FILE, _LOCK, _MODEL, _CANDIDATE, _ROOM = "state.json", "lock", "model.understudy", "candidate.npz", "room"
+_FILE, _MODEL, _CANDIDATE, _ROOM = "state.json", "model.understudy", "candidate.npz", "room"
+_JOURNAL = "journal"
 _BEGUN = {
     "format", "version", "fingerprint", "ledger_id", "release_id", "seed", "started", "configuration", "records",
 }  # fmt: skip
@@ -103,26 +105,21 @@ class State:
         OutputError
             If the folder cannot be written.
         """
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.chmod(folder, 0o700)
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise OutputError(
-                f"The state of the release cannot be kept in {str(folder)!r}: {error.strerror or error}."
-            ) from None
-        try:
-            _lock(lock, folder)
+        with private_folder(folder, what="release"):
             if restart:
                 with _told(folder):
-                    for name in (_FILE, _MODEL, _CANDIDATE, _ROOM):
+                    for name in (_FILE, _MODEL, _CANDIDATE, _ROOM, _JOURNAL):
                         (folder / name).unlink(missing_ok=True)
             content = cls._read(folder)
-            fresh = _BEGUN.issuperset(content or ()) and not any(
-                (folder / name).exists() for name in (_MODEL, _CANDIDATE)
+            fresh = (
+                _BEGUN.issuperset(content or ())
+                and not any((folder / name).exists() for name in (_MODEL, _CANDIDATE))
+                and not Journal.has_answers(folder / _JOURNAL)
             )
             if content is not None and content.get("fingerprint") != fingerprint and fresh:
                 content = None  # nothing was made yet: a corrected specification begins anew
+                with _told(folder):
+                    (folder / _JOURNAL).unlink(missing_ok=True)
             if content is None:
                 content = {
                     "format": FORMAT,
@@ -146,8 +143,6 @@ class State:
                 yield state
             finally:
                 state.release_room()
-        finally:
-            os.close(lock)  # releases the lock
 
     @staticmethod
     def _read(folder: Path) -> dict[str, Any] | None:
@@ -188,13 +183,20 @@ class State:
         self.write()
 
     def conclude(self, outcome: dict[str, Any]) -> None:
-        """Record how the release ended, and forget what identified its records: no run will look at them again."""
+        """Record how the release ended, and forget what identified its records and was answered about them: no run looks again."""
         self.record(outcome=outcome, records=None)
+        with _told(self.folder):
+            (self.folder / _JOURNAL).unlink(missing_ok=True)
+
+    def journal(self, ledger: Ledger) -> Journal:
+        """Return the journal of the answers that were paid for."""
+        work = {"release": self.release_id, "fingerprint": self.content["fingerprint"]}
+        return Journal(self.folder / _JOURNAL, ledger=ledger, work=work)
 
     def write(self) -> None:
         """Write the state to the disk."""
         text = json.dumps(self.content, indent=1, allow_nan=False)
-        _write(self.folder / _FILE, lambda stream: stream.write(text.encode("utf-8")))
+        write_private(self.folder / _FILE, text.encode("utf-8"))
 
     # ------------------------------------------------------------------ large things
 
@@ -236,13 +238,9 @@ class State:
 
     def store_candidate(self, types: RecordTypes) -> None:
         """Keep the records of a candidate."""
-
-        def write(stream: Any) -> None:
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, codes=types.codes, counts=types.counts)
-            stream.write(buffer.getbuffer())
-
-        _write(self.folder / _CANDIDATE, write)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, codes=types.codes, counts=types.counts)
+        write_private(self.folder / _CANDIDATE, buffer.getbuffer())
 
     def load_candidate(self, domain: Domain) -> RecordTypes:
         """Return the records of the candidate that was kept."""
@@ -269,27 +267,6 @@ class State:
 # ---------------------------------------------------------------------- files
 
 
-def _write(path: Path, write: Callable[[Any], Any]) -> None:
-    """Write a file for its owner alone, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        sync(path.parent)
-    except OSError as error:
-        raise OutputError(
-            f"The state of the release cannot be written to {str(path.parent)!r}: {error.strerror or error}. "
-            "What was recorded before is kept; run the release again when there is room."
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
 @contextlib.contextmanager
 def _told(folder: Path) -> Iterator[None]:
     """Turn a refusal of the system into a message."""
@@ -300,15 +277,4 @@ def _told(folder: Path) -> Iterator[None]:
             raise
         raise OutputError(
             f"The state of the release in {str(folder)!r} cannot be changed: {error.strerror or error}."
-        ) from None
-
-
-def _lock(handle: int, folder: Path) -> None:
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise LedgerError(
-            f"Another process is at work on the release in {str(folder)!r}. Wait for it to end."
         ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.curator import Curator
+from understudy.curator import Curator, Journal
 from understudy.data import ArrowTable, Database, SqlTable, connect, read_table
 from understudy.errors import DataError
 from understudy.privacy import PURE, Ledger, Randomness, Unit
@@ -61,6 +61,7 @@ class Transformed:
         ledger: Ledger,
         *,
         scope: str = "",
+        journal: Journal | None = None,
         randomness: Randomness | None = None,
     ) -> Curator:
         """Return a curator of the table as a configuration transforms it."""
@@ -72,6 +73,7 @@ class Transformed:
             exact_rows=self.exact_rows and self.rows is not None,
             rows_scale=rows_scale(self._spec),
             scope=scope,
+            journal=journal,
             randomness=randomness,
         )
 
