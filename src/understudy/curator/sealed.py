@@ -135,11 +135,10 @@ class SealedCounts(Sealed):
     @property
     def _total(self) -> int:
         """The sum of all counts, added once."""
-        try:
-            return self._rows
-        except AttributeError:
-            self._rows = int(self._exact.sum(dtype=np.int64))
-            return self._rows
+        known: int | None = getattr(self, "_rows", None)
+        if known is None:
+            known = self._rows = int(self._exact.sum(dtype=np.int64))
+        return known
 
     def l1_distance(self, public: npt.ArrayLike) -> SealedScalar:
         """Return the L1 distance to a public vector of the same shape.

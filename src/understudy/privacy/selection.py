@@ -33,6 +33,7 @@ is an exact coin. So a selection takes about two tries, however uneven the score
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -46,6 +47,8 @@ from understudy.privacy.randomness import BitReader, Randomness
 
 __all__ = ["DEFAULT_SCORE_ERROR", "exponential_law", "exponential_mechanism", "permute_and_flip"]
 
+Scores = ArrayLike | Sequence[Fraction]
+
 DEFAULT_SCORE_ERROR = 2.0**-13
 """Floating-point error allowed for in each score, unless stated: this fraction of the sensitivity."""
 
@@ -57,7 +60,7 @@ _LOG2_E_BELOW = Fraction(float.fromhex("0x1.71547652b82fep+0")) * (1 - Fraction(
 
 
 def exponential_mechanism(
-    scores: ArrayLike,
+    scores: Scores,
     *,
     epsilon: float,
     sensitivity: float,
@@ -117,7 +120,7 @@ def exponential_mechanism(
 
 
 def exponential_law(
-    scores: ArrayLike,
+    scores: Scores,
     *,
     epsilon: float,
     sensitivity: float,
@@ -149,7 +152,7 @@ def exponential_law(
 
 
 def permute_and_flip(
-    scores: ArrayLike,
+    scores: Scores,
     *,
     epsilon: float,
     sensitivity: float,
@@ -223,7 +226,7 @@ class _Grid:
     @classmethod
     def of(
         cls,
-        scores: ArrayLike,
+        scores: Scores,
         epsilon: float,
         sensitivity: float,
         monotone: bool,
