@@ -20,7 +20,7 @@ import pytest
 from understudy.curator import Curator, SealedCounts, SealedScalar
 from understudy.curator.coefficients import contrasts, tail_norms
 from understudy.curator.density import spread_error
-from understudy.curator.exact import exact_distance
+from understudy.curator.exact import exact_distance, to_float
 from understudy.curator.rounding import LIMIT, charged_steps, grid_of, on_grid
 from understudy.data import LocalTable
 from understudy.privacy import Laplace, LaplaceEvent, Ledger, PureDP, Randomness, SeededRandomness, Unit
@@ -49,9 +49,9 @@ def opened(sealed: SealedScalar) -> tuple[int, int]:
         event = ledger.entries()[-1].event
     assert isinstance(event, LaplaceEvent)
     assert Fraction(event.scale) == Fraction(noise.scale) / Fraction(step)
-    place = Fraction(value) / Fraction(step)
-    assert place.denominator == 1
-    return int(place), int(event.l1_sensitivity)
+    place = on_grid(sealed._exact, step)
+    assert value == to_float(place * Fraction(step)), "what comes out is the place on the grid, as a double"
+    return place, int(event.l1_sensitivity)
 
 
 def moved(one: SealedScalar, other: SealedScalar) -> tuple[int, int]:

@@ -126,7 +126,8 @@ def test_the_worst_record_attains_the_claims_of_sums(name: str, unit: Unit) -> N
             value = criterion.released_value(real, candidate) - criterion.released_value(neighbour, candidate)
             slack = criterion.slack(real, candidate) - criterion.slack(neighbour, candidate)
             moved = {"value": max(moved["value"], abs(value)), "slack": max(moved["slack"], abs(slack))}
-    assert moved["value"] == pytest.approx(criterion.sensitivity(unit, 60, candidate), rel=1e-9)
+    assert moved["value"] <= criterion.sensitivity(unit, 60, candidate)
+    assert float(moved["value"]) == pytest.approx(criterion.sensitivity(unit, 60, candidate), rel=1e-9)
     assert moved["slack"] <= criterion.slack_sensitivity(unit)
     if unit.relation == "replace-one":
         assert moved["slack"] == pytest.approx(criterion.slack_sensitivity(unit), rel=1e-5)
@@ -174,13 +175,13 @@ def test_dropping_absent_cells_breaks_the_claim(seed: int) -> None:
     """The published code compared only cells that occur in both tables; the same trial refutes it."""
 
     class Published(MaxMarginalError):
-        def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
-            worst = 0.0
+        def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+            worst = 0
             for name in real.domain:
                 r, s = real.marginal((name,)), synthetic.marginal((name,))
                 both = (r > 0) & (s > 0)
-                worst = max(worst, np.abs(r - s)[both].max(initial=0) / synthetic.rows)
-            return worst
+                worst = max(worst, int(np.abs(r - s)[both].max(initial=0)))
+            return Fraction(worst, synthetic.rows)
 
     moves = largest_moves(
         Published(name="published", threshold=0.1),
@@ -228,9 +229,11 @@ def test_the_resize_parameter_is_public() -> None:
     candidate = RecordTypes(DOMAIN, [[0, 0, 0], [1, 2, 1], [1, 3, 4]], [30, 15, 5])
     # sex 0: 30 rows; sex 1: 15 (the missing code does not count); ages: 30 and 15; everybody: 45; minus ceil(.1 * 50)
     assert criterion.resize_parameters(candidate).tolist() == [25, 10, 25, 10, 40]
-    assert criterion.sensitivity(Unit.replace_one(), 50, candidate) == 7.0 / 10
-    assert criterion.sensitivity(Unit.add_remove(), 50, candidate) == 7.0 / 11
-    assert criterion.sensitivity(Unit.replace_person("id", max_rows=3), 50, candidate) == 7.0 * 3 / 10
+    assert criterion.sensitivity(Unit.replace_one(), 50, candidate) == pytest.approx(7.0 / 10)
+    assert criterion.sensitivity(Unit.add_remove(), 50, candidate) == pytest.approx(7.0 / 11)
+    assert criterion.sensitivity(Unit.replace_person("id", max_rows=3), 50, candidate) == pytest.approx(
+        7.0 * 3 / 10
+    )
     assert criterion.sensitivity(Unit.replace_one(), 50) == 7.0
 
 
@@ -346,8 +349,9 @@ def test_no_unit_moves_a_moment_further_than_claimed(unit: Unit, seed: int) -> N
         worst = np.zeros(len(claimed))
         generator = np.random.default_rng(seed)
         for real, neighbour, _ in neighbouring_tables(DOMAIN, unit, rows=12, pairs=400, generator=generator):
-            worst = np.maximum(worst, np.abs(moments.exact(real) - moments.exact(neighbour)))
-        assert (worst <= claimed + 1e-9).all()
+            apart = np.subtract(moments.exact(real), moments.exact(neighbour))
+            worst = np.maximum(worst, np.abs(apart).astype(np.float64))
+        assert (worst <= claimed).all()
         assert (worst >= 0.5 * claimed).all()
         assert len(moments.names) == len(claimed)
 

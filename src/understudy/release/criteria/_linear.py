@@ -55,7 +55,14 @@ def whole_sums(counts: Ints, steps: Ints) -> Ints:
     if int(counts.sum()) < 1 << 32:
         return np.asarray(np.tensordot(counts.astype(np.int64), steps, axes=(0, 0)))
     endless = np.tensordot(counts.astype(object), steps.astype(object), axes=(0, 0))
-    return np.asarray(np.clip(np.asarray(endless, dtype=object), -_ENDLESS, _ENDLESS).astype(np.int64))
+    return _cut(endless)
+
+
+def _cut(endless: Any) -> Ints:
+    """Return whole numbers without an end as numbers of 64 bits, cut where a slack ends."""
+    numbers = np.asarray(endless, dtype=object)
+    cut = [min(max(number, -_ENDLESS), _ENDLESS) for number in numbers.ravel().tolist()]
+    return np.array(cut, dtype=np.int64).reshape(numbers.shape)
 
 
 def group_sums(counts: Ints, steps: Ints) -> Ints:
@@ -63,7 +70,7 @@ def group_sums(counts: Ints, steps: Ints) -> Ints:
     if int(counts.sum(axis=-1).max(initial=0)) < 1 << 32:
         return np.asarray((counts * steps).sum(axis=-1))
     endless = (counts.astype(object) * steps.astype(object)).sum(axis=-1)
-    return np.asarray(np.clip(np.asarray(endless, dtype=object), -_ENDLESS, _ENDLESS).astype(np.int64))
+    return _cut(endless)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ class AverageMarginalError(_Marginals):
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may move before the average is too large. Private."""
-        return synthetic.rows * Fraction(self.threshold) - self._average(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._average(real, synthetic)
 
     def _average(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         self.require(real, synthetic)
@@ -144,7 +144,7 @@ class TailMarginalError(_Marginals):
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may move before too many cells are too wrong. Private."""
-        return synthetic.rows * Fraction(self.threshold) - self._tail(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._tail(real, synthetic)
 
     def _tail(self, real: RecordTypes, synthetic: RecordTypes) -> int:
         self.require(real, synthetic)

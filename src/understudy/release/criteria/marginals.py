@@ -121,7 +121,7 @@ class MaxMarginalError(_Marginals):
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may move before a cell is too wrong. Private."""
-        return synthetic.rows * Fraction(self.threshold) - self._largest(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._largest(real, synthetic)
 
     def _largest(self, real: RecordTypes, synthetic: RecordTypes) -> int:
         self.require(real, synthetic)

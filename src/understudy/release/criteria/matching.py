@@ -85,7 +85,7 @@ class Faithfulness(Criterion):
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may change before too many have no partner. Private."""
-        return synthetic.rows * Fraction(self.threshold) - self._unpaired(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._unpaired(real, synthetic)
 
     def _unpaired(self, real: RecordTypes, synthetic: RecordTypes) -> int:
         self.require(real, synthetic)

@@ -254,7 +254,7 @@ class _LossSteps:
     def between(cls, low: float, high: float) -> _LossSteps:
         width = Fraction(high) - Fraction(low)
         step = Fraction(2) ** (math.frexp(to_float(width))[1] - 30) if width else Fraction(1)
-        return cls(Fraction(low), step, math.ceil(width / step))
+        return cls(Fraction(low), step, round(width / step))
 
     @property
     def high(self) -> Fraction:
