@@ -120,7 +120,8 @@ class AverageScore(Criterion):
         offset = whole_sums(synthetic.counts, conditions.steps(both[self._cells(synthetic)], down=True))
         limit = synthetic.rows * self.threshold
         sign = np.array([1.0, -1.0])
-        bound = limit + sign * to_float(self._total(synthetic))
+        with np.errstate(over="ignore"):
+            bound = limit + sign * to_float(self._total(synthetic))
         return as_slack(smallest(conditions.slacks(bound, totals, allowed=conditions.limits(limit) + offset)))
 
     @cached_property

@@ -234,7 +234,8 @@ class RelativeMarginalError(Criterion):
         r, s = (counts + 1 for counts in self._counts(real, synthetic))
         if not len(r):
             return math.inf
-        most = np.floor(np.minimum(s * self.threshold, _MOST_ROWS) * _PARTS).astype(np.int64)
+        with np.errstate(over="ignore"):
+            most = np.floor(np.minimum(s * self.threshold, _MOST_ROWS) * _PARTS).astype(np.int64)
         least = np.ceil(s / self.threshold * _PARTS).astype(np.int64)
         steps = np.minimum(r, int(_MOST_ROWS)) * _PARTS
         return Fraction(int(np.minimum(most - steps, steps - least).min()), _PARTS)
