@@ -33,6 +33,8 @@ ENTROPY_WIDTH: float = 2.0**-41
 """An entropy is computed within this of the exact one, in nats; proof with :func:`entropy_of`."""
 
 _RANGE = Fraction(LIMIT)
+_RANGE_BITS = 1022
+"""A fraction whose parts differ by fewer bits is smaller than the range."""
 
 
 class SealedScalar(Sealed):
@@ -65,7 +67,10 @@ class SealedScalar(Sealed):
     def scaled(self, factor: float) -> SealedScalar:
         """Multiply by a public constant; the sensitivity is multiplied by its absolute value."""
         times = _public(factor, "factor")
-        return SealedScalar(self._exact * times, sensitivity=_up(Fraction(self.sensitivity) * abs(times)))
+        product = self.sensitivity * abs(factor)
+        exact = math.frexp(factor)[0] in (0.5, -0.5, 0.0)  # a power of two, or nothing; any other product is rounded
+        sensitivity = product if exact else math.nextafter(product, math.inf)
+        return SealedScalar(self._exact * times, sensitivity=sensitivity if self.sensitivity else 0.0)
 
     def shifted(self, constant: float) -> SealedScalar:
         """Add a public constant; the sensitivity stays, since the sum is exact."""
@@ -327,9 +332,13 @@ def _compact(counts: IntArray) -> IntArray:
 
 def _in_range(value: float | Fraction) -> Fraction:
     """Return a number within the range of sealed numbers; what is no number is its lower end."""
-    if isinstance(value, float | np.floating) and not math.isfinite(value):
-        return _RANGE if value > 0 else -_RANGE
-    return min(max(Fraction(value), -_RANGE), _RANGE)
+    if not isinstance(value, Fraction):
+        if isinstance(value, float | np.floating) and not math.isfinite(value):
+            return _RANGE if value > 0 else -_RANGE
+        value = Fraction(value)
+    if value.numerator.bit_length() - value.denominator.bit_length() < _RANGE_BITS:
+        return value
+    return min(max(value, -_RANGE), _RANGE)
 
 
 def _public(value: float, what: str) -> Fraction:
