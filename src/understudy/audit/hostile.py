@@ -123,9 +123,9 @@ def _marginal(kind: type[Criterion]) -> Callable[[np.random.Generator], _Case]:
         domain = Domain(("a", "b"), (int(generator.integers(2, 4)), int(generator.integers(1, 4))))
         more = {"share": float(generator.choice([0.0, 0.2, 0.6]))} if kind is TailMarginalError else {}
         orders = (None, (1,), (2,))[generator.integers(3)]
-        return _Case(
-            kind(name="c", threshold=_share(generator), orders=orders, **more), domain, _rows(generator)
-        )  # type: ignore[call-arg]
+        build_criterion: Callable[..., Criterion] = kind
+        criterion = build_criterion(name="c", threshold=_share(generator), orders=orders, **more)
+        return _Case(criterion, domain, _rows(generator))
 
     return build
 
@@ -312,8 +312,8 @@ def _try(
     claim: float,
 ) -> None:
     test = SlackTest((criterion,))
-    slacks = [Fraction(test.slack(table, candidate)) for table in (real, other)]
-    found["pass-only"].see(share_moved(*slacks, test.sensitivity(unit) * claim))
+    here, there = (Fraction(test.slack(table, candidate)) for table in (real, other))
+    found["pass-only"].see(share_moved(here, there, test.sensitivity(unit) * claim))
     if isinstance(criterion, RegressionCoefficients):
         return  # its published form is a fit to noisy moments
     if isinstance(criterion, PredictionError) and criterion.baseline is None:
@@ -328,8 +328,8 @@ def _try(
         found["published"].triples += 1
         return
     size = Fraction(2) ** math.frexp(sensitivity)[1]
-    values = [Fraction(criterion.released_value(table, candidate)) / size for table in (real, other)]
-    found["published"].see(share_moved(*values, float(Fraction(sensitivity) / size)))
+    here, there = (Fraction(criterion.released_value(table, candidate)) / size for table in (real, other))
+    found["published"].see(share_moved(here, there, float(Fraction(sensitivity) / size)))
 
 
 def _search_moments(

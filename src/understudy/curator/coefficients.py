@@ -119,7 +119,7 @@ def tail_norms(sealed: SealedCounts, basis: Array, kept: Sequence[int]) -> list[
     whole = np.rint(np.ldexp(matrix, _TAIL_BITS))
     rounded = np.ldexp(whole, -_TAIL_BITS)
     largest = float(np.abs(rounded @ rounded.T).sum(axis=1).max()) + cells * cells * 2.0**-52
-    # entries are at most a little more than one, so sums of up to 2**31 rows stay below 2**62
+    # entries are at most a little more than one, so sums stay below 2**62 in a table smaller than 2**31
     kind = np.int64 if sealed._total < 1 << 31 else object
     found = (whole.astype(np.int64).astype(kind) @ sealed._exact.ravel().astype(kind)).tolist()
     squares = [*[*itertools.accumulate(x * x for x in reversed(found))][::-1], 0]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from understudy.curator.exact import PublicNumbers, exact_distance
 from understudy.curator.information import entropy_sensitivity, mutual_information_sensitivity
-from understudy.curator.rounding import LIMIT
+from understudy.curator.rounding import LEAST_SENSITIVITY, LIMIT
 from understudy.curator.seal import Sealed
 from understudy.errors import BudgetError
 from understudy.privacy import Unit, float_up
@@ -68,9 +68,14 @@ class SealedScalar(Sealed):
         """Multiply by a public constant; the sensitivity is multiplied by its absolute value."""
         times = _public(factor, "factor")
         product = self.sensitivity * abs(factor)
-        exact = math.frexp(factor)[0] in (0.5, -0.5, 0.0)  # a power of two, or nothing; any other product is rounded
-        sensitivity = product if exact else math.nextafter(product, math.inf)
-        return SealedScalar(self._exact * times, sensitivity=sensitivity if self.sensitivity else 0.0)
+        exact = math.frexp(factor)[0] in (
+            0.5,
+            -0.5,
+            0.0,
+        )  # a power of two, or nothing; any other product is rounded
+        sensitivity = max(LEAST_SENSITIVITY, product if exact else math.nextafter(product, math.inf))
+        fixed = not (self.sensitivity and factor)
+        return SealedScalar(self._exact * times, sensitivity=0.0 if fixed else sensitivity)
 
     def shifted(self, constant: float) -> SealedScalar:
         """Add a public constant; the sensitivity stays, since the sum is exact."""
