@@ -76,18 +76,19 @@ class PublicNumbers:
         return self.base + self.step * steps
 
     @property
-    def _steps(self) -> npt.NDArray[np.int64]:
+    def steps(self) -> npt.NDArray[np.int64]:
+        """The numbers as whole steps above the base, at most ``2**60`` of them."""
         return (self.upper << _LIMB) + self.lower
 
     @property
     def low(self) -> Fraction:
         """The least of the numbers."""
-        return self._at(int(self._steps.min()))
+        return self._at(int(self.steps.min()))
 
     @property
     def high(self) -> Fraction:
         """The largest of the numbers."""
-        return self._at(int(self._steps.max()))
+        return self._at(int(self.steps.max()))
 
     def value(self, index: int) -> Fraction:
         """One of the numbers, in the order of a flat array."""
@@ -102,7 +103,7 @@ class PublicNumbers:
         table = counts.reshape(counts.shape[0], -1).astype(np.int64)
         rows = np.abs(table).sum(axis=1)
         if (rows >= _SAFE_ROWS).any() or (rows < 0).any():
-            whole = table.astype(object) @ self._steps.ravel().astype(object)
+            whole = table.astype(object) @ self.steps.ravel().astype(object)
             totals = table.astype(object).sum(axis=1)
             return [self.base * int(n) + self.step * int(s) for n, s in zip(totals, whole, strict=True)]
         upper, lower = table @ self.upper.ravel(), table @ self.lower.ravel()

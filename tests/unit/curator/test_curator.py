@@ -366,3 +366,43 @@ def test_a_pure_budget_after_gaussian_noise_is_told_to_give_a_delta() -> None:
     spent = make(PureDP(1.0))
     with pytest.raises(BudgetExceeded, match=r"Nothing was spent\. Ask for less"):
         spent.within(PureDP(2.0), scope="next")
+
+
+# ------------------------------------------------------------------ what a table and trusted code must say
+
+
+class Silent:
+    """A table that does not say whether records were left out of it."""
+
+    def __init__(self, table: LocalTable) -> None:
+        self._table = table
+
+    def __getattr__(self, name: str) -> object:
+        if name == "filtered":
+            raise AttributeError(name)
+        return getattr(self._table, name)
+
+
+def test_a_table_that_does_not_say_whether_it_is_filtered_is_refused() -> None:
+    """Fails on 0.1.0, which gave away its exact number of rows under replace-one, and a sum of sensitivity 0."""
+    unit = Unit.replace_one()
+    table = LocalTable(SCHEMA, {"a": np.zeros(5, dtype=np.uint8), "b": np.zeros(5, dtype=np.uint8)})
+    assert Curator(table, unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit)).known_rows == 5
+    with pytest.raises(DataError, match="does not say whether records were left out"):
+        Curator(Silent(table), unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [OverflowError("17 records"), ZeroDivisionError("17"), KeyError("Ada")])
+def test_trusted_code_that_fails_says_nothing_and_costs_nothing(error: Exception) -> None:
+    curator = make()
+
+    def fails(table: object) -> float:
+        raise error
+
+    with pytest.raises(DataError) as caught:
+        curator.statistic(fails, sensitivity=1.0)
+    assert "17" not in str(caught.value)
+    assert "Ada" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert curator.spent == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from fractions import Fraction
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -26,7 +27,7 @@ from understudy.curator import (
 )
 from understudy.curator._deniability_network import _whole_numbers
 from understudy.curator.information import entropy_sensitivity
-from understudy.curator.sealed import entropy_of
+from understudy.curator.sealed import ENTROPY_WIDTH, entropy_of
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
 from understudy.privacy import (
@@ -35,6 +36,7 @@ from understudy.privacy import (
     Composed,
     Gaussian,
     Laplace,
+    LaplaceEvent,
     Ledger,
     PureDP,
     SeededRandomness,
@@ -258,6 +260,22 @@ def test_entropies_are_close_when_the_noise_is_small() -> None:
         )
         assert one == pytest.approx(math.log(2), abs=1e-3)
         assert two == pytest.approx(math.log(4), abs=1e-3)
+
+
+@pytest.mark.parametrize("rows", [2, 1000, 10**6])
+def test_an_entropy_moves_by_no_more_than_is_charged(rows: int) -> None:
+    """The table of one kind of record and its neighbour attain the bound; the steps of the grid are compared with those of the event.
+
+    0.1.0 charged two steps more than the sensitivity where its own proof needed 129.
+    """
+    noise = Laplace(2.0)
+    event = entropy_event(noise)
+    assert isinstance(event, LaplaceEvent)
+    reach = Fraction(entropy_sensitivity(REPLACE, cells=2, known_rows=rows) + 2 * ENTROPY_WIDTH)
+    step = reach / 2**20
+    places = [round(Fraction(entropy_of(np.array(counts))) / step) for counts in ([rows, 0], [rows - 1, 1])]
+    moved = abs(places[0] - places[1])
+    assert 0.99 * 2**20 < moved <= event.l1_sensitivity == 2**20 + 1
 
 
 def test_a_wrong_guess_of_the_rows_costs_utility_not_privacy() -> None:

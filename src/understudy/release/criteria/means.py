@@ -168,26 +168,37 @@ class ConditionalMeans(_Conditional):
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a group's mean, without resizing. Private."""
         self.require(real, synthetic)
-        target = self._means(synthetic)
-        sums, sizes = self._sums(real)
-        return to_float(
-            max(
-                abs(total / size - goal) if size else Fraction(0)
-                for total, size, goal in zip(sums, sizes, target, strict=True)
-            )
-        )
+        counts = self._tables(real)
+        there = counts.sum(axis=1) > 0
+        ones = np.ones(int(there.sum()), dtype=np.int64)
+        return to_float(self._largest(counts[there], self._tables(synthetic)[there], ones))
 
     def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return the largest error of a group's expected resized mean, exactly. Private."""
         self.require(real, synthetic)
-        target = self._means(synthetic)
-        kept: list[int] = self.resize_parameters(synthetic).tolist()
-        sums, sizes = self._sums(real)
-        middle = self._centre
-        return max(
-            abs((total + max(0, many - size) * middle) / max(size, many) - goal)
-            for total, size, many, goal in zip(sums, sizes, kept, target, strict=True)
-        )
+        return self._largest(self._tables(real), self._tables(synthetic), self.resize_parameters(synthetic))
+
+    def _largest(self, real: Ints, synthetic: Ints, kept: Ints) -> Fraction:
+        """Return the largest error of a resized mean over groups, exactly.
+
+        Doubles find the groups that may have it: values as shares of their range, whose means are off by far less than ``2**-40``. Fractions
+        decide between these.
+        """
+        if not len(real):
+            return Fraction(0)
+        size = real.sum(axis=1)
+        filled = real @ self._shares + np.maximum(0, kept - size) * 0.5
+        errors = np.abs(filled / np.maximum(size, kept) - self._mean_shares(synthetic))
+        near = np.flatnonzero(errors >= errors.max() - 2.0**-30)
+        middle = (self._grid.low + self._grid.high) / 2
+        found = Fraction(0)
+        for total, group, other in zip(
+            self._grid.dots(real[near]), near, self._grid.dots(synthetic[near]), strict=True
+        ):
+            here, many, there = int(size[group]), int(kept[group]), int(synthetic[group].sum())
+            goal = other / there if there else middle
+            found = max(found, abs((total + max(0, many - here) * middle) / max(here, many) - goal))
+        return found
 
     def resize_parameters(self, synthetic: RecordTypes) -> Ints:
         """Return ``m`` for every group, from the candidate alone."""
@@ -210,7 +221,7 @@ class ConditionalMeans(_Conditional):
         self.require(real, synthetic)
         numbers = self._numbers()[0]
         counts = self._tables(real)
-        target = np.array([to_float(mean) for mean in self._means(synthetic)])
+        target = self._means(synthetic)
         found = []
         for sign in (1.0, -1.0):
             with np.errstate(over="ignore"):
@@ -225,20 +236,22 @@ class ConditionalMeans(_Conditional):
         """The values on their public grid, those of codes without one left out."""
         return PublicNumbers.of(self._numbers()[0])
 
-    @property
-    def _centre(self) -> Fraction:
-        return (self._grid.low + self._grid.high) / 2
+    @cached_property
+    def _shares(self) -> Floats:
+        """The values as shares of their range, from 0 to 1."""
+        width = self._grid.high - self._grid.low
+        steps = self._grid.steps.astype(np.float64)
+        return steps / float(width / self._grid.step) if width else np.full(len(steps), 0.5)
 
-    def _sums(self, types: RecordTypes) -> tuple[list[Fraction], list[int]]:
-        """Return the sum of the values and the number of records of every group."""
-        counts = self._tables(types)
-        return self._grid.dots(counts), counts.sum(axis=1).tolist()
+    def _mean_shares(self, counts: Ints) -> Floats:
+        """The mean of every group as a share of the range; one half for an empty one."""
+        size = counts.sum(axis=1)
+        return np.where(size > 0, counts @ self._shares / np.maximum(size, 1), 0.5)
 
-    def _means(self, synthetic: RecordTypes) -> list[Fraction]:
-        """Return the mean of every group; the middle of the range of values for an empty one."""
-        return [
-            total / size if size else self._centre for total, size in zip(*self._sums(synthetic), strict=True)
-        ]
+    def _means(self, synthetic: RecordTypes) -> Floats:
+        """Return the mean of every group of the candidate; the middle of the range of values for an empty one. Public."""
+        low, width = to_float(self._grid.low), to_float(self._grid.high - self._grid.low)
+        return np.asarray(low + self._mean_shares(self._tables(synthetic)) * width)
 
 
 def resized_mean(values: npt.ArrayLike, priorities: npt.ArrayLike, *, size: int, fill: float) -> float:
