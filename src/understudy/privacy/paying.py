@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from understudy.errors import LedgerError, LedgerMismatch
-from understudy.privacy.budget import Budget
+from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy.events import Event, GaussianEvent, PureEvent, ZcdpEvent
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.unit import Unit
 
@@ -87,9 +88,12 @@ def _fit_total(book: Ledger, budget: Budget, approximate_delta: float) -> None:
     if book.provisional and all(change.why == _FIRST_USE for change in book.totals()):
         book.change_total(budget, why=_FIRST_USE, approximate_delta=approximate_delta)
         return
-    short = type(book.budget) is type(budget) and any(
-        getattr(budget, item.name) > getattr(book.budget, item.name) for item in fields(budget)
-    )
+    if isinstance(budget, ApproxDP):
+        short = isinstance(book.budget, ApproxDP) and any(
+            getattr(budget, item.name) > getattr(book.budget, item.name) for item in fields(budget)
+        )
+    else:
+        short = not book.can_afford(_whole(budget))
     if not short:
         return
     options = " ".join(f"--{item.name} {getattr(budget, item.name):g}" for item in fields(budget))
@@ -100,3 +104,10 @@ def _fit_total(book: Ledger, budget: Budget, approximate_delta: float) -> None:
         f"Nothing was charged to it yet, so its total can be changed:\n"
         f"  understudy ledger total {shlex.quote(str(book.path))} {options}"
     )
+
+
+def _whole(budget: PureDP | ZCDP | GDP) -> Event:
+    """Return the event that spends a whole budget at once."""
+    if isinstance(budget, PureDP):
+        return PureEvent(budget.epsilon)
+    return ZcdpEvent(budget.rho) if isinstance(budget, ZCDP) else GaussianEvent(budget.mu, 1.0)
