@@ -166,8 +166,6 @@ def synth(
             {"table": Path(table), "schema": schema, "table (--table)": Path(in_database or table)},
         )
     is_new = not ledger_path.exists()
-    for note in place.notes:
-        say(note)
     facts = work_facts(
         synthesizer,
         schema_fingerprint=described.fingerprint(),
@@ -175,6 +173,8 @@ def synth(
         budget=budget,
         **({} if sets is None else {"sets": sets, "how": how}),
     )
+    for note in place.notes:
+        say(note)
 
     with progress_bar(method, quiet=quiet or json) as progress:
         progress("reading", 0.0)
