@@ -70,6 +70,7 @@ class LedgerPlace:
         approximate_delta: float,
         advice: str,
         named: bool = True,
+        accounting: str | None = None,
     ) -> Iterator[Ledger]:
         """Open the ledger to pay for one more piece of work, or make it; see `paying_ledger`.
 
@@ -90,6 +91,7 @@ class LedgerPlace:
             budget=budget,
             unit=unit,
             table=name,
+            accounting=accounting,
             approximate_delta=approximate_delta,
             advice=advice,
         ) as book:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.curator import Curator, Journal
+from understudy.curator import Curator, Journal, table_facts
 from understudy.data import (
     FolderInUse,
     LocalTable,
@@ -27,7 +27,16 @@ from understudy.data import (
     write_private,
 )
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, OutputError
-from understudy.privacy import Budget, Ledger, Unit
+from understudy.privacy import (
+    NO_CONSENT,
+    Budget,
+    Consent,
+    Facts,
+    Ledger,
+    Unit,
+    check_facts,
+    remember_facts,
+)
 from understudy.synthesizers import (
     Model,
     MultipleSynthesis,
@@ -37,12 +46,13 @@ from understudy.synthesizers import (
     synthesize_many,
 )
 
-__all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
+__all__ = ["PaidWork", "Unfinished", "paid_work", "table_facts", "work_facts"]
 
 Unfinished = Literal["refuse", "keep", "drop"]
 """What to do about other work on the same ledger that was interrupted: refuse to begin, leave it for later, forget it."""
 
 _JOURNAL, _MODEL, _RECORDS, _LOCK = "journal", "model.understudy", "records.json", "lock"
+_MODELS = "model*.understudy"
 
 
 class PaidWork:
@@ -56,8 +66,18 @@ class PaidWork:
         How many answers an earlier run has left.
     """
 
-    def __init__(self, ledger: Ledger, folder: Path | None, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        folder: Path | None,
+        facts: Mapping[str, Any],
+        *,
+        owner: Facts | None = None,
+        consent: Consent = NO_CONSENT,
+    ) -> None:
         self.ledger = ledger
+        self._owner = owner
+        self._consent = consent
         self._folder = folder
         self.journal = None if folder is None else Journal(folder / _JOURNAL, ledger=ledger, work=facts)
         self.repeated = 0 if self.journal is None else self.journal.left
@@ -83,16 +103,12 @@ class PaidWork:
         -------
         See :meth:`understudy.synthesizers.Synthesizer.fit`. A model that is taken was paid for when it was fitted.
         """
+        self._same_records(table)
         if self.model_path is not None:
             return Model.load(self.model_path)
-        self._same_records(table)
         with self._advice():
             model = synthesizer.fit(self._curator(table, unit), budget, progress=progress)
-        if self._folder is not None:
-            # an output elsewhere may still work, and the journal has the answers
-            with contextlib.suppress(OSError):
-                model.save(self._folder / _MODEL)
-                (self._folder / _MODEL).chmod(0o600)
+        self._keep(model, _MODEL)
         return model
 
     def fit_many(
@@ -107,19 +123,50 @@ class PaidWork:
         seed: int | None,
         progress: Progress = no_progress,
     ) -> MultipleSynthesis:
-        """Fit models for several sets; see :func:`understudy.synthesizers.synthesize_many`."""
+        """Fit models for several sets; see :func:`understudy.synthesizers.synthesize_many`. Each is kept until :meth:`done`."""
         self._same_records(table)
+        numbers = itertools.count(1)
+
+        def fit(curator: Curator, share: Budget, *, progress: Progress) -> Model:
+            start = f"model-{next(numbers)}-after-"  # so many answers
+            kept = [] if self._folder is None else list(self._folder.glob(f"{start}*.understudy"))
+            if kept and self.journal is not None:
+                self.journal.skip_to(int(kept[0].name.removeprefix(start).removesuffix(".understudy")))
+                return Model.load(kept[0])
+            model = synthesizer.fit(curator, share, progress=progress)
+            self._keep(model, f"{start}{0 if self.journal is None else self.journal.place}.understudy")
+            return model
+
         with self._advice():
             curator = self._curator(table, unit)
-            return synthesize_many(synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress)
+            return synthesize_many(
+                synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress, fit=fit
+            )
 
     def done(self) -> None:
         """Forget what was kept: whoever asked for the result has it."""
         if self._folder is not None:
             _forget(self._folder)
+            self._folder = None  # another process may make it anew from here on
+
+    def leave(self) -> None:
+        """Remove the folder if nothing is kept in it."""
+        if self._folder is not None and not _holds_something(self._folder):
+            _forget(self._folder)
+
+    def _keep(self, model: Model, name: str) -> None:
+        """Keep a model; where that fails an output elsewhere may still work, and the journal has the answers."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                model.save(self._folder / name)
+                (self._folder / name).chmod(0o600)
 
     def _curator(self, table: Table, unit: Unit) -> Curator:
-        return Curator(table, unit=unit, ledger=self.ledger, journal=self.journal)
+        """Return the curator of the table; exact public numbers and the owner's facts are in the ledger before it is charged."""
+        curator = Curator(table, unit=unit, ledger=self.ledger, journal=self.journal, consent=self._consent)
+        if self._owner is not None:
+            remember_facts(self.ledger, self._owner, self._consent)
+        return curator
 
     def _same_records(self, table: Table) -> None:
         """Refuse to mix answers about two versions of a table; tables that are not in memory are not compared.
@@ -132,7 +179,8 @@ class PaidWork:
         if self._folder is None or not isinstance(table, LocalTable):
             return
         path = self._folder / _RECORDS
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() and self.repeated else None
+        begun = bool(self.repeated) or _holds_something(self._folder)
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() and begun else None
         key = secrets.token_bytes(32) if known is None else bytes.fromhex(known["key"])
         found = {"key": key.hex(), "digest": records_digest([table], key)}
         if known is None:
@@ -164,7 +212,12 @@ class PaidWork:
 
 @contextlib.contextmanager
 def paid_work(
-    ledger: Ledger, facts: Mapping[str, Any], *, unfinished: Unfinished = "refuse"
+    ledger: Ledger,
+    facts: Mapping[str, Any],
+    *,
+    unfinished: Unfinished = "refuse",
+    owner: Facts | None = None,
+    consent: Consent = NO_CONSENT,
 ) -> Iterator[PaidWork]:
     """Begin a piece of work on a ledger, or go on with it if an earlier run was interrupted.
 
@@ -176,9 +229,13 @@ def paid_work(
         Public facts that identify the work, as :func:`work_facts` returns them.
     unfinished
         What to do about *other* work on this ledger that was interrupted.
+    owner, consent
+        The owner's facts about the table, which the ledger has to know, and what else the owner agrees to.
 
     Raises
     ------
+    LedgerMismatch
+        If the ledger was opened for other facts. Begin the work before the table is read: a refusal to read it is an answer.
     LedgerError
         If other work was interrupted and ``unfinished`` is ``"refuse"``. A second process that does the same work at the same time pays
         for itself.
@@ -203,8 +260,10 @@ def paid_work(
     """
     if unfinished not in ("refuse", "keep", "drop"):
         raise BudgetError(f"unfinished ({unfinished!r}) must be refuse, keep or drop.")
+    if owner is not None:
+        check_facts(ledger, owner, consent)
     if ledger.path is None:
-        yield PaidWork(ledger, None, facts)
+        yield PaidWork(ledger, None, facts, owner=owner, consent=consent)
         return
     plain = json.dumps(facts, sort_keys=True, default=str).encode("utf-8")
     stem = f"{ledger.path.name}.fit-{hashlib.sha256(plain).hexdigest()[:16]}"
@@ -213,11 +272,11 @@ def paid_work(
         folder = _own_folder(ledger.path, stem, stack)
         if unfinished == "drop":
             _forget(folder, keep_lock=True)
+        work = PaidWork(ledger, folder, facts, owner=owner, consent=consent)
         try:
-            yield PaidWork(ledger, folder, facts)
+            yield work
         finally:
-            if folder.exists() and not _holds_something(folder):
-                _forget(folder)
+            work.leave()
 
 
 def _own_folder(ledger: Path, stem: str, stack: contextlib.ExitStack) -> Path:
@@ -262,16 +321,19 @@ def _others(ledger: Path, stem: str, unfinished: Unfinished) -> None:
 
 
 def _holds_something(folder: Path) -> bool:
-    return (folder / _MODEL).exists() or Journal.has_answers(folder / _JOURNAL)
+    return any(folder.glob(_MODELS)) or Journal.has_answers(folder / _JOURNAL)
 
 
 def _forget(folder: Path, *, keep_lock: bool = False) -> None:
     """Remove what is kept in a folder, and the folder with it."""
     try:
-        for name in (_JOURNAL, _MODEL, _RECORDS):
+        for path in (
+            *folder.glob(_MODELS),
+            *folder.glob(".*.part"),
+        ):  # parts are of a write that was interrupted
+            path.unlink(missing_ok=True)
+        for name in (_JOURNAL, _RECORDS):
             (folder / name).unlink(missing_ok=True)
-        for rest in folder.glob(".*.part"):  # of a write that was interrupted
-            rest.unlink(missing_ok=True)
         if not keep_lock:
             (folder / _LOCK).unlink(missing_ok=True)
             folder.rmdir()

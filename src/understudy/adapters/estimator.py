@@ -13,11 +13,21 @@ from understudy.data import read_table
 from understudy.errors import BudgetError, WorkloadError
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.marginals import Workload, parse_workload
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.privacy import (
+    GDP,
+    NO_CONSENT,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Consent,
+    Ledger,
+    PureDP,
+    Unit,
+)
 from understudy.schema import Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers import method as method_of
-from understudy.workflow import Unfinished, paid_work, work_facts
+from understudy.workflow import Unfinished, paid_work, table_facts, work_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +54,8 @@ class TableSynthesizer:
         Ledger file of the table, or ``"default"`` for the one that belongs to it: beside a file, in a folder of yours for a
         frame, which is known again by its content. Without one, a ledger in memory lives as long as this object: fitting
         twice then promises the budget twice, which is fine for trying things out and for nothing else.
+    consent
+        What the owner of the table agrees to: other facts, or another exact number of rows, than the ledger knows.
     unfinished
         What to do about another fit on the ledger that was interrupted: ``"refuse"``, ``"keep"`` its paid answers for later, or
         ``"drop"`` them. A fit that was interrupted itself goes on when it is called again, and pays for nothing twice.
@@ -75,6 +87,7 @@ class TableSynthesizer:
         workload: str | Workload | None = None,
         options: Mapping[str, Any] | None = None,
         ledger: str | PathLike[str] | None = None,
+        consent: Consent | None = None,
         unfinished: Unfinished = "refuse",
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting
@@ -88,6 +101,7 @@ class TableSynthesizer:
         self.workload = workload
         self.options = options
         self.ledger = ledger
+        self.consent = consent
         self.unfinished = unfinished
 
     # ------------------------------------------------------------------ parameters
@@ -154,10 +168,8 @@ class TableSynthesizer:
             text = self.workload
             options["workload"] = parse_workload(self.schema.domain, text) if isinstance(text, str) else text
         synthesizer = create(self.method, **options)
-        synthesizer.require(budget)
-        synthesizer.plan(self.schema, unit=unit, budget=budget)
+        synthesizer.prepare(self.schema, unit=unit, budget=budget)
         reserve = synthesizer.reserve(self.schema, budget)
-        table = read_table(X, self.schema, id_column=unit.id_column)
         book: AbstractContextManager[Ledger]
         if self.ledger is None:
             book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
@@ -175,7 +187,12 @@ class TableSynthesizer:
         facts = work_facts(
             synthesizer, schema_fingerprint=self.schema.fingerprint(), unit=unit, budget=budget
         )
-        with book as paying, paid_work(paying, facts, unfinished=self.unfinished) as work:
+        owner, consent = table_facts(self.schema, unit=unit), self.consent or NO_CONSENT
+        with (
+            book as paying,
+            paid_work(paying, facts, unfinished=self.unfinished, owner=owner, consent=consent) as work,
+        ):
+            table = read_table(X, self.schema, id_column=unit.id_column)
             self.model_ = work.fit(synthesizer, table, unit=unit, budget=budget)
             work.done()
         return self

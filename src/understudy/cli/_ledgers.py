@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.privacy import LedgerGuarantee
+from understudy.ledgers import LedgerPlace
+from understudy.privacy import Consent, Facts, LedgerGuarantee, check_facts
 
 AnotherLedger = Annotated[
     bool,
@@ -17,6 +18,13 @@ AnotherLedger = Annotated[
 ]
 ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start another ledger."
 """For those whose ledger is of another table or unit."""
+
+
+def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
+    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
+    if place.path.exists():
+        with place.opened(**terms) as book:
+            check_facts(book, facts, consent)
 
 
 def summary(standing: LedgerGuarantee) -> dict[str, Any]:
@@ -31,6 +39,7 @@ def summary(standing: LedgerGuarantee) -> dict[str, Any]:
         "remaining": standing.remaining,
         "entries": standing.entries,
         "head_hash": standing.head_hash,
+        "condition": standing.condition.text,
         "invariants": [
             {"subject": fact.subject, "rule": fact.rule, "value": fact.value, "accepted_by": fact.accepted_by}
             for fact in standing.invariants

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
+from understudy.data import require_folder
 from understudy.errors import OutputError, UsageError
 from understudy.marginals import parse_workload
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Consent, PureDP, Unit
 from understudy.schema import Schema
 from understudy.synthesizers import Synthesizer, create, method
 
@@ -72,6 +72,26 @@ Backend = Annotated[
 Separator = Annotated[str | None, typer.Option("--separator", help="Column separator of a CSV file.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Text encoding of a CSV file.")]
 SchemaOut = Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")]
+AcceptFacts = Annotated[
+    bool,
+    typer.Option(
+        "--accept-facts",
+        help="As the owner of the table: agree to other facts (schema, cleaning, derived columns, reading) than its ledger was "
+        "opened for. Written into the ledger.",
+    ),
+]
+AcceptInvariant = Annotated[
+    bool,
+    typer.Option(
+        "--accept-invariant",
+        help="As the owner of the table: agree to a further exact number of rows as a public fact. Written into the ledger "
+        "and named by every guarantee.",
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Who agrees (--accept-...), a public name. Default: the name of the user."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
@@ -106,6 +126,13 @@ def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
         return Unit.add_remove() if name == "add-remove" else Unit.replace_one()
     person = Unit.add_remove_person if name == "add-remove" else Unit.replace_person
     return person(id_column, max_rows=max_rows)
+
+
+def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:
+    """Turn the options of the owner into what the owner agrees to."""
+    if by is not None and not (accept_facts or accept_invariant):
+        raise UsageError("--by goes with --accept-facts or --accept-invariant.")
+    return Consent(facts=accept_facts, invariant=accept_invariant, by=by or "")
 
 
 def parse_options(words: list[str] | None) -> dict[str, Any]:
@@ -160,22 +187,13 @@ def require_writable(path: Path, *, what: str) -> None:
     folder = path.parent if str(path.parent) else Path()
     if path.is_dir():
         raise OutputError(f"The {what} {str(path)!r} is a folder; give the name of a file.")
-    if not folder.is_dir():
-        raise OutputError(f"The folder {str(folder)!r} for the {what} does not exist; create it first.")
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
     if what != "ledger" and _is_sqlite(path):
         raise OutputError(
             f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
         )
-    try:
-        # Without a name where the system can (Linux), so that no interrupt, not even one while it is removed, leaves it.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
-        ) from None
+    require_folder(folder, what=what)
 
 
 def _is_sqlite(path: Path) -> bool:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli._ledgers import ADVICE, AnotherLedger, summary
+from understudy.cli._ledgers import ADVICE, AnotherLedger, check_before_reading, summary
 from understudy.cli._options import (
+    AcceptFacts,
+    AcceptInvariant,
+    By,
     Delta,
     Encoding,
     Epsilon,
@@ -23,6 +26,7 @@ from understudy.cli._options import (
     Separator,
     TableName,
     parse_budget,
+    parse_consent,
     parse_names,
     parse_unit,
     require_apart,
@@ -32,6 +36,7 @@ from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
+    from understudy.privacy import Consent
     from understudy.schema import Schema
 
 
@@ -72,6 +77,9 @@ def evaluate(
     table_name: TableName = None,
     separator: Separator = None,
     encoding: Encoding = None,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -124,6 +132,7 @@ def evaluate(
             out,
             another=another_ledger,
             written=written,
+            consent=parse_consent(accept_facts, accept_invariant, by),
             json=json,
         )
         return
@@ -247,33 +256,41 @@ def _accounted(
     *,
     another: bool,
     written: dict[str, Any],
+    consent: Consent,
     json: bool,
 ) -> None:
     """Measure under the budget and print what was released."""
     from understudy.cli._output import print_json, print_table, say, tell
-    from understudy.curator import Curator
+    from understudy.curator import Curator, table_facts
     from understudy.data import read_frame, read_table, write_text
     from understudy.ledgers import find_ledger
+    from understudy.privacy import remember_facts
     from understudy.release.accounted import accounted_measures
 
     schema.require_public()
     made = schema.encode_frame(read_frame(synthetic))
-    records = read_table(real, schema, id_column=unit.id_column, **written)
+    facts = table_facts(schema, unit=unit, **written)
     place = find_ledger(real, name=real.name, ledger=ledger, evidence=[synthetic.parent], another=another)
     for note in place.notes:
         say(note)
-    with place.opened(
-        budget=budget,
-        unit=unit,
-        table=table_name or real.name,
-        named=table_name is not None,
-        approximate_delta=0.0,
-        advice=ADVICE,
-    ) as book:
-        found = accounted_measures(Curator(records, unit=unit, ledger=book), made, budget)
+    terms: dict[str, Any] = {
+        "budget": budget,
+        "unit": unit,
+        "table": table_name or real.name,
+        "named": table_name is not None,
+        "approximate_delta": 0.0,
+        "advice": ADVICE,
+    }
+    check_before_reading(place, facts, consent, **terms)
+    records = read_table(real, schema, id_column=unit.id_column, **written)
+    with place.opened(**terms) as book:
+        curator = Curator(records, unit=unit, ledger=book, consent=consent)
+        remember_facts(book, facts, consent)
+        found = accounted_measures(curator, made, budget)
         standing = book.guarantee()
+    promise = f"{budget.describe()}; neighbouring tables: {unit.describe()}."
     document = {
-        "guarantee": f"{budget.describe()}; neighbouring tables: {unit.describe()}",
+        "guarantee": f"{promise} {standing.condition.text}".rstrip(),
         "measures": [
             {"measure": item.measure, "value": item.value, "deviation": item.deviation} for item in found
         ],

@@ -10,13 +10,16 @@ import typer
 
 from understudy.cli._ledgers import summary
 from understudy.cli._options import (
+    By,
     Delta,
+    Encoding,
     Epsilon,
     IdColumn,
     Json,
     MaxRows,
     Mu,
     Rho,
+    Separator,
     UnitName,
     parse_budget,
     parse_unit,
@@ -216,6 +219,53 @@ def total(
             return
         tell(f"The total of {book.table!r} was {before.describe()}.")
         tell(book.guarantee().describe())
+
+
+@app.command("facts")
+def facts(
+    file: LedgerPath,
+    declared: Annotated[
+        Path,
+        typer.Argument(
+            help="What holds the facts: a specification, a file of facts (`facts: FILE`), or a schema."
+        ),
+    ],
+    by: By = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    json: Json = False,
+) -> None:
+    """Bind a ledger to facts about its table: the owner's consent, before anybody runs anything.
+
+    Schema, derived columns, cleaning, reading and unit decide which questions the records answer when they are read. Other
+    facts than those of the ledger need --accept-facts. Reads no table.
+    """
+    from understudy.cli._output import print_json, tell
+    from understudy.cli.plan import is_schema
+    from understudy.curator import table_facts
+    from understudy.errors import UsageError
+    from understudy.privacy import Consent, Ledger, bind_facts
+    from understudy.release.spec import read_facts
+    from understudy.schema import Schema
+
+    with Ledger.open(file) as book:
+        if is_schema(declared):
+            described = Schema.read(declared)
+            found = table_facts(described, unit=book.unit, separator=separator, encoding=encoding)
+        elif separator is not None or encoding is not None:
+            raise UsageError(
+                "--separator and --encoding go with a schema; a specification says how its table is read."
+            )
+        else:
+            found = read_facts(declared)
+        if found.parts["unit"] != book.unit.to_dict():
+            raise UsageError(f"The ledger protects {book.unit.describe()}; the facts have another unit.")
+        who = Consent(facts=True, by=by or "").name
+        entry = bind_facts(book, found, who)
+        if json:
+            print_json(entry.to_dict())
+            return
+        tell(f"The ledger of {book.table!r} knows these facts: {entry.purpose}.")
 
 
 @app.command("create")

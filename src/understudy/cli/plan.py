@@ -68,7 +68,8 @@ def plan(
     if schema is None or method is None or unit is None:
         raise UsageError("Give a specification, or --schema, --method and --unit.")
     from understudy.cli._output import print_json, print_table, tell
-    from understudy.schema import Schema
+    from understudy.privacy import Invariant, condition_of, rows_rule
+    from understudy.schema import Schema, formula_warnings
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -89,10 +90,14 @@ def plan(
         }
         for item in planned.measurements
     ]
-    notes = [*planned.notes, *_not_public(described)]
+    notes = [*planned.notes, *_not_public(described), *formula_warnings(described)]
+    known = [Invariant("number of rows", rows_rule(privacy_unit), described.row_count, "", 0)]
+    public = described.row_count is not None or privacy_unit.keeps_rows
+    condition = condition_of(privacy_unit, known if public else ()).text
     facts = {
         "method": planned.method,
         "guarantee": f"{budget.describe()} for {privacy_unit.describe()}",
+        "condition": condition,
         "accounting": planned.accounting,
         "model_cells": planned.model_cells,
         "model_megabytes": round(planned.model_cells * 8 / 1e6, 3),
@@ -102,6 +107,8 @@ def plan(
         print_json(facts | {"measurements": measured})
         return
     tell(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)")
+    if condition:
+        tell(f"Condition: {condition}")
     shares = ("share of rows",) if n_rows else ()
     print_table(
         "Measurements",
@@ -144,7 +151,7 @@ def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
     try:
         spec = Spec.read(path)
     except SchemaError:
-        if _is_schema(path):
+        if is_schema(path):
             raise UsageError(
                 f"{str(path)!r} is a schema, not a specification of a release. To plan one fit give it as --schema, with "
                 "--method, --unit and a budget."
@@ -157,7 +164,8 @@ def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
     _tell_release(planned)
 
 
-def _is_schema(path: Path) -> bool:
+def is_schema(path: Path) -> bool:
+    """Say whether a file is a schema."""
     from understudy.schema import Schema
 
     try:
@@ -172,6 +180,8 @@ def _tell_release(planned: ReleasePlan) -> None:
     tell(f"Release {planned.name!r}: {planned.guarantee} ({planned.accounting} accounting)")
     tell(f"Budget: {planned.budget}")
     tell(f"Selection: {planned.selection} ({planned.argument})")
+    if planned.condition:
+        tell(f"Condition: {planned.condition}")
     tell(planned.row_count + (f" Planned for {planned.rows:,} rows." if planned.rows else ""))
     tell(planned.acceptance)
     print_table(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 import typer
 
 from understudy.cli._ledgers import AnotherLedger
-from understudy.cli._options import Json, Quiet
+from understudy.cli._options import AcceptFacts, AcceptInvariant, By, Json, Quiet, parse_consent
 from understudy.cli._source import Immutable, TableInDatabase, parse_source
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def release(
         bool,
         typer.Option("--restart", help="Forget an interrupted or finished run. What it spent stays spent."),
     ] = False,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -72,13 +75,15 @@ def release(
 
     Everything that can be checked without the records is checked first. An interrupted release goes on
     where it stopped when the same command is given again, and never looks twice for one payment. How many
-    attempts a selection made is not shown: it was not paid for.
+    attempts a selection made is not shown: it was not paid for. A ledger remembers the facts it was opened for; other
+    ones need the owner's consent.
     """
     from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.ledgers import find_ledger, ledger_name
     from understudy.release.bundle import write_bundle
     from understudy.release.run import Release, require_free
     from understudy.release.state import State
+    from understudy.schema import formula_warnings
 
     described = read_spec(
         spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
@@ -96,9 +101,21 @@ def release(
     ledger_path = place.path
     for note in place.notes:
         say(note)
-    if not State.folder_for(ledger_path.absolute(), described.name).exists():
-        require_free(folder)
-    with Release.open(described, ledger=place, source=private, restart=restart) as running:
+    earlier = State.recorded(State.folder_for(ledger_path.absolute(), described.name)) or {}
+    decided = earlier.get("outcome") is not None and not restart
+    if (
+        not decided
+    ):  # refused or declined, it leaves everything as it was: no ledger is made before the answer
+        if not earlier:
+            require_free(folder)
+        if not json:
+            say(_announcement(described, ledger_path))
+        for warning in formula_warnings(described.schema):
+            say(f"Warning: {warning}")
+        if not yes and described.source.simulated is None and sys.stdin.isatty():
+            typer.confirm("Go on?", abort=True, err=True)
+    consent = parse_consent(accept_facts, accept_invariant, by)
+    with Release.open(described, ledger=place, source=private, restart=restart, consent=consent) as running:
         if running.published is None and _is_bundle_of(running.state.release_id, folder):
             running.mark_published(folder)  # an earlier run was stopped after its last step
         if running.published is not None:
@@ -106,11 +123,6 @@ def release(
             tell("Use --restart to make another one; it is charged anew.")
             return
         require_free(folder)
-        decided = running.state.get("outcome") is not None
-        if not json and not decided:
-            say(_announcement(described, ledger_path))
-        if not yes and not decided and described.source.simulated is None and sys.stdin.isatty():
-            typer.confirm("Go on?", abort=True, err=True)
         with progress_bar("release", quiet=quiet or json) as progress:
             outcome = running.run(progress=progress)
         if _accepted(outcome):
@@ -201,10 +213,11 @@ def _accepted(outcome: ReleaseResult | ReleaseFailure) -> TypeGuard[ReleaseResul
 
 def _announcement(spec: Spec, ledger: Path) -> str:
     return (
-        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.total.describe()} for "
+        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.shares.promise.describe()} for "
         f"{spec.unit.describe()}.\n"
         f"Budget: {spec.shares.words()}.\n"
-        f"{spec.row_count.words()}\n"
+        f"{spec.row_count.words()} {spec.condition().text}".rstrip()
+        + "\n"
         f"Everything is charged to {ledger} before it is drawn, and stays spent whether or not a candidate is accepted."
     )
 

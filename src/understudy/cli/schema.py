@@ -145,20 +145,28 @@ def check(
 ) -> None:
     """Check a schema, and whether a table fits it.
 
-    No value of the table is ever shown.
+    No value of the table is ever shown. Whether a table fits, and whether it has the number of rows that the schema declares, are exact answers
+    about the records: this command is for their owner.
     """
     from understudy.cli._output import large, print_json, print_table, progress_bar, tell
     from understudy.data import read_table
-    from understudy.schema import Schema
+    from understudy.errors import DataError
+    from understudy.schema import Schema, formula_warnings
 
     described = Schema.read(schema)
     if table is not None:
         source, _ = parse_source(table, in_database, immutable)
         with progress_bar("check", quiet=quiet or json) as progress:
             progress("reading", 0.0)
-            read_table(source, described, separator=separator, encoding=encoding, watch=progress)
+            found = read_table(source, described, separator=separator, encoding=encoding, watch=progress)
+            if described.row_count is not None and found.exact_row_count() != described.row_count:
+                raise DataError(
+                    f"The schema declares row_count {described.row_count} public, but that is not how many rows the table has. "
+                    "Correct the declaration, or leave it out: the number of rows is then private, and measured where it is needed."
+                )
     rows = described.describe()
     private = described.facts_from_data()
+    warnings = formula_warnings(described)
     if json:
         print_json(
             {
@@ -167,6 +175,7 @@ def check(
                 "cells": described.domain.cells(),
                 "facts_from_data": list(private),
                 "table_fits": None if table is None else True,
+                "warnings": warnings,
             }
         )
         return
@@ -175,6 +184,8 @@ def check(
     tell(f"{len(rows)} columns, {large(described.domain.cells())} cells in all.")
     for constraint in described.constraints:
         tell(f"Constraint: {constraint}")
+    for warning in warnings:
+        tell(f"Warning: {warning}")
     for remark in described.remarks():
         tell(f"Remark: {remark}")
     if private:

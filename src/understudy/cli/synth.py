@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli._bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli._ledgers import ADVICE, AnotherLedger, summary
+from understudy.cli._ledgers import ADVICE, AnotherLedger, check_before_reading, summary
 from understudy.cli._options import (
+    AcceptFacts,
+    AcceptInvariant,
+    By,
     Delta,
     Encoding,
     Epsilon,
@@ -32,6 +35,7 @@ from understudy.cli._options import (
     UnitName,
     WorkloadText,
     parse_budget,
+    parse_consent,
     parse_method,
     parse_unit,
     require_apart,
@@ -107,6 +111,9 @@ def synth(
     immutable: Immutable = False,
     separator: Separator = None,
     encoding: Encoding = None,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -114,21 +121,25 @@ def synth(
 
     Everything that can be checked without the records is checked first. The ledger is charged before
     each draw of noise, and every answer is kept until the output is written: after an interruption the same command goes on
-    and pays for nothing twice. A second run after the output was written spends again, or is refused.
+    and pays for nothing twice. A second run after the output was written spends again, or is refused. A ledger remembers
+    the facts (schema, unit, reading) it was opened for; other ones need the owner's consent.
     """
     from understudy.bulk import is_folder
     from understudy.cli._bulk import check_parts, how_close
     from understudy.cli._output import print_json, progress_bar, say, tell
     from understudy.cli._sets import check_many, deliver_many, how_to_combine, numbered
+    from understudy.curator import table_facts
     from understudy.data import check_output_format, read_table, write_frame
     from understudy.ledgers import find_ledger, ledger_name
-    from understudy.schema import Schema
+    from understudy.schema import Schema, formula_warnings
     from understudy.workflow import paid_work, work_facts
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
     described.require_public()
+    consent = parse_consent(accept_facts, accept_invariant, by)
+    owner = table_facts(described, unit=privacy_unit, separator=separator, encoding=encoding)
     synthesizer = parse_method(method, described, workload, option)
     synthesizer.require(budget)
     synthesizer.plan(described, unit=privacy_unit, budget=budget)
@@ -166,6 +177,17 @@ def synth(
             {"table": Path(table), "schema": schema, "table (--table)": Path(in_database or table)},
         )
     is_new = not ledger_path.exists()
+    terms: dict[str, Any] = {
+        "budget": budget,
+        "unit": privacy_unit,
+        "table": label,
+        "named": table_name is not None,
+        "approximate_delta": reserve,
+        "advice": ADVICE,
+    }
+    for note in place.notes:
+        say(note)
+    check_before_reading(place, owner, consent, **terms)
     facts = work_facts(
         synthesizer,
         schema_fingerprint=described.fingerprint(),
@@ -173,10 +195,13 @@ def synth(
         budget=budget,
         **({} if sets is None else {"sets": sets, "how": how}),
     )
-    for note in place.notes:
-        say(note)
+    if not target.name.lower().endswith((".parquet", ".pq")):
+        for warning in formula_warnings(described):
+            say(f"Warning: {warning}")
 
     with progress_bar(method, quiet=quiet or json) as progress:
+        progress("preparing", 0.0)
+        synthesizer.prepare(described, unit=privacy_unit, budget=budget)
         progress("reading", 0.0)
         records = read_table(
             source,
@@ -188,15 +213,8 @@ def synth(
             checkpoint=checkpoint,
         )
         with (
-            place.opened(
-                budget=budget,
-                unit=privacy_unit,
-                table=label,
-                named=table_name is not None,
-                approximate_delta=reserve,
-                advice=ADVICE,
-            ) as book,
-            paid_work(book, facts, unfinished=unfinished) as work,
+            place.opened(**terms) as book,
+            paid_work(book, facts, unfinished=unfinished, owner=owner, consent=consent) as work,
         ):
             repeated = work.repeated
             if sets is None:
@@ -238,6 +256,7 @@ def synth(
     result: dict[str, Any] = {
         "method": method,
         "guarantee": guarantee,
+        "condition": fitted.provenance.condition,
         "rows": length,
         "out": str(target),
         **({"files": done.files, "seed": done.seed, "distance_from_model": done.error} if in_parts else {}),

@@ -6,24 +6,33 @@ cost fits every allowance on the way to the ledger and the ledger has written it
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
 from understudy.privacy import (
+    GDP,
     PURE,
+    ZCDP,
     Accounting,
+    AllowanceEvent,
     ApproxDP,
     Budget,
     Entry,
     Event,
+    InsideEvent,
     Ledger,
     accounting_for,
     delta_of,
+    filter_of,
     float_down,
     float_up,
+    gdp_to_approx,
+    zcdp_to_approx,
 )
 
 if TYPE_CHECKING:
@@ -77,6 +86,7 @@ class Allowance:
         self._used = Fraction(0)
         self._delta = Fraction(ledger.rule.approximate_delta)
         self._delta_used = Fraction(0)
+        self._inside: str | None = None  # name of the allowance that the ledger was charged for as a whole
 
     @property
     def remaining(self) -> float:
@@ -113,27 +123,69 @@ class Allowance:
         Privacy
         -------
         Charges of an allowance add up to at most its total for ``delta - reserve`` and their own deltas to at
-        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`.
+        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`. A ledger that adds up
+        epsilons and deltas plainly is charged for the whole of an allowance that is not pure when it is opened.
         """
         chosen = accounting_for(budget) if accounting is None else accounting
         total = Fraction(chosen.total(budget, approximate_delta=reserve))
-        if (
-            self.journal is None or not self.journal.left
-        ):  # what is repeated was paid for, and each new charge is judged as it comes
-            self._require_room(chosen, total, budget)
-            self._require_reserve(reserve, budget)
         child = Allowance(
             self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope, journal=self.journal
         )
-        child.budget, child.accounting = budget, chosen
+        child.budget, child.accounting, child._inside = budget, chosen, self._inside
         child._parent, child._total, child._delta = self, total, Fraction(reserve)
+        if self._total is None and plain_addition(self.ledger) and (chosen is not PURE or reserve):
+            child._inside = self._opened(child)
+            return child
+        if self.journal is None or not self.journal.left:
+            # what is repeated was paid for, and each new charge is judged as it comes
+            self._require_room(chosen, total, budget)
+            self._require_reserve(reserve, budget)
         self.ledger.note(f"allowance of {budget.describe()} opened", scope=child.scope)
         return child
+
+    def _opened(self, child: Allowance) -> str:
+        """Charge the ledger for a whole allowance and return its name, or that of an equal one which an interruption left behind.
+
+        That is the last one if its acts are about to be repeated from a journal, and else one that is still untouched: looked for only
+        where the work has a journal or a scope of its own, so that two fits do not share it.
+        """
+        book, budget = self.ledger, child.budget
+        spending, key = book.spending, hashlib.sha256(child.scope.encode()).hexdigest()[:16]
+        kind, reserve = child.accounting.name, float(child._delta)
+        repeating = self.journal is not None and self.journal.left > 0
+        for name, (opened, inside) in reversed(tuple(spending.allowances.items())):
+            same = (opened.accounting, opened.reserve) == (kind, reserve) and name.startswith(f"{key}-")
+            room = same and filter_of(opened).total >= (child._total or 0)
+            untouched = not inside.delta and not any(inside.sums.values())
+            if room and (repeating or (untouched and (self.scope or self.journal is not None))):
+                return name
+        if isinstance(budget, ApproxDP):
+            epsilon, delta = budget.epsilon, budget.delta
+        else:
+            delta = float_down(max(Fraction(book.rule.approximate_delta) - spending.delta, Fraction(0)))
+            if delta <= 0:
+                raise BudgetExceeded(
+                    f"This needs {budget.describe()}, which is not pure; the ledger of {book.table!r} has no delta left of its "
+                    f"{book.budget.describe()}. Nothing was spent. Ask for a pure epsilon, or agree on a larger total with the "
+                    "owner of the table.",
+                    requested=0.0,
+                    remaining=0.0,
+                    accounting="delta",
+                )
+            if isinstance(budget, GDP):
+                epsilon = gdp_to_approx(budget.mu, delta)
+            else:
+                assert isinstance(budget, ZCDP)
+                epsilon = zcdp_to_approx(budget.rho, delta)
+        event = AllowanceEvent(f"{key}-{secrets.token_hex(8)}", epsilon, delta, kind, reserve)
+        book.charge(event, purpose=f"allowance of {budget.describe()}", scope=child.scope)
+        return event.name
 
     def charge(self, event: Event, *, purpose: str) -> Entry:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
         costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
-        entry = self.ledger.charge(event, purpose=purpose, scope=self.scope)
+        paid = event if self._inside is None else InsideEvent(self._inside, event)
+        entry = self.ledger.charge(paid, purpose=purpose, scope=self.scope)
         self._use(event, costs)
         return entry
 
@@ -190,7 +242,9 @@ class Allowance:
         Where two accountings differ they cannot be compared in advance; each charge is then judged as it comes.
         """
         book = self.ledger
-        if accounting.name == book.accounting.name or (
+        if self._inside is not None:
+            pass  # the ledger was paid for all of this allowance
+        elif accounting.name == book.accounting.name or (
             accounting.name == PURE.name and isinstance(book.budget, ApproxDP)
         ):
             left = book.rule.remaining(book.spending, accounting=accounting.name)
@@ -236,3 +290,8 @@ class Allowance:
                 remaining=self.reserve,
                 accounting="delta",
             )
+
+
+def plain_addition(ledger: Ledger) -> bool:
+    """Return whether a ledger adds up epsilons and deltas plainly, so that what is not pure is paid for as a whole."""
+    return isinstance(ledger.budget, ApproxDP) and not ledger.accounting.needs_delta

@@ -18,6 +18,7 @@ from understudy.privacy.accounting import (
 )
 from understudy.privacy.anchors import Anchor, anchor_in, anchors_near
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, budget_from_dict
+from understudy.privacy.condition import Condition, condition_of, rows_rule
 from understudy.privacy.conversions import (
     approx_to_gdp,
     approx_to_zcdp,
@@ -32,11 +33,13 @@ from understudy.privacy.conversions import (
     zcdp_to_approx,
 )
 from understudy.privacy.events import (
+    AllowanceEvent,
     ApproxEvent,
     Approximated,
     Composed,
     Event,
     GaussianEvent,
+    InsideEvent,
     LaplaceEvent,
     Parallel,
     PureEvent,
@@ -45,8 +48,10 @@ from understudy.privacy.events import (
     ZcdpEvent,
     event_from_dict,
 )
-from understudy.privacy.filter import Filter, Spending
-from understudy.privacy.guarantee import Guarantee, tightest
+from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint_of, remember_facts
+from understudy.privacy.filter import Filter, Spending, filter_of
+from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
+from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
 from understudy.privacy.known_ledgers import KnownLedger, KnownLedgers, known_ledgers
 from understudy.privacy.ledger import (
     Entry,
@@ -95,26 +100,32 @@ __all__ = [
     "ACCOUNTINGS",
     "GDP",
     "GDP_ACCOUNTING",
+    "NO_CONSENT",
     "PURE",
     "ZCDP",
     "ZCDP_ACCOUNTING",
     "Accounting",
+    "AllowanceEvent",
     "Anchor",
     "ApproxDP",
     "ApproxEvent",
     "Approximated",
     "Budget",
     "Composed",
+    "Condition",
+    "Consent",
     "CountLaw",
     "DiscreteGaussian",
     "Entry",
     "Event",
+    "Facts",
     "FactsRecord",
     "Filter",
     "Gaussian",
     "GaussianEvent",
     "Geometric",
     "Guarantee",
+    "InsideEvent",
     "Invariant",
     "KnownLedger",
     "KnownLedgers",
@@ -147,20 +158,29 @@ __all__ = [
     "approximated",
     "approximated_delta",
     "below_many",
+    "bind_facts",
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
     "budget_from_dict",
+    "check_facts",
+    "check_rows",
+    "condition_of",
+    "copy_invariants",
+    "declare_rows",
     "delta_of",
     "draw_counts",
     "draw_urn",
     "event_from_dict",
     "exponential_law",
     "exponential_mechanism",
+    "filter_of",
+    "fingerprint_of",
     "float_down",
     "float_up",
     "gdp_delta",
     "gdp_to_approx",
     "group_privacy",
+    "guarantee_of",
     "known_ledgers",
     "largest_count",
     "noise_for",
@@ -171,6 +191,8 @@ __all__ = [
     "pure_to_gdp",
     "pure_to_zcdp",
     "released_delta",
+    "remember_facts",
+    "rows_rule",
     "solve_alpha",
     "solve_law",
     "sqrt_up",

@@ -23,11 +23,13 @@ from understudy.privacy._numbers import (
 )
 from understudy.privacy.budget import ApproxDP, Budget
 from understudy.privacy.events import (
+    AllowanceEvent,
     ApproxEvent,
     Approximated,
     Composed,
     Event,
     GaussianEvent,
+    InsideEvent,
     LaplaceEvent,
     Parallel,
     PureEvent,
@@ -48,10 +50,13 @@ class Accounting(ABC):
         ``"pure"``, ``"zcdp"`` or ``"gdp"``; what error messages, ledgers and guarantees call it.
     symbol
         The quantity that adds up: ``"epsilon"``, ``"rho"`` or ``"mu^2"``.
+    needs_delta
+        Whether its total within an ``ApproxDP`` budget takes a part of the delta, as all but ``"pure"`` do.
     """
 
     name: ClassVar[str]
     symbol: ClassVar[str]
+    needs_delta: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return f"<accounting {self.name}: {self.symbol} adds up>"
@@ -86,7 +91,7 @@ class Accounting(ABC):
         """Return the cost as a fraction, or None if there is none.
 
         With ``reserve`` an `ApproxEvent` is priced by its ``epsilon`` alone, because its ``delta`` is
-        paid elsewhere (:func:`delta_of`); without, it has no cost in any accounting.
+        paid elsewhere (:func:`delta_of`); without, it has no cost in any accounting. An `InsideEvent` was paid with its allowance.
         """
         if isinstance(event, (Composed, Parallel)):
             priced: list[tuple[Fraction, int]] = []
@@ -99,10 +104,12 @@ class Accounting(ABC):
                 return sum_up([times * cost for cost, times in priced])
             dearest = sorted(priced, reverse=True)[:parts]
             return sum_up([cost for cost, times in dearest for _ in range(min(times, parts))][:parts])
-        if isinstance(event, (ApproxEvent, Approximated)):
-            if not reserve:
+        if isinstance(event, (ApproxEvent, Approximated, AllowanceEvent)):
+            if event.delta and not reserve:
                 return None
             return self._pure(Fraction(event.epsilon)) if event.epsilon else Fraction(0)
+        if isinstance(event, InsideEvent):
+            return Fraction(0)  # paid when its allowance was opened; the filter counts it there
         if isinstance(event, LaplaceEvent):
             return self._pure(Fraction(event.l1_sensitivity) / Fraction(event.scale))
         if isinstance(event, PureEvent):
@@ -197,6 +204,8 @@ class Accounting(ABC):
         if reserve and not isinstance(budget, ApproxDP):
             raise NoSuchGuarantee("Only an ApproxDP budget can set a part of its delta aside.")
         if isinstance(budget, ApproxDP):
+            if not self.needs_delta and reserve == budget.delta:
+                return Fraction(budget.epsilon)
             delta = float_down(Fraction(budget.delta) - Fraction(reserve))
             if delta <= 0:
                 raise BudgetError(
@@ -278,13 +287,13 @@ class Accounting(ABC):
     def _cannot_hold(self, budget: Budget) -> NoSuchGuarantee:
         return NoSuchGuarantee(
             f"The {self.name} accounting cannot promise {budget.describe()}. "
-            "PureDP uses pure, ZCDP uses zcdp, GDP uses gdp, ApproxDP uses gdp or zcdp."
+            "PureDP uses pure, ZCDP uses zcdp, GDP uses gdp, ApproxDP uses gdp, zcdp or pure."
         )
 
 
 def delta_of(event: Event, *, parts: int = 1) -> Fraction:
     """Return the ``delta`` of every `ApproxEvent` inside an event, combined the way costs are."""
-    if isinstance(event, (ApproxEvent, Approximated)):
+    if isinstance(event, (ApproxEvent, Approximated, AllowanceEvent)):
         return Fraction(event.delta)
     if isinstance(event, (Composed, Parallel)):
         deltas = [delta_of(inner, parts=parts) for inner in event.events]

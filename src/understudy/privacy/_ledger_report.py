@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
@@ -13,8 +13,16 @@ from understudy.privacy._ledger_kinds import Invariant
 from understudy.privacy._numbers import float_down, float_up
 from understudy.privacy.accounting import ACCOUNTINGS, PURE, Accounting, delta_of
 from understudy.privacy.budget import ApproxDP, Budget
-from understudy.privacy.events import Event, GaussianEvent, LaplaceEvent, PureEvent, SelectionEvent
-from understudy.privacy.filter import Filter, Spending
+from understudy.privacy.condition import Condition, condition_of
+from understudy.privacy.events import (
+    Event,
+    GaussianEvent,
+    InsideEvent,
+    LaplaceEvent,
+    PureEvent,
+    SelectionEvent,
+)
+from understudy.privacy.filter import Filter, Spending, filter_of
 from understudy.privacy.guarantee import Guarantee, guarantee_of
 from understudy.privacy.unit import Unit
 
@@ -57,6 +65,11 @@ class LedgerGuarantee:
     def unit(self) -> Unit:
         """Who is protected."""
         return self.rule.unit
+
+    @property
+    def condition(self) -> Condition:
+        """What the promise presumes because exact numbers about the table are public."""
+        return condition_of(self.unit, self.invariants)
 
     @property
     def _standing(self) -> Accounting:
@@ -123,14 +136,16 @@ class LedgerGuarantee:
         used = self.used()
         if used is not None:
             lines.append(f"Used so far: {used.describe()}.")
-        if self.invariants:
-            facts = "; ".join(fact.describe() for fact in self.invariants)
-            lines.append(f"Condition: among tables that agree on these public facts: {facts}.")
+        if self.condition.text:
+            lines.append(f"Condition: {self.condition.text}")
         return "\n".join(lines)
 
 
 def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> BudgetExceeded:
     """Return the error that says what was asked, what remains and what to do next."""
+    if isinstance(event, InsideEvent) and event.allowance in spending.allowances:
+        opened, inside = spending.allowances[event.allowance]
+        return refusal(replace(filter_of(opened), unit=rule.unit), inside, event.event, purpose)
     parts = rule.unit.parts_touched
     accounting = rule.main
     if accounting.exact_cost(event, parts=parts, reserve=True) is None and isinstance(rule.budget, ApproxDP):
@@ -151,7 +166,7 @@ def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> Bud
     if delta and spending.delta + delta > Fraction(rule.approximate_delta):
         left = abs(float_down(Fraction(rule.approximate_delta) - spending.delta))
         return error(
-            f"the event fails with probability {float_up(delta):g} and the ledger's approximate_delta has "
+            f"the event has a delta of {float_up(delta):g} of its own and the ledger's approximate_delta has "
             f"{left:g} left. Such events need a larger one "
             "(`understudy ledger create` or `understudy ledger total`, --approximate-delta)."
         )
@@ -194,6 +209,8 @@ def _advice(accounting: Accounting, event: Event, remaining: float) -> str:
 def _other_budget(rule: Filter) -> str:
     if isinstance(rule.budget, ApproxDP) and rule.main.name == "gdp":
         return "A ledger made with accounting='zcdp' would admit it if it is zCDP."
+    if isinstance(rule.budget, ApproxDP) and not rule.main.needs_delta:
+        return "Where epsilons and deltas are added up, such noise goes into an allowance (Curator.within)."
     return "It needs a ledger with another kind of budget."
 
 

@@ -50,6 +50,7 @@ class _Pure(Accounting):
 
     name = "pure"
     symbol = "epsilon"
+    needs_delta = False
 
     def _pure(self, epsilon: Fraction) -> Fraction:
         return epsilon
@@ -182,14 +183,15 @@ def accounting_for(budget: Budget, *, name: str | None = None) -> Accounting:
     """Return the accounting a budget is spent in.
 
     ``PureDP`` is spent as pure, ``ZCDP`` as zcdp, ``GDP`` as gdp. ``ApproxDP`` is spent as gdp, whose curve
-    is exact for Gaussian noise, unless ``name="zcdp"`` (needed for events only known to be zCDP).
+    is exact for Gaussian noise, unless ``name="zcdp"`` (needed for events only known to be zCDP) or ``name="pure"``, plain
+    addition of epsilons and deltas (:mod:`understudy.privacy.filter`).
 
     Examples
     --------
     >>> accounting_for(ApproxDP(1.0, 1e-9)).name
     'gdp'
     """
-    choices = {PureDP: ("pure",), ApproxDP: ("gdp", "zcdp"), ZCDP: ("zcdp",), GDP: ("gdp",)}
+    choices = {PureDP: ("pure",), ApproxDP: ("gdp", "zcdp", "pure"), ZCDP: ("zcdp",), GDP: ("gdp",)}
     if type(budget) not in choices:
         raise BudgetError("A budget is one of PureDP, ApproxDP, ZCDP and GDP.")
     allowed = choices[type(budget)]

@@ -67,7 +67,7 @@ def zcdp_to_approx(rho: float, delta: float) -> float:
     Parameters
     ----------
     rho, delta
-        The concentrated guarantee and the failure probability it is to be read at.
+        The concentrated guarantee and the delta it is to be read at.
 
     Privacy
     -------

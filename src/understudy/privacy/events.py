@@ -15,11 +15,13 @@ from understudy.errors import BudgetError
 from understudy.privacy._numbers import non_negative, positive, probability
 
 __all__ = [
+    "AllowanceEvent",
     "ApproxEvent",
     "Approximated",
     "Composed",
     "Event",
     "GaussianEvent",
+    "InsideEvent",
     "LaplaceEvent",
     "Parallel",
     "PureEvent",
@@ -159,7 +161,7 @@ class SubsampledGaussianEvent(_Plain):
 
 
 class _Group:
-    """Events made of events."""
+    """Events made of events; not of allowances and acts inside them, whose meaning depends on the lines before them."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -248,6 +250,81 @@ class Approximated(_Group):
         return {"epsilon": self.epsilon, "delta": self.delta} | _Group.to_dict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class AllowanceEvent:
+    """An ``(epsilon, delta)``-differentially private interaction, paid for as a whole when it is opened.
+
+    What is asked in it, an `InsideEvent` each, is held to a filter of its own that keeps ``epsilon`` and ``delta``
+    (:mod:`understudy.privacy.filter`), and costs nothing more. Priced as an `ApproxEvent`, or as a `PureEvent` if ``delta`` is 0.
+
+    Attributes
+    ----------
+    name
+        Which one: its acts name it.
+    epsilon, delta
+        The promise of everything inside.
+    accounting, reserve
+        How its own filter adds up, and the part of ``delta`` that it sets aside for events with a delta of their own.
+
+    Examples
+    --------
+    >>> AllowanceEvent("9f3c", 1.5, 1e-9, "gdp").to_dict()["accounting"]
+    'gdp'
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    accounting: str
+    reserve: float = 0.0
+    kind: ClassVar[str] = "allowance"
+
+    def __post_init__(self) -> None:
+        _require_name(self.name)
+        object.__setattr__(self, "epsilon", positive("AllowanceEvent.epsilon", self.epsilon))
+        delta = non_negative("AllowanceEvent.delta", self.delta)
+        object.__setattr__(self, "delta", probability("AllowanceEvent.delta", delta) if delta else 0.0)
+        object.__setattr__(self, "reserve", non_negative("AllowanceEvent.reserve", self.reserve))
+        known = ("pure", "zcdp", "gdp") if self.delta else ("pure",)
+        if self.accounting not in known:
+            raise BudgetError(f"AllowanceEvent.accounting must be one of {', '.join(known)}.")
+        if self.reserve > self.delta or (self.reserve == self.delta and self.accounting != "pure"):
+            raise BudgetError("AllowanceEvent.reserve must leave some of its delta to its accounting.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values; `event_from_dict` reads them back."""
+        return {"kind": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class InsideEvent:
+    """An act inside an allowance that was opened before, and paid for with it.
+
+    Examples
+    --------
+    >>> InsideEvent("9f3c", GaussianEvent(1, 5)).to_dict()["allowance"]
+    '9f3c'
+    """
+
+    allowance: str
+    event: Event
+    kind: ClassVar[str] = "inside"
+
+    def __post_init__(self) -> None:
+        _require_name(self.allowance)
+        if not isinstance(self.event, (_Plain, _Group)):
+            raise BudgetError(f"InsideEvent takes an event, not {type(self.event).__name__}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values; `event_from_dict` reads them back."""
+        return {"kind": self.kind, "allowance": self.allowance, "event": self.event.to_dict()}
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= 100:
+        raise BudgetError("An allowance is named by a text of at most 100 characters.")
+
+
 Event = (
     GaussianEvent
     | LaplaceEvent
@@ -259,6 +336,8 @@ Event = (
     | Composed
     | Parallel
     | Approximated
+    | AllowanceEvent
+    | InsideEvent
 )
 """Any event."""
 
@@ -272,6 +351,7 @@ _LEAVES: dict[str, Any] = {
         ZcdpEvent,
         ApproxEvent,
         SubsampledGaussianEvent,
+        AllowanceEvent,
     )
 }
 _GROUPS: dict[str, type[Composed] | type[Parallel]] = {"composed": Composed, "parallel": Parallel}
@@ -302,8 +382,12 @@ def _read(values: Mapping[str, Any], depth: int) -> Event:
             raise BudgetError(f"An event of kind {kind!r} has an epsilon, a delta and the list 'events'.")
         inside = tuple(_read(inner, depth + 1) for inner in values["events"])
         return Approximated(values["epsilon"], values["delta"], inside)
+    if kind == InsideEvent.kind:
+        if set(values) != {"kind", "allowance", "event"}:
+            raise BudgetError(f"An event of kind {kind!r} has an allowance and an event.")
+        return InsideEvent(values["allowance"], _read(values["event"], depth + 1))
     if not isinstance(kind, str) or kind not in _LEAVES:
-        known = ", ".join([*_LEAVES, *_GROUPS, Approximated.kind])
+        known = ", ".join([*_LEAVES, *_GROUPS, Approximated.kind, InsideEvent.kind])
         raise BudgetError(f"An event needs a kind out of {known}.")
     cls = _LEAVES[kind]
     wanted = {field.name for field in fields(cls)}

@@ -9,6 +9,10 @@ the promise of the budget:
 - ``GDP``: ``sum of mu^2 <= mu^2`` (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023).
 - ``ApproxDP(epsilon, delta)``: the GDP filter with the largest ``mu`` that is ``(epsilon, delta)``-DP, or the
   zCDP filter with the largest such ``rho``; **or** the pure filter with ``epsilon``.
+- ``ApproxDP(epsilon, delta)`` by ``"pure"`` accounting, which is *plain addition*: ``sum of epsilon <= epsilon`` and ``sum of
+  delta <= delta``. Acts without an epsilon, such as Gaussian noise, go into allowances (below).
+
+Which of them a ledger keeps is a public fact, decided before its first charge. It cannot be decided afterwards: see the end.
 
 Privacy
 -------
@@ -36,7 +40,24 @@ possible sum of the ``d``, which the filter keeps within the reserve ``r``. Wher
 transcript ``y`` has densities ``w(y) P0(y)`` and ``w(y) Q0(y)``, with the same weight ``w(y)``, the product
 of the ``1 - d``, and with ``P0`` and ``Q0`` the laws when every such act is replaced by its ``e``-DP part.
 Hence ``sum of max(0, w P0 - exp(epsilon) w Q0)`` is at most ``delta - r`` by the filter for ``delta - r``,
-and in all at most ``delta``.
+and in all at most ``delta``. With ``r = delta`` only the pure filter is left, which needs no delta: plain addition.
+
+*Why an allowance is one act.* An `AllowanceEvent` ``(e, d)`` opens an interaction with a filter of its own, for ``e`` and ``d`` and an
+accounting that are fixed by the event. Each act inside names it (`InsideEvent`) and is admitted only if that filter holds, so the answers
+inside are those of an interactive mechanism that is ``(e, d)``-DP against every adaptive analyst, by all of the above. On fixed neighbours
+every such mechanism is an interactive post-processing of the act described above, "with probability ``d`` reveal, otherwise answer by
+randomised response with ``e``", drawn once when it is opened (Lyu 2022; Vadhan and Zhang 2023). So the whole is
+an adaptive sequence of such acts in the order in which they were opened, however the acts of several allowances and loose acts follow each other
+afterwards, and the argument for the reserve applies to it word for word. For one allowance with a ``d`` between acts that are pure it is elementary:
+let ``H`` be the law when the acts inside are answered from the second table and all others from the first. ``P(E) <= exp(e) H(E) +
+d``, because the others are the same in both, and ``H(E) <= exp(sum of the other epsilons) Q(E)`` act by act. An act that names an
+allowance which was never opened counts as a loose one.
+
+*Why the accounting is chosen once.* A ledger that admitted a history whenever *some* accounting holds would not keep its promise. Spend
+all of the ``mu`` that is ``(1.5, delta)``-DP in an allowance, look at the answers, and go on by whichever of two ways does more harm: with randomised
+response of epsilon 0.5, certified by plain addition, or with more Gaussian noise, certified by the ``mu`` of ``(2, delta)``. Each way alone reaches
+``delta``; the choice in the light of the answers exceeds it (a test computes by how much). The pure filter above escapes because it adds nothing to
+``delta``.
 """
 
 from __future__ import annotations
@@ -44,17 +65,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from types import MappingProxyType
 
 from understudy.privacy._numbers import float_down, float_up, fraction_up, non_negative
 from understudy.privacy.accounting import ACCOUNTINGS, PURE, Accounting, accounting_for, delta_of
-from understudy.privacy.budget import ApproxDP, Budget
-from understudy.privacy.events import Event
+from understudy.privacy.budget import ApproxDP, Budget, PureDP
+from understudy.privacy.events import AllowanceEvent, Event, InsideEvent
 from understudy.privacy.unit import Unit
 
-__all__ = ["Filter", "Spending"]
+__all__ = ["Filter", "Spending", "filter_of"]
 
 _NOTHING: Mapping[str, Fraction | None] = MappingProxyType({name: Fraction(0) for name in ACCOUNTINGS})
+_NO_ALLOWANCES: Mapping[str, tuple[AllowanceEvent, Spending]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +85,8 @@ class Spending:
     """What a sequence of events has cost so far, in several accountings at once.
 
     ``sums[name]`` is None once an event has had no cost in that accounting; accountings that nobody asked
-    for are absent. ``delta`` is what the events' own failure probabilities add up to.
+    for are absent. ``delta`` is what the events' own deltas add up to. ``allowances`` holds, by name, the
+    allowances that were opened and what was spent inside; their own cost is in ``sums`` and ``delta``.
 
     Examples
     --------
@@ -73,16 +97,27 @@ class Spending:
 
     sums: Mapping[str, Fraction | None] = field(default_factory=lambda: _NOTHING)
     delta: Fraction = Fraction(0)
+    allowances: Mapping[str, tuple[AllowanceEvent, Spending]] = field(default_factory=lambda: _NO_ALLOWANCES)
 
     def plus(self, event: Event, *, parts: int = 1) -> Spending:
         """Return the spending after one more event."""
+        allowances = self.allowances
+        if isinstance(event, InsideEvent):
+            if event.allowance not in allowances:
+                return self.plus(event.event, parts=parts)
+            opened, inside = allowances[event.allowance]
+            after = (opened, inside.plus(event.event, parts=parts))
+            return Spending(self.sums, self.delta, MappingProxyType({**allowances, event.allowance: after}))
+        if isinstance(event, AllowanceEvent):
+            allowances = MappingProxyType({**allowances, event.name: (event, filter_of(event).nothing())})
         sums: dict[str, Fraction | None] = {}
         for name, before in self.sums.items():
             cost = None
             if before is not None:
                 cost = ACCOUNTINGS[name].exact_cost(event, parts=parts, reserve=True)
             sums[name] = None if before is None or cost is None else fraction_up(before + cost)
-        return Spending(MappingProxyType(sums), fraction_up(self.delta + delta_of(event, parts=parts)))
+        delta = fraction_up(self.delta + delta_of(event, parts=parts))
+        return Spending(MappingProxyType(sums), delta, allowances)
 
     def spent(self, name: str) -> float:
         """Return one sum, rounded up; infinity if it does not exist."""
@@ -103,11 +138,11 @@ class Filter:
     accounting
         Name of the main accounting; only ``ApproxDP`` leaves a choice.
     approximate_delta
-        The part of an ``ApproxDP`` budget's ``delta`` set aside for `ApproxEvent`.
+        The part of an ``ApproxDP`` budget's ``delta`` set aside for `ApproxEvent` and `AllowanceEvent`; all of it by pure
+        accounting, whatever is given.
 
     Examples
     --------
-    >>> from understudy.privacy.budget import PureDP
     >>> from understudy.privacy.events import LaplaceEvent
     >>> rule = Filter(PureDP(1.0), Unit.add_remove())
     >>> spending = Spending()
@@ -127,6 +162,8 @@ class Filter:
     def __post_init__(self) -> None:
         main = accounting_for(self.budget, name=self.accounting)
         reserve = non_negative("approximate_delta", self.approximate_delta)
+        if isinstance(self.budget, ApproxDP) and not main.needs_delta:
+            reserve = self.budget.delta
         object.__setattr__(self, "accounting", main.name)
         object.__setattr__(self, "approximate_delta", reserve)
         object.__setattr__(self, "main", main)
@@ -142,7 +179,9 @@ class Filter:
         return spending.plus(event, parts=self.unit.parts_touched)
 
     def holds(self, spending: Spending) -> bool:
-        """Return whether a spending is within the budget."""
+        """Return whether a spending is within the budget, and what was spent in each allowance within that."""
+        if not all(filter_of(opened).holds(inside) for opened, inside in spending.allowances.values()):
+            return False
         if spending.delta > Fraction(self.approximate_delta):
             return False
         main = spending.sums.get(self.main.name)  # absent, as if without a cost, where another rule added up
@@ -168,3 +207,20 @@ class Filter:
             return 0.0
         spent = spending.sums.get(name)
         return 0.0 if spent is None or spent >= total else float_down(total - spent)
+
+
+@lru_cache(maxsize=256)
+def filter_of(allowance: AllowanceEvent) -> Filter:
+    """Return the filter that acts inside an allowance are held to.
+
+    Examples
+    --------
+    >>> filter_of(AllowanceEvent("9f3c", 1.5, 1e-9, "gdp")).budget
+    ApproxDP(epsilon=1.5, delta=1e-09)
+    """
+    if not allowance.delta:
+        return Filter(
+            PureDP(allowance.epsilon), Unit.add_remove()
+        )  # parts of `Parallel` events are counted by the outer one
+    budget = ApproxDP(allowance.epsilon, allowance.delta)
+    return Filter(budget, Unit.add_remove(), allowance.accounting, allowance.reserve)

@@ -14,7 +14,7 @@ from understudy.privacy.events import Event
 from understudy.privacy.filter import Spending
 from understudy.privacy.unit import Unit
 
-__all__ = ["Guarantee", "tightest"]
+__all__ = ["Guarantee", "guarantee_of", "tightest"]
 
 
 class _HasEvent(Protocol):
@@ -55,7 +55,7 @@ def tightest(events: Iterable[Event | _HasEvent], delta: float, *, unit: Unit | 
     events
         Events, or ledger entries (those without an event cost nothing).
     delta
-        Failure probability to report at.
+        The delta to report at.
     unit
         Needed only if there are `Parallel` events and the unit is not "add or remove one row".
 
@@ -83,20 +83,21 @@ def tightest(events: Iterable[Event | _HasEvent], delta: float, *, unit: Unit | 
 
 def guarantee_of(spending: Spending, delta: float) -> Guarantee:
     """Return the tightest guarantee of sums that are already known."""
-    left = float_down(Fraction(delta) - spending.delta)
-    if left <= 0:
+    left = Fraction(delta) - spending.delta
+    if left < 0:
         raise NoSuchGuarantee(
-            f"The events fail with probability up to {float_up(spending.delta):g} on their own; "
-            f"delta ({delta:g}) must be larger."
+            f"The events have deltas of their own that add up to {float_up(spending.delta):g}; "
+            f"delta ({delta:g}) must be at least that."
         )
+    rest = float_down(left)
     found: dict[str, float] = {}
     pure, rho, mu_squared = (spending.sums[name] for name in ("pure", "zcdp", "gdp"))
     if pure is not None:
         found["pure"] = float_up(pure)
-    if rho is not None:
-        found["zcdp"] = zcdp_to_approx(float_up(rho), left) if rho else 0.0
-    if mu_squared is not None:
-        found["gdp"] = gdp_to_approx(float_up(sqrt_up(mu_squared, bits=60)), left) if mu_squared else 0.0
+    if rho is not None and rest > 0:
+        found["zcdp"] = zcdp_to_approx(float_up(rho), rest) if rho else 0.0
+    if mu_squared is not None and rest > 0:
+        found["gdp"] = gdp_to_approx(float_up(sqrt_up(mu_squared, bits=60)), rest) if mu_squared else 0.0
     if not found:
         raise NoSuchGuarantee("These events have no common accounting: none can price all of them.")
     best = min(found, key=lambda name: (found[name], name != "pure"))

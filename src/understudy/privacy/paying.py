@@ -9,6 +9,7 @@ from pathlib import Path
 from understudy.errors import LedgerError, LedgerMismatch
 from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.privacy.events import Event, GaussianEvent, PureEvent, ZcdpEvent
+from understudy.privacy.filter import Filter
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.unit import Unit
 
@@ -18,7 +19,14 @@ _FIRST_USE = "the budget of the first use, before anything was charged"
 
 
 def paying_ledger(
-    path: Path, *, budget: Budget, unit: Unit, table: str | None, approximate_delta: float, advice: str
+    path: Path,
+    *,
+    budget: Budget,
+    unit: Unit,
+    table: str | None,
+    accounting: str | None = None,
+    approximate_delta: float,
+    advice: str,
 ) -> Ledger:
     """Open the ledger of a table, or make it with ``budget`` as its total if there is none.
 
@@ -35,6 +43,8 @@ def paying_ledger(
         What is about to be spent, and who is protected.
     table
         The public name of the table; None if the ledger that is there is known to be that of the table.
+    accounting
+        How a new ledger adds up; by default as its kind of budget usually does.
     approximate_delta
         What a new ledger sets aside for events with a delta of their own.
     advice
@@ -59,9 +69,16 @@ def paying_ledger(
     PureDP(epsilon=3.0)
     """
     if not path.exists() and table is not None:
-        terms = {"budget": budget, "unit": unit, "table": table, "approximate_delta": approximate_delta}
         try:
-            return Ledger.create(path, **terms, provisional=True)  # type: ignore[arg-type]
+            return Ledger.create(
+                path,
+                budget=budget,
+                unit=unit,
+                table=table,
+                accounting=accounting,
+                approximate_delta=approximate_delta,
+                provisional=True,
+            )
         except LedgerError:
             if not path.exists():
                 raise
@@ -76,17 +93,19 @@ def paying_ledger(
         book.close()
         raise LedgerMismatch(f"The ledger {str(path)!r} cannot pay for this: {' and '.join(wrong)}. {advice}")
     if not book.charged:
-        _fit_total(book, budget, approximate_delta)
+        _fit_total(book, budget, accounting, approximate_delta)
     return book
 
 
-def _fit_total(book: Ledger, budget: Budget, approximate_delta: float) -> None:
+def _fit_total(book: Ledger, budget: Budget, accounting: str | None, approximate_delta: float) -> None:
     """Give a ledger that nothing was charged to the total that is asked for, or say how somebody can."""
-    same = (book.budget, book.rule.approximate_delta) == (budget, approximate_delta)
-    if same:
+    rule, wanted = book.rule, Filter(budget, book.unit, accounting, approximate_delta)
+    if (rule.budget, rule.main, rule.approximate_delta) == (budget, wanted.main, wanted.approximate_delta):
         return
     if book.provisional and all(change.why == _FIRST_USE for change in book.totals()):
-        book.change_total(budget, why=_FIRST_USE, approximate_delta=approximate_delta)
+        book.change_total(
+            budget, why=_FIRST_USE, accounting=wanted.main.name, approximate_delta=approximate_delta
+        )
         return
     if isinstance(budget, ApproxDP):
         short = isinstance(book.budget, ApproxDP) and any(

@@ -30,8 +30,8 @@ class Unit:
     ----------
     relation
         ``"add-remove"``: one table is the other without one protected unit. The number of rows is private.
-        ``"replace-one"``: one unit's rows are exchanged for other rows. For single rows the number of rows
-        is the same in both tables and therefore public.
+        ``"replace-one"``: one unit's rows are exchanged for other rows. Where a unit has one row (``max_rows`` of 1, persons
+        included) the number of rows is the same in both tables and therefore public; it is the number of units.
     max_rows
         Largest number of rows one unit may contribute. Above 1 an ``id_column`` is required, because only
         an identifier lets the limit be enforced.
@@ -95,7 +95,11 @@ class Unit:
 
     @classmethod
     def replace_person(cls, id_column: str, *, max_rows: int) -> Unit:
-        """Protect the content of one person's rows, up to ``max_rows`` of them."""
+        """Protect the content of one person's rows, up to ``max_rows`` of them.
+
+        With ``max_rows`` of 1 every person keeps one row, so that the number of rows is the number of persons: equal in
+        neighbouring tables, and public.
+        """
         return cls("replace-one", max_rows, id_column)
 
     @property
@@ -117,7 +121,10 @@ class Unit:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether neighbouring tables have equally many rows: a replaced person may have more rows than before."""
+        """Whether neighbouring tables have equally many rows, one per unit.
+
+        A replaced person who may keep several rows may have more of them than before.
+        """
         return self.relation == "replace-one" and self.max_rows == 1
 
     @property

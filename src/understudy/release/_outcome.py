@@ -28,6 +28,7 @@ def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Led
         budget=spec.total,
         unit=spec.unit,
         table=spec.source.table or spec.name,
+        accounting=spec.shares.accounting,
         approximate_delta=spec.shares.reserve,
         advice="Use the ledger of this table, name the table as the ledger does (source.table), or start another ledger.",
     )
@@ -39,10 +40,11 @@ def recorded_outcome(
     """Build the outcome of a release from what was recorded."""
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+    guarantee = guarantee_of(spec, ledger)
     anchor = ledger.anchor()
     common: dict[str, Any] = {
         "spec": spec,
-        "guarantee": guarantee_of(spec, ledger),
+        "guarantee": guarantee,
         "release_id": state.release_id,
         "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
         "ledger_id": ledger.ledger_id,
@@ -67,7 +69,7 @@ def recorded_outcome(
     schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
     paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
-    provenance = Provenance.from_dict(outcome["provenance"] | paid_by)
+    provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
     model = Model.load(state.model_path) if state.model_path.exists() else None
     candidate = Candidate(
         configuration=configuration,
@@ -92,8 +94,13 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
     selection = shares.selection
     accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
     argument = "the parts of one attempt add up" if selection is None else selection.argument
+    invariants = () if ledger is None else ledger.invariants()
+    condition = spec.condition(invariants)
     return ReleaseGuarantee(
-        budget=shares.total,
+        budget=shares.promise,
+        total=shares.total,
+        table_total=None if ledger is None else ledger.budget,
+        trade_off=shares.trade_off,
         unit=spec.unit,
         accounting=accounting,
         attempt=shares.attempt,
@@ -102,7 +109,10 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         selection=shares.attempts.describe(),
         argument=argument,
         considered={} if selection is None else dict(selection.considered),
-        condition=spec.row_count.condition(spec.unit),
+        condition=condition.text,
+        among=condition.among,
+        steps=condition.steps,
+        invariants=invariants,
     )
 
 

@@ -1,22 +1,49 @@
-"""Privacy profiles of one attempt: what is known about pairs of outcome distributions of neighbouring tables."""
+"""Privacy profiles: what is known about pairs of outcome distributions of neighbouring tables.
+
+Of one attempt, for the accounting of selections; and of a whole release, for what its documents say about attackers.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from understudy.errors import BudgetError
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.errors import BudgetError, NoSuchGuarantee
+from understudy.privacy import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    budget_from_dict,
+    float_up,
+    group_privacy,
+)
 
-__all__ = ["ApproxProfile", "GaussianProfile", "Profile", "ZcdpProfile", "profile_of"]
+__all__ = [
+    "ApproxProfile",
+    "BestProfile",
+    "Bound",
+    "ComposedProfile",
+    "GaussianProfile",
+    "Profile",
+    "ZcdpProfile",
+    "best_profile",
+    "profile_of",
+]
 
 Floats = npt.NDArray[np.float64]
 
+_NOTHING = 1e6  # an epsilon that promises nothing
 _SAFETY = 1e-12  # relative allowance for rounding, always upwards
 
 
@@ -53,8 +80,9 @@ class ApproxProfile(Profile):
 
     def largest(self, p: Floats) -> Floats:
         """Return ``min(1, e^eps p + delta, 1 - e^-eps (1 - p - delta))``."""
-        up = math.exp(self.epsilon_one) * p + self.delta_one
-        down = 1 - math.exp(-self.epsilon_one) * (1 - p - self.delta_one)
+        rise = math.exp(min(self.epsilon_one, 700.0))
+        up = rise * p + self.delta_one
+        down = 1 - (1 - p - self.delta_one) / rise
         return np.asarray(np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY)))
 
 
@@ -101,6 +129,133 @@ class ZcdpProfile(Profile):
         up = (np.exp(steps) * column + delta).min(axis=-1)
         down = (1 - np.exp(-steps) * (1 - column - delta)).min(axis=-1)
         return np.asarray(np.minimum(1.0, np.minimum(up, down) * (1 + _SAFETY)))
+
+
+@dataclass(frozen=True)
+class ComposedProfile(Profile):
+    """Acts that are ``epsilon``-DP together, and others with a profile of their own, in any order.
+
+    Privacy
+    -------
+    Let ``H`` be the law of all answers when the pure acts are answered from the first table and the others from the second.
+    ``P`` and ``H`` differ in the others only, ``H`` and ``Q`` in the pure acts only. So ``P(E) - e^t Q(E) <= P(E) - e^(t - epsilon) H(E)``,
+    which the other acts' profile bounds at ``t - epsilon``; and with ``G`` and ``R`` the largest probabilities that the two allow,
+    ``P(E) <= G(H(E)) <= G(R(Q(E)))``. With the two changed in the other order, ``P(E) <= R(G(Q(E)))``.
+    """
+
+    epsilon: float
+    others: Profile
+
+    def delta(self, epsilon: Floats) -> Floats:
+        """Return the profile of the others, ``self.epsilon`` further to the left."""
+        return self.others.delta(np.asarray(epsilon, dtype=np.float64) - self.epsilon)
+
+    def largest(self, p: Floats) -> Floats:
+        """Return the smaller of ``G(R(p))`` and ``R(G(p))``."""
+        pure = ApproxProfile(self.epsilon)
+        return np.asarray(
+            np.minimum(self.others.largest(pure.largest(p)), pure.largest(self.others.largest(p)))
+        )
+
+
+@dataclass(frozen=True)
+class BestProfile(Profile):
+    """Several profiles of the same thing: each is an upper bound, so the smallest is, at every point."""
+
+    profiles: tuple[Profile, ...]
+
+    def delta(self, epsilon: Floats) -> Floats:
+        """Return the smallest."""
+        return np.asarray(np.min([profile.delta(epsilon) for profile in self.profiles], axis=0))
+
+    def largest(self, p: Floats) -> Floats:
+        """Return the smallest."""
+        return np.asarray(np.min([profile.largest(p) for profile in self.profiles], axis=0))
+
+    def right_guess(self) -> float:
+        """Return the largest chance of telling right which of two equally likely neighbours it was.
+
+        That is ``(1 + d)/2`` with ``d`` the total variation distance, the profile at 0: for ``epsilon``-DP ``1/(1 + e^-epsilon)``, for
+        ``mu``-GDP ``Phi(mu/2)``.
+        """
+        return min(1.0, (1 + float(self.delta(np.zeros(1))[0])) / 2)
+
+    def exceeded(self, epsilon: float) -> float:
+        """Return an upper bound on the chance that the odds move by more than ``e^epsilon``, in either direction.
+
+        Privacy
+        -------
+        Let ``L`` be the logarithm of the ratio of the two likelihoods. For ``s < epsilon`` the profile at ``s`` is the mean under ``P`` of
+        ``max(0, 1 - e^(s - L))``, which is at least ``(1 - e^(s - epsilon)) P(L > epsilon)``. In the other direction ``P(L < -epsilon) <=
+        e^-epsilon Q(-L > epsilon)``, for which the same holds. Note that this exceeds ``delta`` at ``epsilon``: what
+        ``(epsilon, delta)`` limits is a difference of probabilities, not the chance of a larger loss.
+        """
+        for item in self.profiles:
+            if isinstance(item, ApproxProfile) and not item.delta_one and item.epsilon_one <= epsilon:
+                return 0.0
+        if epsilon <= 0:
+            return 1.0
+        steps = epsilon * (1 - np.geomspace(1e-6, 1.0, 2000))
+        bound = float((self.delta(steps) / -np.expm1(steps - epsilon)).min())
+        return min(1.0, bound * (1 + math.exp(-epsilon)))
+
+    def moved(self, chance: float) -> float:
+        """Return the smallest epsilon, to a thousandth of it, that is exceeded with at most a given chance."""
+        high = 1e-3
+        while self.exceeded(high) > chance:
+            high *= 2
+            if high > 1e6:
+                return math.inf
+        low = high / 2 if high > 1e-3 else 0.0
+        while high - low > 1e-3 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.exceeded(middle) > chance else (low, middle)
+        return high
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One thing that is known about a release: acts that are ``epsilon``-DP together, beside others that keep a budget."""
+
+    epsilon: float
+    budget: Budget
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the whole."""
+        others = profile_of(self.budget)
+        return ComposedProfile(self.epsilon, others) if self.epsilon > 0 else others
+
+    def of_group(self, size: int) -> Bound:
+        """Return what is known about tables that differ in so many units: each kind of act has its own group privacy."""
+        return Bound(float_up(size * Fraction(self.epsilon)), group_privacy(self.budget, size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"epsilon": self.epsilon, "beside": self.budget.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Bound:
+        """Return the bound that :meth:`to_dict` described."""
+        return cls(float(values["epsilon"]), budget_from_dict(values["beside"]))
+
+
+def best_profile(bounds: Iterable[Bound], *, steps: int = 1) -> BestProfile:
+    """Return everything that several bounds on the same release imply together, for tables so many neighbouring steps apart.
+
+    Examples
+    --------
+    >>> known = best_profile([Bound(0.0, PureDP(1.0))])
+    >>> round(known.right_guess(), 4), known.exceeded(1.0)
+    (0.7311, 0.0)
+    >>> round(best_profile([Bound(0.0, GDP(0.5))]).right_guess(), 4)
+    0.5987
+    """
+    found = []
+    for bound in bounds:
+        with contextlib.suppress(NoSuchGuarantee):
+            found.append((bound if steps == 1 else bound.of_group(steps)).profile)
+    return BestProfile(tuple(found) or (ApproxProfile(_NOTHING),))
 
 
 def profile_of(budget: Budget) -> Profile:

@@ -164,7 +164,7 @@ def _resolved(node: Any, value: Any, whole: Mapping[str, Any]) -> Any:
                 value.get(word) if isinstance(value, Mapping) else None
             )
             node = {"$ref": chosen} if chosen else {}
-        elif "anyOf" in node:
+        elif "anyOf" in node and "properties" not in node:
             node = next((item for item in node["anyOf"] if "$ref" in item), {})
         else:
             return node

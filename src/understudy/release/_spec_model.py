@@ -15,6 +15,7 @@ from understudy.schema.filemodel import described
 
 __all__ = ["SpecPart", "json_schema"]
 
+_IN_FACTS = ("source", "schema", "unit")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 
 Rule = Annotated[
@@ -113,10 +114,11 @@ class _UnitPart(Part):
 class _PublicPart(Part):
     """What is public knowledge beside the schema."""
 
-    row_count: Whole | Literal["declared"] | _EpsilonPart | None = Field(
+    row_count: Whole | Literal["declared", "measured"] | _EpsilonPart | None = Field(
         None,
-        description="Number of rows after cleaning: a number that is public, 'declared' (whatever it is, its owner "
-        "declares it public), or {epsilon: ...} to measure it and pay for it.",
+        description="Number of rows after cleaning, where the unit does not fix it: {epsilon: ...} to measure it and pay for "
+        "it, 'measured' (the default) to do so for a small share of the total; or, as its owner, 'declared' (public, whatever it "
+        "is) or a number that is public.",
     )
     expected_rows: Whole | None = Field(
         None, description="A public guess of the number of rows. Used for planning only."
@@ -238,6 +240,11 @@ class SpecPart(Part):
     description: str = Field("", description="What the published table holds, for people.")
     license: str = Field("", description="Licence of the published table: an SPDX name or an address.")
     citation: str = Field("", description="How users should cite the published table.")
+    facts: str | None = Field(
+        None,
+        description="File that holds the owner's facts (source, schema, unit, public, cleaning, transformations) instead of "
+        "this one, relative to it.",
+    )
     source: _SourcePart = Field(description="Where the private table is.")
     schema_: AnyValue = Field(
         alias="schema", description="Schema of the table: a path, or the schema itself."
@@ -271,4 +278,6 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy release specification'
     """
-    return described(SpecPart, title="Understudy release specification")
+    document = described(SpecPart, title="Understudy release specification")
+    always = [key for key in document["required"] if key not in _IN_FACTS]
+    return document | {"required": always, "anyOf": [{"required": ["facts"]}, {"required": list(_IN_FACTS)}]}

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.data import Database, Derived
+from understudy.curator import table_facts
+from understudy.data import Database, Derived, Preparation
 from understudy.errors import SchemaError, UnderstudyError
-from understudy.privacy import Unit
+from understudy.privacy import Facts, Unit
 from understudy.release._spec_budget import Shares, divide
 from understudy.release._spec_criteria import criterion_problems
+from understudy.release._spec_source import rows_share
 from understudy.release._spec_space import SpaceReader
 from understudy.release.selection_accounting import (
     Attempts,
@@ -24,11 +26,14 @@ from understudy.release.selection_accounting import (
 from understudy.release.spec import RowCount, Simulated, Source, Spec
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.assembly import parse_rules
+from understudy.schema.files import read_plain
 from understudy.schema.problems import did_you_mean, problems_of, raise_problems
 
-__all__ = ["build"]
+__all__ = ["build", "facts_of"]
 
 HEADING = "The specification has problems"
+FACTS = ("source", "schema", "unit", "public", "cleaning", "transformations")
+"""The keys that are the owner's facts; all others are the analyst's choices."""
 _PUBLIC_KINDS = ("rare-records", "k-anonymity")
 
 
@@ -38,7 +43,51 @@ def build(plain: object, where: Path) -> Spec:
         raise SchemaError(
             "A specification must hold a mapping with keys such as name, source, schema and budget."
         )
-    return _Reader(plain, where).read()
+    return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).read()
+
+
+def _joined(plain: Mapping[str, Any], where: Path) -> Mapping[str, Any]:
+    """Put the owner's facts, which a file of their own holds, and the analyst's choices together.
+
+    Paths among the facts are relative to the file of facts; in the result they are relative to the file of choices.
+    """
+    if not isinstance(plain["facts"], str):
+        raise SchemaError(f"{HEADING}:\n  - facts: must be the path of the file that holds the facts")
+    given = read_plain(where / plain["facts"])
+    if not isinstance(given, Mapping):
+        raise SchemaError(
+            f"{HEADING}:\n  - facts: the file must hold a mapping with keys such as source, schema and unit"
+        )
+    problems = [
+        f"facts: {key!r} is a choice and no fact; facts are {', '.join(FACTS)}"
+        for key in given
+        if key not in (*FACTS, "version")
+    ]
+    problems += [
+        f"{key}: the file of facts ({plain['facts']}) says it already"
+        for key in FACTS
+        if {key} <= {*given} & {*plain}
+    ]
+    raise_problems(HEADING, problems)
+    folder, facts = Path(plain["facts"]).parent, dict(given)
+    if isinstance(facts.get("schema"), str):
+        facts["schema"] = str(folder / facts["schema"])
+    source = dict(facts["source"]) if isinstance(facts.get("source"), Mapping) else None
+    if source is not None:
+        if isinstance(source.get("path"), str):
+            source["path"] = str(folder / source["path"])
+        database = source.get("database")
+        if isinstance(database, Mapping) and "://" not in str(database.get("url", "://")):
+            source["database"] = {**database, "url": str(folder / str(database["url"]))}
+        facts["source"] = source
+    return facts | {key: value for key, value in plain.items() if key != "facts"}
+
+
+def facts_of(plain: object, where: Path) -> Facts:
+    """Return the facts of a specification, or of a file that holds facts alone."""
+    if not isinstance(plain, Mapping):
+        raise SchemaError("A file of facts must hold a mapping with keys such as source, schema and unit.")
+    return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).facts()
 
 
 class _Reader(SpaceReader):
@@ -90,6 +139,29 @@ class _Reader(SpaceReader):
             ledger=None if ledger is None else self.where / ledger,
             plain=dict(self.plain),
             where=self.where,
+        )
+
+    def facts(self) -> Facts:
+        """Return the owner's facts alone; what is wrong with the choices, or missing of them, does not matter."""
+        self.problems = [item for item in self.problems if item.startswith(FACTS)]
+        schema, unit = self._schema(), self._unit()
+        source, cleaning = self._source(schema), self._cleaning(schema)
+        transformations = self._transformations(schema)
+        self.problems += [
+            f"the file: the key {key!r} is missing" for key in ("schema", "unit") if key not in self.plain
+        ]
+        raise_problems(HEADING, list(dict.fromkeys(self.problems)))
+        if schema is None or unit is None:
+            raise SchemaError("The facts cannot be used.")
+        given = self._given_rows() if self._given_rows() is not None else schema.row_count
+        return table_facts(
+            replace(schema, row_count=None),
+            unit=unit,
+            prepare=Preparation(derived=source.derived, rules=cleaning),
+            alternatives=transformations,
+            separator=source.separator,
+            encoding=source.encoding,
+            rows=given if isinstance(given, int) or given == "declared" else None,
         )
 
     # ------------------------------------------------------------------ the table
@@ -191,6 +263,8 @@ class _Reader(SpaceReader):
             self.note("output.rows", "the synthetic table has public.row_count rows; leave this out")
         if isinstance(given, Mapping):
             return RowCount(kind="measured", epsilon=float(given["epsilon"]))
+        if given == "measured":
+            return self._measured()
         if given is not None and unit.id_column is not None:
             self.note(
                 "public.row_count",
@@ -203,20 +277,17 @@ class _Reader(SpaceReader):
             return RowCount(kind="given", value=int(given))
         if chosen is not None:
             return RowCount(kind="chosen", value=int(chosen))
-        fixed = unit.relation == "replace-one" and unit.max_rows == 1
-        if fixed and not self.plain.get("cleaning"):
+        if unit.keeps_rows and not self.plain.get("cleaning"):
             return RowCount(kind="invariant")
-        why = (
-            "cleaning makes the number of rows depend on the values of a record"
-            if fixed
-            else f"the number of rows is private ({unit.describe()})"
-        )
-        self.note(
-            "public.row_count",
-            f"{why}. Declare it public (a number, or declared), measure it and pay for it ({{epsilon: ...}}), "
-            "or choose a number of synthetic rows (output.rows)",
-        )
-        return None
+        return self._measured()
+
+    def _given_rows(self) -> Any:
+        return (self.plain.get("public") or {}).get("row_count")
+
+    def _measured(self) -> RowCount | None:
+        """The default way to a private number of rows: measured, for a small share of the total."""
+        total = self._budget("total")
+        return None if total is None else RowCount(kind="measured", epsilon=rows_share(total))
 
     # ------------------------------------------------------------------ acceptance and budget
 
@@ -314,9 +385,16 @@ class _Reader(SpaceReader):
             attempts=attempts,
             rows=rows.epsilon,
             baselines=tuple(epsilon for epsilon in baselines if epsilon > 0),
-            model_deltas=tuple(sorted(self.model_deltas)),
+            kinds=tuple(sorted(self.kinds)),
         )
         self.problems += problems
+        if problems and rows.kind == "measured" and not isinstance(self._given_rows(), Mapping):
+            self.note(
+                "public.row_count",
+                f"the number of rows is private, so it is measured, for epsilon={rows.epsilon:g} where nothing else is said. "
+                "Leave room for it in the total, give it another epsilon ({epsilon: ...}), choose a number of synthetic rows "
+                "(output.rows), or, as the owner of the table, declare it public (a number, or declared)",
+            )
         return shares
 
 

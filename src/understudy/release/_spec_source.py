@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from understudy.data import Database, Derived
-from understudy.privacy import Unit
+from understudy.privacy import GDP, ZCDP, Budget
 
-__all__ = ["RowCount", "Simulated", "Source"]
+__all__ = ["RowCount", "Simulated", "Source", "rows_share"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +61,34 @@ class RowCount:
     value: int | None = None
     epsilon: float = 0.0
 
-    def condition(self, unit: Unit) -> str:
-        """Say what the promise presumes because the number of rows was declared public, if it was."""
-        if self.kind not in ("given", "declared"):
-            return ""
-        if unit.relation == "replace-one" and unit.max_rows == 1:
-            return (
-                "The number of rows is declared public: the promise compares tables with equally many rows."
-            )
-        return (
-            "The number of rows is declared public, and neighbouring tables differ in it: the promise is about "
-            "everything else that is released. Two tables with equally many rows that differ in the records of "
-            "one unit are two steps apart, which doubles every epsilon (and more than doubles a delta)."
-        )
-
     def words(self) -> str:
         """Say it in one sentence."""
         return {
-            "given": f"The number of rows, {self.value or 0:,}, is public; the promise compares tables with equally many.",
-            "declared": "The number of rows (after cleaning) is declared to be public, whatever it is; the promise "
-            "compares tables with equally many.",
+            "given": f"The number of rows, {self.value or 0:,}, is declared to be public.",
+            "declared": "The number of rows (after cleaning) is declared to be public, whatever it is.",
             "measured": f"The number of rows is private and measured with epsilon={self.epsilon:g}.",
             "invariant": "The number of rows is the same in all neighbouring tables.",
             "chosen": f"The number of rows is private; {self.value or 0:,} synthetic rows were asked for.",
         }[self.kind]
+
+
+def rows_share(total: Budget) -> float:
+    """Return the epsilon that measuring the number of rows costs where a specification does not say.
+
+    A fiftieth of the epsilon of the total (of its mu, or of the mu that its rho is), and no more than 0.02: Laplace noise with a deviation of some
+    seventy rows where one unit is one row. It depends on the total alone, so it is public.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PureDP
+    >>> rows_share(PureDP(4.0)), rows_share(PureDP(0.5))
+    (0.02, 0.01)
+    """
+    size = (
+        math.sqrt(2 * total.rho)
+        if isinstance(total, ZCDP)
+        else total.mu
+        if isinstance(total, GDP)
+        else total.epsilon
+    )
+    return min(0.02, float(f"{size / 50:.4g}"))

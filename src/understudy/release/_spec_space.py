@@ -36,7 +36,7 @@ class SpaceReader:
         self.plain = plain
         self.where = where
         self.problems = shape_problems(plain)
-        self.model_deltas: set[float] = set()
+        self.kinds: set[tuple[str, float]] = set()
         self.broken = {
             problem.split(":", 1)[0].split(".", 1)[0].split("[", 1)[0] for problem in self.problems
         }
@@ -201,7 +201,9 @@ class SpaceReader:
                     if budget is not None:
                         synthesizer.require(budget)
                         self._affordable(synthesizer, budget, schema)
-                        self.model_deltas.add(synthesizer.reserve(schema, budget))
+                        self.kinds.add(
+                            (synthesizer.accounting(budget).name, synthesizer.reserve(schema, budget))
+                        )
                 except UnderstudyError as error:
                     left_out.append((label, str(error)))
                     continue

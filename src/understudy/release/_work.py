@@ -8,7 +8,18 @@ from typing import Any
 
 from understudy.curator import Curator
 from understudy.errors import DataError
-from understudy.privacy import PURE, Laplace, Ledger, PureDP, Randomness, SystemRandomness
+from understudy.privacy import (
+    NO_CONSENT,
+    PURE,
+    Consent,
+    Invariant,
+    Laplace,
+    Ledger,
+    PureDP,
+    Randomness,
+    SystemRandomness,
+    remember_facts,
+)
 from understudy.release._records import fit_from_plain
 from understudy.release.baselines import baseline_key, fit_baseline
 from understudy.release.criteria import LinearFit, RegressionCoefficients
@@ -32,7 +43,14 @@ class Work:
     """
 
     def __init__(
-        self, spec: Spec, ledger: Ledger, state: State, *, source: Any, randomness: Randomness | None
+        self,
+        spec: Spec,
+        ledger: Ledger,
+        state: State,
+        *,
+        source: Any,
+        randomness: Randomness | None,
+        consent: Consent = NO_CONSENT,
     ) -> None:
         self.spec = spec
         self.ledger = ledger
@@ -40,6 +58,8 @@ class Work:
         self._source = source
         self._random: Randomness = SystemRandomness() if randomness is None else randomness
         self._given = randomness
+        self._consent = consent
+        self._invariants: tuple[Invariant, ...] = ()
         self.journal = state.journal(ledger) if state.get("outcome") is None else None
 
     @property
@@ -87,6 +107,13 @@ class Work:
                 "Nothing was drawn from it. Put the table back, or start anew (--restart), which is charged anew."
             )
 
+    def _state_facts(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+        """Write into the ledger what the promise is about, before the first charge: exact numbers of rows, and the facts."""
+        for configuration in configurations:
+            data.curator(configuration, self.ledger, scope=self.scope)
+        remember_facts(self.ledger, self.spec.facts, self._consent)
+        self._invariants = self.ledger.invariants()
+
     # ------------------------------------------------------------------ paid for once
 
     def _rows(
@@ -107,8 +134,7 @@ class Work:
             recorded = max(1, round(float(noisy.values)))
         if kind == "measured":
             data.rows = int(recorded)
-        curator = data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
-        rows = curator.known_rows
+        rows = data.curator(configuration, self.ledger, scope=self.scope).known_rows
         if rows is None or rows < 1:
             raise DataError("The table has no rows to release.")
         require_room(rows, self.spec.least_rows(configurations))

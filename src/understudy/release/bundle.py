@@ -117,6 +117,8 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         "release": result.release_id,
         "name": result.spec.name,
         "spec_fingerprint": result.spec.fingerprint(),
+        "facts_fingerprint": result.spec.facts_fingerprint(),
+        "choices_fingerprint": result.spec.choices_fingerprint(),
         "schema_fingerprint": result.schema.fingerprint(),
         "rows": len(result.synthetic),
         "data": {name: digest for name, (digest, _) in data.items()},

@@ -38,6 +38,7 @@ def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
         "neighbouring_tables": guarantee.unit.to_dict(),
         "privacy_loss": guarantee.budget.to_dict(),
         "privacy_loss_in_words": guarantee.describe(),
+        "condition": guarantee.condition,
         "accounting": guarantee.accounting,
         "composition": f"{len(charges)} charges, fully adaptive filter",
         "post_processing": "estimation, sampling, constraints, projection",

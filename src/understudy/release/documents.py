@@ -6,12 +6,14 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 
 from understudy.privacy import Budget
-from understudy.release.reporting import epsilon_delta, shown_labels
-from understudy.release.result import CriterionResult, ReleaseResult
+from understudy.release._profiles import BestProfile
+from understudy.release.reporting import at_least, between, odds_limit, shown_labels
+from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column
+from understudy.schema import Column, formula_values, is_formula
 
 __all__ = ["acceptance_table", "dictionary", "odds", "readme"]
 
@@ -28,13 +30,21 @@ COLUMNS = (
 )
 
 
+_LARGEST = 100.0
+"""An epsilon beyond this limits nothing that anybody would notice."""
+
+
 def acceptance_table(criteria: Sequence[CriterionResult]) -> str:
-    """Return the acceptance criteria as CSV, one row each, in the layout of paper Births, Table 2."""
+    """Return the acceptance criteria as CSV, one row each, in the layout of paper Births, Table 2.
+
+    Words that a spreadsheet would take for a formula get an apostrophe in front, which spreadsheets do not show.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["name", *COLUMNS, "passed"])
     for item in criteria:
-        writer.writerow([item.name, *_cells(item), "yes" if item.passed else "no"])
+        cells = [item.name, *_cells(item), "yes" if item.passed else "no"]
+        writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in cells])
     return text.getvalue()
 
 
@@ -60,21 +70,42 @@ def _cells(item: CriterionResult) -> list[str]:
     ]
 
 
-def odds(budget: Budget) -> str:
+def odds(budget: Budget, known: BestProfile) -> str:
     """Say what an attacker can gain, in words for people who have never heard of epsilon.
+
+    The first number is the chance of guessing right whether somebody is in the data, which the total variation distance of neighbours limits
+    without exception. The second is how far a single outcome can move the odds: for a promise that is not pure that is no certainty, and its
+    chance is not ``delta`` but larger.
+
+    Parameters
+    ----------
+    budget
+        The promise.
+    known
+        The tightest that is known about it.
 
     Examples
     --------
     >>> from understudy.privacy import PureDP
-    >>> odds(PureDP(1.0))
-    'somebody who would have guessed with even odds (50 %) that you are in the data can raise that to at most 73.1 %'
+    >>> from understudy.release._profiles import Bound, best_profile
+    >>> odds(PureDP(1.0), best_profile([Bound(0.0, PureDP(1.0))]))
+    'somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most 73.2 %. Whatever was released, it moves their odds by a factor of at most 2.72'
     """
-    epsilon, delta = epsilon_delta(budget)
-    share = 1 / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
-    exception = f", except with a chance of {delta:g}" if delta else ""
+    epsilon, exceeded = odds_limit(budget, known)
+    share = chance(known.right_guess(), rounding=ROUND_CEILING).replace("%", " %")
+    factor = (
+        f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(math.exp(min(epsilon, _LARGEST)))):g}"
+    )
+    certainty = (
+        "How far a single outcome can move their odds is not limited"
+        if epsilon > _LARGEST
+        else f"Whatever was released, it moves their odds by a factor of at most {factor}"
+        if exceeded == 0
+        else f"With a chance of at least {at_least(1 - exceeded)} what was released moves their odds by a factor of at most {factor}"
+    )
     return (
-        "somebody who would have guessed with even odds (50 %) that you are in the data "
-        f"can raise that to at most {chance(share).replace('%', ' %')}{exception}"
+        "somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most "
+        f"{share}. {certainty}"
     )
 
 
@@ -103,16 +134,29 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
     guarantee = result.guarantee
     return [
         Text(
-            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}."
+            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}. "
+            f"{guarantee.allowed}".rstrip()
         ),
+        *([Text(guarantee.condition)] if guarantee.condition else []),
         Text(
-            f"In plain words: {odds(guarantee.budget)}. The same holds for anything else about you that would not be "
+            f"In plain words{_compared(guarantee)}: {odds(between(guarantee.budget, guarantee.steps), guarantee.profile)}. The same "
+            "holds for anything else about you that would not be "
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
         Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
+
+
+def _compared(guarantee: ReleaseGuarantee) -> str:
+    """Say which tables that promise compares, after "In plain words"."""
+    if not guarantee.among:
+        return ""
+    instead = (
+        ", of which one has your record and the other another one in its place" if guarantee.steps > 1 else ""
+    )
+    return f", {guarantee.among}{instead}"
 
 
 def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
@@ -154,9 +198,23 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             ]
         ),
         *told_terms,
+        *_spreadsheets(result),
         Heading("Files"),
         Bullets([f"{name}: {words}" for name, words in files.items()]),
         Text("Check the bundle with: understudy verify FOLDER"),
+    ]
+
+
+def _spreadsheets(result: ReleaseResult) -> list[Block]:
+    columns = [column.name for column in result.schema.columns if formula_values(column)]
+    if not columns:
+        return []
+    return [
+        Heading("Spreadsheets"),
+        Text(
+            "Some values begin with a sign that spreadsheets take for a formula, and are published as the dictionary lists "
+            f"them. Do not open data.csv in one by a double click: import these columns as text: {', '.join(columns)}."
+        ),
     ]
 
 
@@ -170,6 +228,13 @@ def _acceptance_words(result: ReleaseResult) -> list[Block]:
                 "All criteria that read the real table were checked together by one noisy test; only its outcome was "
                 "released, not the single errors. A table that violates a criterion passes with probability at most "
                 f"{acceptance.false_accept:g}."
+            )
+        ]
+    if not acceptance.epsilon:
+        return [
+            Text(
+                "All criteria concern the synthetic table alone: they were checked without another look at the real one, and "
+                "their results are exact."
             )
         ]
     return [Text("Results are noisy: the deviation of the noise is in the last column.")]
@@ -195,6 +260,8 @@ def _column(column: Column) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
     facts += ["May be missing: an empty field"] if column.missing else []
+    formulas = formula_values(column)
+    facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
     labels = [label for label in column.labels if label]
     shown = (
         Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)

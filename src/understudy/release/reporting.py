@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from understudy.data import read_frame
-from understudy.errors import BundleError, UnderstudyError
+from understudy.errors import BundleError, NoSuchGuarantee, UnderstudyError
 from understudy.privacy import (
     ACCOUNTINGS,
     GDP,
@@ -22,15 +20,27 @@ from understudy.privacy import (
     ApproxDP,
     Budget,
     PureDP,
+    Unit,
     budget_from_dict,
     gdp_to_approx,
+    group_privacy,
     zcdp_to_approx,
 )
+from understudy.release._profiles import BestProfile, Bound, Profile, best_profile
 from understudy.report import ReportContent, Share, Whiskers
 from understudy.schema import Clique, Codes, Schema
 from understudy.synthesizers import Model
 
-__all__ = ["bundle_report", "epsilon_delta", "posterior_range", "shown_labels", "trade_off_curve"]
+__all__ = [
+    "at_least",
+    "between",
+    "bundle_report",
+    "epsilon_delta",
+    "odds_limit",
+    "posterior_range",
+    "shown_labels",
+    "trade_off_curve",
+]
 
 _PRIORS = (0.01, 0.1, 0.5, 0.9)
 _MOST_BOUNDS = 300
@@ -43,6 +53,15 @@ _PARTS = {
     "baseline": "private regression",
 }
 """Words for the parts of a release, by the place their charges name."""
+
+_SELDOM = 0.05
+"""What "usually" leaves out."""
+
+_MANY = 1000.0
+"""A chance of so many times delta is still worth naming for the epsilon of the promise."""
+
+_NOTHING = 1e6
+"""An epsilon that promises nothing."""
 
 _SMALL_DELTA = 1e-9
 """Budgets without a delta of their own are told at this one."""
@@ -84,11 +103,16 @@ def _read(folder: Path) -> ReportContent:
     model = Model.load(folder / "model.understudy") if (folder / "model.understudy").exists() else None
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
-    epsilon, delta = epsilon_delta(budget)
+    total = budget_from_dict(promised.get("total") or promised["budget"])
+    steps = _steps(promised)
+    bounds = [Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))]
+    known = best_profile(bounds, steps=steps)
+    epsilon, exceeded = odds_limit(between(budget, steps), known)
+    usual = min(epsilon, known.moved(_SELDOM))
     accounting = ACCOUNTINGS[promised["accounting"]]
     acceptance = certificate["acceptance"] or {}
     slack = None
-    if acceptance.get("form") == "pass-only":
+    if acceptance.get("form") == "pass-only" and acceptance.get("noise_scale") is not None:
         slack = (
             f"{acceptance['noise_scale']:.3g}",
             f"{acceptance['slack_threshold']:.3g}",
@@ -101,12 +125,17 @@ def _read(folder: Path) -> ReportContent:
         columns=len(schema.names),
         guarantee=budget.describe().partition(" (")[0],
         unit=str(promised["neighbours"]),
-        delta="" if not delta else f"{delta:g}",
-        odds=[(prior, *posterior_range(prior, epsilon)) for prior in _PRIORS],
-        curve=trade_off_curve(budget),
+        certainty="" if not exceeded else at_least(1 - exceeded),
+        allowed="" if total == budget else total.describe().partition(" (")[0],
+        right_guess=known.right_guess(),
+        odds=[
+            (prior, *posterior_range(prior, epsilon), posterior_range(prior, usual)[1]) for prior in _PRIORS
+        ],
+        curve=trade_off_curve(known),
+        condition=str(promised.get("condition", "")),
         public_facts=_facts(certificate["public_facts"]),
         shares=_shares(certificate["ledger"]["entries"], accounting.name),
-        total=accounting.total(budget),
+        total=accounting.total(total),
         accounting=accounting.name,
         symbol=accounting.symbol,
         criteria=[_criterion(item) for item in certificate["criteria"]],
@@ -123,6 +152,24 @@ def _read(folder: Path) -> ReportContent:
     )
 
 
+def between(budget: Budget, steps: int) -> Budget:
+    """Return the promise about two tables that lie so many neighbouring steps apart.
+
+    Where a number of rows is public that neighbours differ in, two tables that agree on it and differ in one unit are two
+    steps apart.
+    """
+    try:
+        return budget if steps == 1 else group_privacy(budget, steps)
+    except NoSuchGuarantee:
+        return PureDP(_NOTHING)
+
+
+def _steps(promised: Mapping[str, Any]) -> int:
+    """Return how many steps that is; bundles of version 0.1 say only whether there is a condition."""
+    adds = Unit.from_dict(promised["unit"]).relation == "add-remove"
+    return int(promised.get("steps", 2 if promised.get("condition") and adds else 1))
+
+
 def epsilon_delta(budget: Budget) -> tuple[float, float]:
     """Return an (epsilon, delta) statement of any budget."""
     if isinstance(budget, PureDP):
@@ -133,6 +180,20 @@ def epsilon_delta(budget: Budget) -> tuple[float, float]:
         return zcdp_to_approx(budget.rho, _SMALL_DELTA), _SMALL_DELTA
     assert isinstance(budget, GDP)
     return gdp_to_approx(budget.mu, _SMALL_DELTA), _SMALL_DELTA
+
+
+def odds_limit(budget: Budget, known: BestProfile) -> tuple[float, float]:
+    """Return how far a single outcome moves the odds at most, as an epsilon, and the chance that it moves them further.
+
+    That of the promise, or a hair more: ``(epsilon, delta)`` alone says nothing about the chance that ``epsilon`` itself is exceeded, but does
+    about everything beyond it.
+    """
+    epsilon, delta = epsilon_delta(budget)
+    for more in (0.0, 0.01, 0.02, 0.05, 0.1):
+        exceeded = known.exceeded(epsilon * (1 + more))
+        if exceeded <= _MANY * delta:
+            break
+    return epsilon * (1 + more), exceeded
 
 
 def posterior_range(prior: float, epsilon: float) -> tuple[float, float]:
@@ -149,31 +210,30 @@ def posterior_range(prior: float, epsilon: float) -> tuple[float, float]:
     return round(low / (1 + low), 12), round(high / (1 + high), 12)
 
 
-def trade_off_curve(budget: Budget, points: int = 101) -> list[tuple[float, float]]:
+def trade_off_curve(known: Profile, points: int = 101) -> list[tuple[float, float]]:
     """Return the largest true-positive rate of any test at each false-positive rate.
 
     ``(epsilon, delta)`` allows ``min(1, e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f))``; a Gaussian
     guarantee ``Phi(Phi^-1(f) + mu)``; a concentrated one the least over its ``(epsilon, delta)`` statements.
     """
     false = np.linspace(0.0, 1.0, points)
-    if isinstance(budget, GDP):
-        true = ndtr(ndtri(false) + budget.mu)
-    elif isinstance(budget, ZCDP):
-        deltas = np.logspace(-9, -1, 25)
-        true = np.min(
-            [_hockey(false, zcdp_to_approx(budget.rho, float(d)), float(d)) for d in deltas], axis=0
-        )
-    else:
-        true = _hockey(false, *epsilon_delta(budget))
-    return list(zip(false.tolist(), np.clip(true, 0.0, 1.0).tolist(), strict=True))
+    return list(zip(false.tolist(), np.clip(known.largest(false), 0.0, 1.0).tolist(), strict=True))
 
 
-def _hockey(false: npt.NDArray[np.float64], epsilon: float, delta: float) -> npt.NDArray[np.float64]:
-    rise = np.exp(min(epsilon, 700.0))
-    best: npt.NDArray[np.float64] = np.minimum(
-        1.0, np.minimum(rise * false + delta, 1 - (1 - delta - false) / rise)
+def at_least(share: float) -> str:
+    """Write a probability close to 1 in per cent, rounded down, with two digits of what is missing.
+
+    Examples
+    --------
+    >>> at_least(1 - 3.3e-8), at_least(0.95), at_least(0.1234)
+    ('99.9999967 %', '95 %', '12.3 %')
+    """
+    missing = max(1 - share, 1e-12)
+    decimals = max(1, min(10, 1 - math.floor(math.log10(missing)) - 2))
+    scale = 10**decimals
+    return (
+        f"{math.floor(100 * share * scale * (1 + 1e-15)) / scale:.{decimals}f}".rstrip("0").rstrip(".") + " %"
     )
-    return best
 
 
 def _facts(facts: Mapping[str, Any]) -> list[str]:

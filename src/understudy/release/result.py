@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from understudy.release._profiles import BestProfile, Bound, best_profile
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from understudy.privacy import Budget, Entry, Unit
+    from understudy.privacy import Budget, Entry, Invariant, Unit
     from understudy.release.spec import Spec
     from understudy.schema import Schema
     from understudy.synthesizers import Model, Provenance
@@ -156,7 +158,11 @@ class ReleaseGuarantee:
     Attributes
     ----------
     budget, unit
-        The promise, and who is protected.
+        The promise about this release, and who is protected: the tightest valid accounting of its parts.
+    total, table_total
+        What the specification allowed, at least as much; and what the ledger allows for all releases of the table together.
+    trade_off
+        Everything that is known about how well neighbouring tables can be told apart; each bound holds.
     accounting
         Name of the accounting in which the ledger adds up.
     attempt, model, acceptance_epsilon
@@ -168,7 +174,13 @@ class ReleaseGuarantee:
     considered
         Epsilon of the selection by every argument that applies.
     condition
-        What the promise presumes about the number of rows, where it was declared public.
+        What the promise presumes because exact numbers about the table are public, in sentences; the same for all that the ledger paid.
+    among
+        The tables that the promise compares, such as "among tables with 158,495 rows"; empty for all tables.
+    steps
+        How many neighbouring steps lie between two such tables that differ in the records of one unit.
+    invariants
+        The exact public numbers of the ledger that the condition is about.
     """
 
     budget: Budget
@@ -181,6 +193,27 @@ class ReleaseGuarantee:
     argument: str
     considered: Mapping[str, float] = field(default_factory=dict)
     condition: str = ""
+    among: str = ""
+    steps: int = 1
+    invariants: tuple[Invariant, ...] = ()
+    total: Budget | None = None
+    table_total: Budget | None = None
+    trade_off: tuple[Bound, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """Say how much more was allowed, to this release and to the table; empty if neither is more than the promise."""
+        said = []
+        if self.total not in (None, self.budget):
+            said.append(f"The release was allowed {self.total.describe()}.")  # type: ignore[union-attr]
+        if self.table_total not in (None, self.budget, self.total):
+            said.append(f"All releases of the table together are held to {self.table_total.describe()}.")  # type: ignore[union-attr]
+        return " ".join(said)
+
+    @property
+    def profile(self) -> BestProfile:
+        """What is known about how well two tables that the promise compares can be told apart."""
+        return best_profile(self.trade_off or (Bound(0.0, self.budget),), steps=self.steps)
 
     def describe(self) -> str:
         """Say the promise in one sentence, and what it presumes in another."""
@@ -188,12 +221,15 @@ class ReleaseGuarantee:
             f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; {self.selection} "
             f"({self.argument}; {self.accounting} accounting)."
         )
-        return f"{promise} {self.condition}".rstrip()
+        return " ".join(part for part in (promise, self.allowed, self.condition) if part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "budget": self.budget.to_dict(),
+            "total": (self.total or self.budget).to_dict(),
+            "table_total": None if self.table_total is None else self.table_total.to_dict(),
+            "trade_off": [bound.to_dict() for bound in self.trade_off],
             "unit": self.unit.to_dict(),
             "neighbours": self.unit.describe(),
             "accounting": self.accounting,
@@ -204,6 +240,11 @@ class ReleaseGuarantee:
             "argument": self.argument,
             "considered": dict(self.considered),
             "condition": self.condition,
+            "among": self.among,
+            "steps": self.steps,
+            "invariants": [
+                {"subject": item.subject, "rule": item.rule, "value": item.value} for item in self.invariants
+            ],
             "words": self.describe(),
         }
 

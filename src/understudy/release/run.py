@@ -9,6 +9,7 @@ coins of the loop come from the operating system's generator. How many attempts 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from understudy.data import require_folder
 from understudy.errors import (
     BudgetExceeded,
     ConstraintError,
@@ -24,7 +26,7 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.ledgers import LedgerPlace
-from understudy.privacy import Ledger, Randomness
+from understudy.privacy import NO_CONSENT, Consent, Ledger, Randomness, check_facts, copy_invariants
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
 from understudy.release._outcome import recorded_outcome, release_ledger, room_needed
 from understudy.release._records import judgement_to_plain
@@ -32,7 +34,7 @@ from understudy.release._work import Work
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit
 from understudy.release.judgement import Judgement, judge
-from understudy.release.planning import usable_configurations
+from understudy.release.planning import prepare_release, usable_configurations
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
@@ -51,9 +53,12 @@ def run_release(
     restart: bool = False,
     progress: Progress = no_progress,
     randomness: Randomness | None = None,
+    consent: Consent = NO_CONSENT,
 ) -> ReleaseResult | ReleaseFailure:
     """Run a release, or go on with one that was interrupted; see `Release`."""
-    with Release.open(spec, ledger=ledger, source=source, restart=restart, randomness=randomness) as release:
+    with Release.open(
+        spec, ledger=ledger, source=source, restart=restart, randomness=randomness, consent=consent
+    ) as release:
         return release.run(progress=progress)
 
 
@@ -106,6 +111,7 @@ class Release(Work):
         source: Any = None,
         restart: bool = False,
         randomness: Randomness | None = None,
+        consent: Consent = NO_CONSENT,
     ) -> Iterator[Release]:
         """Open ledger and state of a release.
 
@@ -121,6 +127,13 @@ class Release(Work):
             Forget an earlier run of the same release. What it spent stays spent.
         randomness
             For tests only.
+        consent
+            What the owner of the table agrees to: other facts, or another exact number, than the ledger knows.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
         """
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
         place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
@@ -131,7 +144,9 @@ class Release(Work):
                 folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
             ) as state,
         ):
-            yield cls(spec, book, state, source=source, randomness=randomness)
+            if state.get("outcome") is None:
+                check_facts(book, spec.facts, consent)
+            yield cls(spec, book, state, source=source, randomness=randomness, consent=consent)
 
     # ------------------------------------------------------------------ the whole
 
@@ -160,7 +175,7 @@ class Release(Work):
         if self.state.get("outcome") is None:
             self._start(configurations)
             progress("reading", 0.0)
-            data = Transformed(self.spec, self._source)
+            data = Transformed(self.spec, self._source, consent=self._consent)
             with self._failure_is_an_outcome():
                 if self.spec.shares.single:
                     self._single(data, configurations, progress)
@@ -200,10 +215,15 @@ class Release(Work):
         """Before the first charge: is there room for all of it? Fix the public seed."""
         shares, rule = self.spec.shares, self.ledger.rule
         if not self._charges() and not all(shares.admitted(rule, self.ledger.spending)):
+            other = (
+                ""
+                if shares.accounting == rule.main.name
+                else f" Its parts fit by {shares.accounting} accounting, and this ledger keeps {rule.main.name} accounting."
+            )
             raise BudgetExceeded(
-                f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
+                f"The release needs {shares.promise.describe()}; the ledger of {self.ledger.table!r} has "
                 f"{self.ledger.accounting.describe_left(self.ledger.remaining, self.ledger.total)} left of its "
-                f"{self.ledger.budget.describe()}. Nothing was spent. Ask for less, or agree on a larger total with the owner.",
+                f"{self.ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
                 requested=self.spec.shares.used * self.ledger.total,
                 remaining=self.ledger.remaining,
                 accounting=self.ledger.accounting.name,
@@ -212,6 +232,7 @@ class Release(Work):
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())
         if not self._charges():
+            prepare_release(self.spec, configurations)
             self.state.reserve_room(room_needed(self.spec))
 
     # ------------------------------------------------------------------ a single attempt
@@ -224,6 +245,7 @@ class Release(Work):
             state.record(configuration=uniform_index(len(configurations), self._random))
         configuration = configurations[int(state.get("configuration"))]
         self._same_records(data, [configuration])
+        self._state_facts(data, [configuration])
         rows = self._rows(data, configuration, configurations)
         baselines = self._baselines(data, (configuration,), rows)
         if state.model_path.exists():  # a model file is complete or absent
@@ -283,9 +305,8 @@ class Release(Work):
         regressions are charged beside it.
         """
         state, rule = self.state, self.spec.attempts
-        for configuration in configurations:  # every transformation is read before anything is spent
-            data.curator(configuration, Ledger.in_memory(budget=self.spec.total, unit=self.spec.unit))
-        self._same_records(data, configurations)
+        self._same_records(data, configurations)  # every transformation is read before anything is spent
+        self._state_facts(data, configurations)
         rows = self._rows(data, configurations[0], configurations)
         baselines = self._baselines(data, configurations, rows)
         if not self._charges("selection"):
@@ -327,6 +348,7 @@ class Release(Work):
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
+            copy_invariants(self._invariants, book)
             try:
                 curator = data.curator(configuration, book, randomness=self._given)
                 model = fit_model(self.spec, configuration, curator, progress=no_progress)
@@ -362,11 +384,13 @@ class Release(Work):
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that exists, before anything is spent."""
-    if folder.exists():
+    """Refuse a folder that exists or cannot be made, before anything is spent."""
+    if os.path.lexists(folder):
         raise OutputError(
             f"The folder {str(folder)!r} exists already. Choose another for the release (--out)."
         )
+    above = next(place for place in Path(os.path.abspath(folder)).parents if os.path.lexists(place))
+    require_folder(above, what="release")
 
 
 def _today() -> str:

@@ -84,6 +84,7 @@ __all__ = [
     "selection_delta",
     "selection_epsilon",
     "selection_guarantee",
+    "selection_profile",
     "theorem_3",
 ]
 
@@ -278,6 +279,22 @@ def selection_epsilon(attempt: Budget, attempts: Attempts, *, delta: float) -> f
     return _smallest_epsilon(
         lambda e: np.array([selection_delta(attempt, attempts, epsilon=float(e[0]))]), delta
     )
+
+
+def selection_profile(
+    attempt: Budget, attempts: Attempts, *, up_to: float, points: int
+) -> list[tuple[float, float]]:
+    """Return pairs of epsilon and delta, all of which a selection keeps at once, from near 0 up to an epsilon.
+
+    Empty where no bound but the pure one is known. Pairs with a delta of 1 say nothing and are left out.
+    """
+    if isinstance(attempts, UnlimitedAttempts):
+        return []
+    found = [
+        (epsilon, selection_delta(attempt, attempts, epsilon=epsilon))
+        for epsilon in (up_to * (step + 1) / points for step in range(points))
+    ]
+    return [(epsilon, delta) for epsilon, delta in found if 0 < delta < 1]
 
 
 def profile_bound(attempt: Budget, *, gamma: float, epsilon: float) -> float:

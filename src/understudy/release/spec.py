@@ -15,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.data import Database, Preparation
-from understudy.privacy import Budget, Unit
+from understudy.curator import table_facts
+from understudy.data import Database, Preparation, rule_meaning
+from understudy.privacy import Budget, Condition, Facts, Invariant, Unit, condition_of, fingerprint_of
 from understudy.release._spec_budget import Shares
 from understudy.release._spec_choices import projection_of, workload_of
 from understudy.release._spec_criteria import (
@@ -31,10 +32,11 @@ from understudy.release.projection import Projection
 from understudy.release.result import Configuration
 from understudy.release.selection_accounting import Attempts
 from understudy.schema import Column, Constraint, Schema
+from understudy.schema.assembly import parse_rules
 from understudy.schema.files import parse_plain, read_plain
 from understudy.synthesizers import Synthesizer, create
 
-__all__ = ["RowCount", "Simulated", "Source", "Spec"]
+__all__ = ["RowCount", "Simulated", "Source", "Spec", "read_facts"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +101,7 @@ class Spec:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Spec:
-        """Read a specification from a YAML or JSON file; paths inside are relative to the file."""
+        """Read a specification from a YAML or JSON file; paths inside are relative to the file that holds them."""
         file = Path(path)
         return cls.from_dict(read_plain(file), where=file.parent)
 
@@ -148,6 +150,63 @@ class Spec:
             content.pop(key, None)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy release\n" + text.encode("ascii")).hexdigest()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the owner of the table answers for: how it is read, who is protected, and its public numbers."""
+        declared = self.row_count.kind in ("given", "declared")
+        return table_facts(
+            replace(self.schema, row_count=None),
+            unit=self.unit,
+            prepare=self.preparation,
+            alternatives=self.transformations,
+            separator=self.source.separator,
+            encoding=self.source.encoding,
+            rows=(self.row_count.value or "declared") if declared else None,
+        )
+
+    def condition(self, invariants: Iterable[Invariant] = ()) -> Condition:
+        """Return what the promise presumes: the exact numbers a ledger holds, and the one that is public here."""
+        known = list(invariants)
+        rows = self.row_count
+        if rows.kind in ("given", "declared", "invariant") and all(
+            item.rule != self.facts.rule for item in known
+        ):
+            known.append(Invariant("number of rows", self.facts.rule, rows.value, "", 0))
+        return condition_of(self.unit, known)
+
+    def facts_fingerprint(self) -> str:
+        """Return a SHA-256 of the owner's facts: of what they mean, not of how they are written."""
+        return self.facts.fingerprint()
+
+    def choices_fingerprint(self) -> str:
+        """Return a SHA-256 of the analyst's choices: methods, rules of synthetic records, criteria, selection, budget, output, seed.
+
+        Like :meth:`facts_fingerprint` it is taken of what they mean. Everything that is no fact is a choice.
+        """
+        chosen = [
+            [item.method, _plain(item.options), _plain(item.projection)] for item in self.configurations
+        ]
+        own = parse_rules(tuple(self.plain.get("constraints") or ()), self.schema.columns)
+        return fingerprint_of(
+            {
+                "configurations": sorted({json.dumps(item, sort_keys=True) for item in chosen}),
+                "constraints": sorted([rule_meaning(rule), rule.straddle] for rule in own),
+                "form": self.form,
+                "false_accept": float(self.false_accept),
+                "criteria": [_plain(item) for item in self.criteria],
+                "selection": repr(self.attempts),
+                "total": self.shares.total.to_dict(),
+                "model": self.shares.model.to_dict(),
+                "acceptance": float(self.shares.acceptance),
+                "rows": [
+                    float(self.row_count.epsilon),
+                    self.row_count.value if self.row_count.kind == "chosen" else None,
+                ],
+                "formats": list(self.formats),
+                "seed": self.seed,
+            }
+        )
 
     # ------------------------------------------------------------------ public parts
 
@@ -252,3 +311,24 @@ class Spec:
             f"Spec({self.name!r}: {number(len(self.configurations), 'configuration', 'configurations')}, "
             f"{number(len(self.criteria), 'criterion', 'criteria')}, {self.total.describe()})"
         )
+
+
+def read_facts(path: str | os.PathLike[str]) -> Facts:
+    """Read the owner's facts from a specification, or from a file that holds nothing else.
+
+    Such a file has the keys ``source``, ``schema``, ``unit``, ``public``, ``cleaning`` and ``transformations`` of a specification; a
+    specification refers to it by ``facts: FILE``.
+    """
+    from understudy.release._spec_read import facts_of
+
+    file = Path(path)
+    return facts_of(read_plain(file), file.parent)
+
+
+def _plain(value: Any) -> Any:
+    """Return plain values in which equal numbers are equal: 1 and 1.0 are one number in a file."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import Curator, Journal
-from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, records_digest
+from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, records_digest, rule_meaning
 from understudy.errors import DataError
-from understudy.privacy import PURE, Ledger, Randomness, Unit
+from understudy.privacy import NO_CONSENT, PURE, Consent, Ledger, Randomness, Unit
 
 if TYPE_CHECKING:
     from understudy.data import Table
@@ -29,18 +29,21 @@ class Transformed:
         The specification.
     source
         What to read; by default what the specification names.
+    consent
+        What the owner of the table agrees to.
     rows, exact_rows
         The public number of rows once it is known, and whether it is the exact one.
 
     Privacy
     -------
     Holds the private table. Nothing leaves but curators, which charge before they answer; errors say which
-    column does not fit and never a value. A declared number of rows is compared with the table: that the
-    comparison succeeds or fails tells nothing beyond the number, which is declared public.
+    column does not fit and never a value. A declared number of rows is compared with the table by the curator, which writes
+    it into the ledger first.
     """
 
-    def __init__(self, spec: Spec, source: Any = None) -> None:
+    def __init__(self, spec: Spec, source: Any = None, *, consent: Consent = NO_CONSENT) -> None:
         self._spec = spec
+        self._consent = consent
         self._source = (spec.source.path or spec.source.database) if source is None else source
         self._from_file = source is None and spec.source.database is None
         self._tables: dict[tuple[str, ...], Table] = {}
@@ -67,9 +70,11 @@ class Transformed:
             unit=self._spec.unit,
             ledger=ledger,
             rows=self.rows,
-            exact_rows=self.exact_rows and self.rows is not None,
+            exact_rows=self.exact_rows,
             rows_scale=rows_scale(self._spec),
             scope=scope,
+            cleaning=tuple(map(rule_meaning, self._spec.cleaning)),
+            consent=self._consent,
             journal=journal,
             randomness=randomness,
         )
@@ -108,23 +113,13 @@ class Transformed:
             words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
         if isinstance(self._source, Database):
             self._source = connect(self._source)  # one snapshot for all transformations
-        table = read_table(
+        return read_table(
             self._source,
             spec.schema_for(configuration),
             id_column=spec.unit.id_column,
             prepare=spec.preparation,
             **words,
         )
-        if self.exact_rows:
-            exact = table.exact_row_count()
-            if self.rows is None:
-                self.rows = exact
-            if self.rows != exact:
-                raise DataError(
-                    "The table does not have the number of rows that public.row_count declares (after cleaning). "
-                    "Declare the right number if it is public, or measure it: {epsilon: ...}."
-                )
-        return table
 
 
 def rows_scale(spec: Spec) -> float | None:

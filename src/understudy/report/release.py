@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from html import escape
 
 from understudy.report.page import Block, Bullets, Html, Page, Table, Text, render
@@ -30,12 +31,18 @@ class ReportContent:
     ----------
     guarantee
         The promise in a few signs, such as ``epsilon = 1``.
-    delta
-        Chance in which nothing is promised, as words; empty if there is none.
+    certainty
+        Chance with which the limits of single outcomes hold, as words; empty if they always do.
+    allowed
+        What the release might have spent, in a few signs; empty if that is the promise.
+    right_guess
+        Largest chance of guessing right whether somebody is in the data, where the guess was a coin's before.
     odds
-        For an attacker's confidence before: the least and the most it can be afterwards.
+        For an attacker's confidence before: the least and the most it can be afterwards, and the most it usually is.
     curve
         Best true-positive rate by false-positive rate.
+    condition
+        What the promise presumes because exact numbers about the real table are public; empty if nothing.
     shares, total, accounting, symbol
         Who spent what, of how much.
     slack
@@ -52,9 +59,12 @@ class ReportContent:
     columns: int
     guarantee: str
     unit: str
-    delta: str = ""
-    odds: Sequence[tuple[float, float, float]]
+    certainty: str = ""
+    allowed: str = ""
+    right_guess: float
+    odds: Sequence[tuple[float, float, float, float]]
     curve: Sequence[tuple[float, float]]
+    condition: str = ""
     public_facts: Sequence[str]
     shares: Sequence[Share]
     total: float
@@ -120,37 +130,57 @@ def _what(content: ReportContent, words: Texts) -> list[Block]:
     )
     markup = "".join(f"<li><b>{escape(big)}</b>{escape(small)}</li>" for big, small in cards)
     blocks: list[Block] = [Text(content.description)] if content.description else []
-    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>')]
+    presumed = [Text(words["condition"].format(condition=content.condition))] if content.condition else []
+    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
 
 
-def chance(share: float) -> str:
+def chance(share: float, *, rounding: str = ROUND_HALF_EVEN) -> str:
     """Write a probability in per cent, with more decimals where one would read as certainty.
+
+    What is said to be the most is rounded up, what is said to be the least down (``decimal.ROUND_CEILING``, ``ROUND_FLOOR``).
 
     Examples
     --------
     >>> chance(0.7311), chance(0.99981), chance(0.00012), chance(0.0)
     ('73.1%', '99.98%', '0.01%', '0.0%')
+    >>> chance(0.7311, rounding=ROUND_CEILING), chance(0.00012, rounding=ROUND_FLOOR)
+    ('73.2%', '0.01%')
     """
+    exact = 100 * Decimal(repr(float(share)))
     for decimals in range(1, 6):
-        text = f"{share:.{decimals}%}"
-        if 0 < float(text[:-1]) < 100:
-            return text
-    return f"{share:.1%}"
+        number = exact.quantize(Decimal(1).scaleb(-decimals), rounding=rounding)
+        if 0 < number < 100:
+            return f"{number:f}%"
+    return f"{exact.quantize(Decimal('0.1'), rounding=rounding):f}%"
 
 
 def _you(content: ReportContent, words: Texts) -> list[Block]:
-    odds = [[f"{before:.0%}", chance(least), chance(most)] for before, least, most in content.odds]
+    odds = [
+        [
+            f"{before:.0%}",
+            chance(least, rounding=ROUND_FLOOR),
+            *(chance(x, rounding=ROUND_CEILING) for x in (most, usual)),
+        ]
+        for before, least, most, usual in content.odds
+    ]
     blocks: list[Block] = [
         Text(words["you"]),
+        *([Text(words["condition"].format(condition=content.condition))] if content.condition else []),
+        Text(words["you_guess"].format(chance=chance(content.right_guess, rounding=ROUND_CEILING))),
         Table(
             words["odds_caption"],
-            (words["odds_before"], words["odds_least"], words["odds_after"]),
+            (words["odds_before"], words["odds_least"], words["odds_after"], words["odds_usual"]),
             odds,
-            numeric=(0, 1, 2),
+            numeric=(0, 1, 2, 3),
+        ),
+        Text(
+            words["you_certainty"].format(chance=content.certainty)
+            if content.certainty
+            else words["you_always"]
         ),
     ]
-    if content.delta:
-        blocks.append(Text(words["you_exception"].format(delta=content.delta)))
+    if content.allowed:
+        blocks.append(Text(words["you_allowed"].format(guarantee=content.guarantee, allowed=content.allowed)))
     blocks += [
         Text(words["trade"]),
         Html(trade_off(content.curve, label=words["trade_label"])),

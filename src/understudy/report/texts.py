@@ -35,15 +35,22 @@ ENGLISH: Texts = {
     "card_rows": "synthetic rows",
     "card_criteria": "criteria met",
     "card_unit": "protected: neighbouring tables {unit}",
+    "condition": "Condition of the guarantee, and of all that is said about it here: {condition}",
     # you
     "you": "Suppose somebody wants to find out whether you are in the real data, or something about you that only your "
     "record tells. Whatever they know already, and whatever they compute from this table, the guarantee limits how much "
     "surer they can become.",
-    "you_exception": "Except with a chance of {delta}, in which nothing is promised.",
+    "you_guess": "Somebody who tosses a coin on whether you are in the real data is right half of the time. With this table, "
+    "nobody is right with a chance of more than {chance}.",
+    "you_certainty": "Noise is random, so a single outcome can be more telling than others. The second and third columns hold with "
+    "a chance of at least {chance}, the last one in 95 of 100 cases.",
+    "you_always": "The second and third columns hold for every outcome, whatever the noise; the last one in 95 of 100 cases.",
+    "you_allowed": "These numbers are those of {guarantee}, which is what the parts of this release add up to; it was allowed {allowed}.",
     "odds_caption": "How sure an attacker can become",
     "odds_before": "sure before seeing the table",
     "odds_after": "sure afterwards, at most",
     "odds_least": "sure afterwards, at least",
+    "odds_usual": "sure afterwards, usually at most",
     "trade": "No attacker can do better than the curve: the share of people in the data that he recognises, against the "
     "share of others that he accuses wrongly. On the dashed line he could as well toss a coin.",
     "trade_label": "Best possible attack: true positives against false positives, from a coin toss to the guarantee's limit",

@@ -34,7 +34,8 @@ class Provenance:
     """How a model was made. All of it is public.
 
     ``rows_exact`` says that the mechanism knew the exact number of rows. It does not where that is private, and not
-    after cleaning: then the number depends on the records even if neighbouring tables have equally many.
+    after cleaning: then the number depends on the records even if neighbouring tables have equally many. ``condition``
+    says what the promise presumes because exact numbers about the table are public; files of version 0.1.0 have none.
 
     ``ledger_head`` and ``ledger_length`` say where the ledger stood after the fit (`Anchor`); empty where it was in memory.
     """
@@ -47,15 +48,17 @@ class Provenance:
     spent: float
     ledger_id: str
     rows_exact: bool
+    condition: str = ""
     ledger_head: str = ""
     ledger_length: int | None = None
 
     def guarantee(self) -> str:
-        """Say the privacy promise in one sentence."""
-        return (
+        """Say the privacy promise in one sentence, and what it presumes in another."""
+        promise = (
             f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; "
             f"{self.accounting} accounting."
         )
+        return f"{promise} {self.condition}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -68,6 +71,7 @@ class Provenance:
             "spent": self.spent,
             "ledger_id": self.ledger_id,
             "rows_exact": self.rows_exact,
+            "condition": self.condition,
             "ledger_head": self.ledger_head,
             "ledger_length": self.ledger_length,
         }
@@ -84,6 +88,7 @@ class Provenance:
             spent=float(plain["spent"]),
             ledger_id=str(plain["ledger_id"]),
             rows_exact=bool(plain.get("rows_exact", False)),
+            condition=str(plain.get("condition", "")),
             ledger_head=str(plain.get("ledger_head") or ""),
             ledger_length=None if plain.get("ledger_length") is None else int(plain["ledger_length"]),
         )

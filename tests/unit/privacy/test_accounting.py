@@ -278,12 +278,13 @@ def test_each_budget_has_its_accounting_and_total(budget, name, value):
                 accounting_for(budget, name=other.name)
 
 
-def test_approximate_budgets_choose_between_gdp_and_zcdp():
+def test_approximate_budgets_choose_between_gdp_zcdp_and_plain_addition():
     budget = ApproxDP(1.0, 1e-9)
     assert accounting_for(budget) is GDP_ACCOUNTING
     assert accounting_for(budget, name="zcdp") is ZCDP_ACCOUNTING
+    assert accounting_for(budget, name="pure") is PURE
     with pytest.raises(NoSuchGuarantee):
-        accounting_for(budget, name="pure")
+        accounting_for(PureDP(1.0), name="gdp")
     with pytest.raises(BudgetError, match="Known: pure, zcdp, gdp"):
         accounting_for(budget, name="renyi")
     with pytest.raises(BudgetError):

@@ -18,21 +18,28 @@ import pytest
 from understudy.errors import BudgetError, NoSuchGuarantee
 from understudy.privacy import (
     GDP,
+    PURE,
     ZCDP,
+    AllowanceEvent,
     ApproxDP,
     ApproxEvent,
     Event,
     Filter,
     GaussianEvent,
+    InsideEvent,
     LaplaceEvent,
+    Ledger,
     Parallel,
     PureDP,
     PureEvent,
     Spending,
     Unit,
     ZcdpEvent,
+    approx_to_gdp,
     gdp_delta,
+    tightest,
 )
+from understudy.privacy.filter import filter_of
 
 ROW = Unit.add_remove()
 NORMAL = NormalDist()
@@ -220,3 +227,159 @@ def test_filters_that_make_no_sense_are_refused():
         Filter(PureDP(1.0), ROW, approximate_delta=0.1)
     with pytest.raises(BudgetError):
         Filter(ApproxDP(1.0, 1e-6), ROW, approximate_delta=1e-6)
+
+
+# ---------------------------------------------------------------------- plain addition and allowances
+
+
+def inside(name: str, act: Act) -> Act:
+    """An act in an allowance."""
+    event, law = act
+    return InsideEvent(name, event), law
+
+
+def opening(name: str, epsilon: float, delta: float, accounting: str = "gdp", reserve: float = 0.0) -> Act:
+    """An allowance is opened: nothing is drawn."""
+    return AllowanceEvent(name, epsilon, delta, accounting, reserve), [(1.0, 1.0)]
+
+
+def test_parts_that_people_can_add():
+    """Finding 8: (1.5, 1e-9) and 0.3 in (2, 1e-9)."""
+    rule = Filter(ApproxDP(2.0, 1e-9), ROW, "pure")
+    mu = approx_to_gdp(1.5, 1e-9)
+    spending = rule.plus(rule.nothing(), AllowanceEvent("model", 1.5, 1e-9, "gdp"))
+    spending = rule.plus(spending, InsideEvent("model", GaussianEvent(1.0, 1 / (mu * 0.999999))))
+    spending = rule.plus(spending, PureEvent(0.3))
+    assert rule.holds(spending)
+    assert rule.remaining(spending) == pytest.approx(0.2)
+    assert not rule.holds(rule.plus(spending, PureEvent(0.21)))
+    assert not rule.holds(rule.plus(spending, InsideEvent("model", GaussianEvent(1.0, 100.0))))
+    assert not rule.holds(rule.plus(spending, AllowanceEvent("more", 0.1, 1e-12, "gdp")))
+    assert not rule.holds(rule.plus(spending, GaussianEvent(1.0, 1e6)))  # loose Gaussian noise has no epsilon
+
+
+@pytest.mark.parametrize("accounting", ["gdp", "zcdp"])
+def test_plain_addition_keeps_the_budget_whoever_goes_on_where(accounting):
+    """Two allowances with a delta and loose acts, in any order that the answers suggest."""
+    epsilon, delta = 1.5, 0.05
+    rule = Filter(ApproxDP(epsilon, delta), ROW, "pure")
+    steps = (0.15, 0.3, 0.45)
+    acts = [response(e) for e in (0.1, 0.3)]
+    acts += [inside(name, gaussian(mu, bins=5)) for name in ("a", "b") for mu in steps]
+    acts += [inside(name, response(e)) for name in ("a", "b") for e in (0.1, 0.35)]
+    acts += [revealing(0.1, 0.01), opening("c", 0.2, 0.005), inside("c", gaussian(0.1, bins=3))]
+    used = 0.0
+    for seed in range(60):
+        choose = random_analyst(seed, acts)
+
+        def analyst(history: tuple[int, ...], choose: Analyst = choose) -> Act | None:
+            first = (opening("a", 0.5, 0.02, accounting), opening("b", 0.4, 0.02, accounting))
+            return first[len(history)] if len(history) < 2 else choose(history)
+
+        pairs = list(transcripts(analyst, rule.holds, rule, depth=6))
+        assert math.isclose(sum(p for p, _ in pairs), 1.0, rel_tol=1e-9)
+        used = max(used, divergence(pairs, epsilon))
+    assert used <= delta
+
+
+def test_plain_addition_is_reached_by_the_worst_acts():
+    """The bound is not idle: the worst parts, added up, reach it."""
+    rule = Filter(ApproxDP(1.5, 0.05), ROW, "pure")
+    plan = [opening("a", 1.0, 0.04, "pure", 0.04), inside("a", revealing(1.0, 0.04)), response(0.5)]
+    pairs = list(
+        transcripts(lambda history: plan[len(history)] if len(history) < 3 else None, rule.holds, rule, 3)
+    )
+    assert 0.04 * 0.999999 <= divergence(pairs, 1.5) <= 0.05
+
+
+def test_a_choice_of_accounting_in_the_light_of_the_answers_is_not_free():
+    """Why a ledger keeps one accounting: each way alone keeps delta, the better of both after a look exceeds it."""
+    epsilon, delta, before = 2.0, 0.02, 1.5
+    first, whole = approx_to_gdp(before, delta), approx_to_gdp(epsilon, delta)
+    more = math.sqrt(whole**2 - first**2)
+    edges = [-math.inf, *np.linspace(-6.0, 6.0 + first, 4001).tolist(), math.inf]
+    law = [
+        (NORMAL.cdf(b - first) - NORMAL.cdf(a - first), NORMAL.cdf(b) - NORMAL.cdf(a))
+        for a, b in pairwise(edges)
+    ]
+    bit = response(epsilon - before)[1]
+    sums = {"plain": 0.0, "gdp": 0.0, "either": 0.0}
+    for p, q in law:
+        plain = sum(max(0.0, p * a - math.exp(epsilon) * q * b) for a, b in bit)
+        level = epsilon - math.log(p / q) if p > 0 and q > 0 else (-math.inf if p > 0 else math.inf)
+        gauss = 0.0
+        if math.isfinite(level):
+            shift = level / more
+            gauss = p * NORMAL.cdf(more / 2 - shift) - p * math.exp(level) * NORMAL.cdf(-more / 2 - shift)
+        sums["plain"] += plain
+        sums["gdp"] += gauss
+        sums["either"] += max(plain, gauss)
+    assert sums["plain"] <= delta
+    assert sums["gdp"] <= delta * (1 + 1e-6)
+    assert sums["either"] > 1.01 * delta
+
+
+def test_an_act_in_an_allowance_that_was_never_opened_is_a_loose_one():
+    rule = Filter(ApproxDP(1.0, 1e-6), ROW, "pure")
+    spending = rule.plus(rule.nothing(), InsideEvent("nowhere", PureEvent(0.4)))
+    assert spending.sums["pure"] == Fraction(0.4)
+    assert not rule.holds(rule.plus(spending, InsideEvent("nowhere", GaussianEvent(1.0, 1e9))))
+
+
+def test_opening_a_name_again_is_another_allowance():
+    rule = Filter(ApproxDP(1.0, 1e-6), ROW, "pure")
+    spending = rule.nothing()
+    for _ in range(2):
+        spending = rule.plus(spending, AllowanceEvent("same", 0.4, 4e-7, "gdp"))
+        spending = rule.plus(spending, InsideEvent("same", PureEvent(0.4)))
+    assert rule.holds(spending)
+    assert not rule.holds(rule.plus(spending, AllowanceEvent("same", 0.4, 1e-8, "gdp")))
+
+
+def test_a_pure_allowance_takes_no_delta():
+    rule = Filter(PureDP(1.0), ROW)
+    spending = rule.plus(rule.nothing(), AllowanceEvent("pure", 0.6, 0.0, "pure"))
+    assert rule.holds(rule.plus(spending, InsideEvent("pure", PureEvent(0.6))))
+    assert not rule.holds(rule.plus(spending, InsideEvent("pure", PureEvent(0.61))))
+    assert not rule.holds(rule.plus(spending, PureEvent(0.41)))
+
+
+def test_an_allowance_in_a_ledger_of_another_accounting_costs_as_its_two_numbers():
+    rule = Filter(ApproxDP(2.0, 1e-6), ROW, approximate_delta=1e-7)
+    event, same = AllowanceEvent("a", 0.5, 1e-7, "gdp"), ApproxEvent(0.5, 1e-7)
+    assert rule.plus(rule.nothing(), event).sums == rule.plus(rule.nothing(), same).sums
+    assert not rule.holds(rule.plus(rule.nothing(), AllowanceEvent("a", 0.5, 2e-7, "gdp")))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "accounting", "reserve"),
+    [(0.0, 1e-9, "gdp", 0.0), (1.0, 0.0, "gdp", 0.0), (1.0, 1e-9, "renyi", 0.0), (1.0, 1e-9, "gdp", 1e-9)],
+)
+def test_allowances_that_promise_nothing_are_refused(epsilon, delta, accounting, reserve):
+    with pytest.raises(BudgetError):
+        AllowanceEvent("a", epsilon, delta, accounting, reserve)
+
+
+def test_plain_addition_sets_all_of_delta_aside():
+    assert Filter(ApproxDP(1.0, 1e-6), ROW, "pure").approximate_delta == 1e-6
+    assert filter_of(AllowanceEvent("a", 1.0, 1e-9, "pure", 1e-9)).main is PURE
+
+
+def test_a_ledger_by_plain_addition_opens_again_and_verifies(tmp_path):
+    place = tmp_path / "t.ledger"
+    terms = {"budget": ApproxDP(2.0, 1e-9), "unit": ROW, "table": "t", "accounting": "pure"}
+    with Ledger.create(place, **terms) as ledger:
+        ledger.charge(AllowanceEvent("model", 1.5, 1e-9, "gdp"), purpose="allowance")
+        ledger.charge(InsideEvent("model", GaussianEvent(1.0, 10.0)), purpose="measure")
+        ledger.charge(PureEvent(0.3), purpose="test")
+    with Ledger.open_or_create(place, **terms) as ledger:
+        ledger.verify()
+        assert ledger.spent == pytest.approx(1.8)
+        assert ledger.guarantee().used().epsilon == pytest.approx(1.8)
+        assert tightest(ledger.entries(), 1e-9).epsilon == pytest.approx(1.8)
+        with pytest.raises(BudgetError, match=r"costs mu\^2=1"):
+            ledger.charge(InsideEvent("model", GaussianEvent(1.0, 1.0)), purpose="measure")
+        with pytest.raises(BudgetError, match="allowance"):
+            ledger.charge(GaussianEvent(1.0, 1.0), purpose="measure")
+        with pytest.raises(BudgetError, match="never opened"):
+            ledger.charge(InsideEvent("other", PureEvent(0.1)), purpose="measure")

@@ -702,7 +702,7 @@ def test_forged_costs_and_overspent_sums_are_found_even_with_a_perfect_chain(tmp
         (0, {"budget": {"kind": "pure", "epsilon": -1.0}}),
         (0, {"unit": {}}),
         (0, {"table": 3}),
-        (0, {"accounting": "pure"}),
+        (0, {"accounting": "renyi"}),
         (1, {"kind": "header"}),
         (1, {"event": {"kind": "magic"}}),
         (1, {"costs": [1]}),

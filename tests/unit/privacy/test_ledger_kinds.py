@@ -104,7 +104,7 @@ def test_an_invariant_is_written_once_and_is_part_of_every_guarantee(tmp_path):
     assert entry.to_dict()["fields"]["value"] == 158495
     standing = book.guarantee()
     assert standing.invariants == book.invariants()
-    assert "number of rows = 158495 after 'age >= 18'" in standing.describe()
+    assert "among tables with 158,495 rows after rule 'age >= 18'" in standing.describe()
     assert book.spent == 0
     book.verify()
 

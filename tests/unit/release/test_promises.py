@@ -12,12 +12,12 @@ from spec_examples import fitting_spec, people, small, small_spec
 
 from understudy.data import ArrowTable
 from understudy.errors import BudgetExceeded, DataError, SchemaError
-from understudy.privacy import Ledger, Unit
+from understudy.privacy import Ledger
 from understudy.release import MinimalOccurrence, RecordTypes
 from understudy.release import run as running
 from understudy.release.result import ReleaseResult
 from understudy.release.run import Release, run_release
-from understudy.release.spec import RowCount, Spec
+from understudy.release.spec import Spec
 from understudy.release.transform import Transformed
 from understudy.schema import Domain
 
@@ -51,18 +51,27 @@ def test_a_single_attempt_is_dated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # ---------------------------------------------------------------------- declared numbers of rows
 
 
-@pytest.mark.parametrize("kind", ["given", "declared"])
-def test_a_declared_number_of_rows_is_part_of_the_promise(kind: Any) -> None:
-    count = RowCount(kind=kind, value=600)
-    assert "tables with equally many rows" in count.condition(Unit.replace_one())
-    for unit in (Unit.add_remove(), Unit.add_remove_person("id", max_rows=2)):
-        assert "neighbouring tables differ in it" in count.condition(unit)
-        assert "doubles every epsilon" in count.condition(unit)
+@pytest.mark.parametrize("declared", [600, "declared"])
+def test_a_declared_number_of_rows_is_part_of_the_promise(declared: Any) -> None:
+    condition = small_spec(public={"row_count": declared}, cleaning=["age >= 16"]).condition()
+    assert condition.steps == 1
+    assert "after rule 'age >= 16'" in condition.among
+    condition = small_spec(unit="add-remove", public={"row_count": declared}).condition()
+    assert condition.steps == 2
+    assert "Neighbouring tables differ in their number of rows" in condition.text
+    assert "doubles every epsilon" in condition.text
 
 
-@pytest.mark.parametrize("kind", ["measured", "invariant", "chosen"])
-def test_other_numbers_of_rows_presume_nothing(kind: Any) -> None:
-    assert RowCount(kind=kind, value=600, epsilon=0.1).condition(Unit.add_remove()) == ""
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"public": {"row_count": {"epsilon": 0.1}}, "budget__total": {"epsilon": 5.1}},
+        {"output": {"rows": 600}},
+    ],
+)
+def test_other_numbers_of_rows_presume_nothing(changes: dict[str, Any]) -> None:
+    condition = small_spec(unit="add-remove", **changes).condition()
+    assert (condition.among, condition.text, condition.steps) == ("", "", 1)
 
 
 def test_the_guarantee_of_a_release_says_so(tmp_path: Path) -> None:
@@ -73,7 +82,7 @@ def test_the_guarantee_of_a_release_says_so(tmp_path: Path) -> None:
         budget__total={"epsilon": 100},
     )
     outcome = run_release(spec, ledger=tmp_path / "l.ledger", source=people())
-    assert "neighbouring tables differ in it" in outcome.guarantee.describe()
+    assert "among tables with 600 rows: the number is public" in outcome.guarantee.describe()
     assert outcome.guarantee.to_dict()["condition"] in outcome.guarantee.to_dict()["words"]
 
 
@@ -133,7 +142,7 @@ def test_a_ledger_that_set_no_delta_aside_is_refused_before_anything_is_spent(tm
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"budget__total": {"epsilon": 15.0, "delta": 8e-3}}, "the total must have a larger one"),
+        ({"budget__total": {"epsilon": 15.0, "delta": 8e-3}}, "for itself, and the total has 0.008"),
         (
             {"selection": {"rule": "until-accepted", "gamma": 0.1}, "budget__total__epsilon": 40.0},
             "cannot account for",

@@ -109,9 +109,9 @@ def test_combinations_a_method_refuses_are_left_out() -> None:
 def test_every_selection_rule_is_read_and_priced(
     selection: dict[str, Any], rule: object, total: float
 ) -> None:
-    with pytest.raises(SchemaError, match="add up to epsilon=") as caught:
-        small_spec(selection=selection, budget__total={"epsilon": 50})
-    needed = float(str(caught.value).split("add up to epsilon=")[1].split(",")[0])
+    with pytest.raises(SchemaError, match="the parts need epsilon=") as caught:
+        small_spec(selection=selection, budget__total={"epsilon": 4.5})
+    needed = float(str(caught.value).split("A total of epsilon=")[1].split(" ")[0])
     spec = small_spec(selection=selection, budget__total={"epsilon": needed * 1.000001})
     assert spec.attempts == rule
     assert needed == pytest.approx(total, rel=0.06)
@@ -184,7 +184,9 @@ def test_yaml_and_json_files_are_read_beside_their_schema(tmp_path: Path) -> Non
 
 def test_cleaning_makes_the_number_of_rows_private() -> None:
     told = refused(cleaning=["age > 10"])
-    assert "public.row_count: cleaning makes the number of rows depend" in told
+    assert "public.row_count: the number of rows is private, so it is measured, for epsilon=0.02" in told
+    roomy = small_spec(cleaning=["age > 10"], budget__total={"epsilon": 5.02})
+    assert (roomy.row_count.kind, roomy.row_count.epsilon) == ("measured", 0.02)
     assert small_spec(cleaning=["age > 10"], public={"row_count": "declared"}).row_count.kind == "declared"
     assert small_spec(cleaning=["age > 10"], public={"row_count": 500}).row_count.value == 500
     assert small_spec(cleaning=["age > 10"], output={"rows": 500}).row_count.kind == "chosen"
@@ -230,8 +232,8 @@ def test_everything_wrong_is_listed_at_once() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"budget__total": {"epsilon": 4}}, "the parts add up to epsilon=5, more than epsilon=4"),
-        ({"budget__total": {"epsilon": 6}}, "the parts add up to epsilon=5, not to epsilon=6"),
+        ({"budget__total": {"epsilon": 4}}, "the parts need epsilon=5, more than epsilon=4"),
+        ({"budget__total": {"epsilon": 4}}, "A total of epsilon=5 would do, or a model of epsilon=3"),
         ({"budget__model": {"epsilon": 1, "delta": 1e-6}}, "has no pure guarantee"),
         ({"acceptance__epsilon": None}, "acceptance.epsilon: the pass-only form needs"),
         ({"acceptance__criteria__0__epsilon": 0.1}, "takes no epsilon: the pass-only form pays once"),

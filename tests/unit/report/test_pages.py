@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP, gdp_delta
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, gdp_delta
+from understudy.release._profiles import Bound, best_profile
 from understudy.release.reporting import epsilon_delta, posterior_range, trade_off_curve
 from understudy.report import ENGLISH, ReportContent, Share, Whiskers, evaluation_page, release_page
 from understudy.report.page import Html, Page, Table, Text, render
@@ -56,6 +57,10 @@ def parsed(page: str) -> Tree:
     return tree
 
 
+def curve_of(budget: Budget, points: int = 101) -> list[tuple[float, float]]:
+    return trade_off_curve(best_profile([Bound(0.0, budget)]), points)
+
+
 def content(**changes) -> ReportContent:
     given = {
         "title": NASTY,
@@ -64,8 +69,9 @@ def content(**changes) -> ReportContent:
         "columns": 2,
         "guarantee": "epsilon=1",
         "unit": "replace one row",
-        "odds": [(0.5, 0.27, 0.73)],
-        "curve": trade_off_curve(PureDP(1.0)),
+        "right_guess": 0.731,
+        "odds": [(0.5, 0.27, 0.73, 0.6)],
+        "curve": curve_of(PureDP(1.0)),
         "public_facts": [NASTY],
         "shares": [Share(NASTY, 0.8)],
         "total": 1.0,
@@ -115,7 +121,7 @@ def test_every_text_is_used() -> None:
             return super().__getitem__(key)
 
     texts = Seen(ENGLISH)
-    release_page(content(delta="1e-9"), texts=texts)
+    release_page(content(certainty="99.999997 %", allowed="epsilon=2", condition="x"), texts=texts)
     release_page(content(panels=[], bounds=[], slack=None), texts=texts)
     assert set(ENGLISH) == used
 
@@ -190,7 +196,7 @@ def test_confidence_moves_by_the_odds(epsilon: float) -> None:
 
 def test_the_curve_of_randomised_response_touches_its_corner() -> None:
     epsilon = 1.3
-    curve = dict(trade_off_curve(PureDP(epsilon), points=100_001))
+    curve = dict(curve_of(PureDP(epsilon), points=100_001))
     truth = math.exp(epsilon) / (1 + math.exp(epsilon))
     false = min(curve, key=lambda f: abs(f - (1 - truth)))
     assert curve[false] == pytest.approx(truth, abs=1e-4)
@@ -199,17 +205,17 @@ def test_the_curve_of_randomised_response_touches_its_corner() -> None:
 
 
 def test_the_gaussian_curve_is_the_gaussian_s() -> None:
-    curve = np.array(trade_off_curve(GDP(0.7)))
+    curve = np.array(curve_of(GDP(0.7)))
     np.testing.assert_allclose(curve[1:-1, 1], norm.cdf(norm.ppf(curve[1:-1, 0]) + 0.7), atol=1e-12)
     # every (epsilon, delta) of the same guarantee lies above the curve
     for epsilon in (0.1, 1.0):
-        wider = np.array(trade_off_curve(ApproxDP(epsilon, gdp_delta(0.7, epsilon))))
+        wider = np.array(curve_of(ApproxDP(epsilon, gdp_delta(0.7, epsilon))))
         assert (wider[:, 1] >= curve[:, 1] - 1e-9).all()
 
 
 def test_a_concentrated_curve_lies_between() -> None:
     """rho = mu²/2 is what a mu-Gaussian guarantee implies, so its curve is never below the Gaussian one."""
-    gaussian, concentrated = (np.array(trade_off_curve(b)) for b in (GDP(0.5), ZCDP(0.125)))
+    gaussian, concentrated = (np.array(curve_of(b)) for b in (GDP(0.5), ZCDP(0.125)))
     assert (concentrated[:, 1] >= gaussian[:, 1] - 1e-9).all()
     assert concentrated[:, 1].mean() < 0.9
     assert epsilon_delta(ZCDP(0.125))[1] == 1e-9
@@ -217,4 +223,4 @@ def test_a_concentrated_curve_lies_between() -> None:
 
 def test_numbers_in_the_report_are_readable() -> None:
     page = release_page(content())
-    assert re.search(r"50%.*27\.0%.*73\.0%", page, re.DOTALL)
+    assert re.search(r"50%.*27\.0%.*73\.0%.*60\.0%", page, re.DOTALL)
