@@ -96,18 +96,20 @@ class LedgerPlace:
             advice=advice,
         ) as book:
             self.check(book)
-            self._remember(book)
-            if self._others and not book.entries():
+            if self._others:
                 book.note(
                     "another ledger of a table that has one already, as its owner accepted: their budgets add up. "
                     f"Earlier: {', '.join(other.anchor.ledger_id for other in self._others)}"
                 )
+            self._remember(
+                book, charged=True
+            )  # it may be from now on, and nobody hears of it if this process is killed
             try:
                 yield book
             finally:
                 # a full disk must not take a paid-for result with it
                 with contextlib.suppress(LedgerError):
-                    self._remember(book)
+                    self._remember(book, charged=book.charged)
 
     def check(self, book: Ledger) -> None:
         """Refuse a ledger that is an older copy of itself, by the record of the user and by what lies beside it."""
@@ -119,10 +121,10 @@ class LedgerPlace:
             if anchor.ledger_id == book.ledger_id:
                 book.check_anchor(anchor, source=str(path))
 
-    def _remember(self, book: Ledger) -> None:
+    def _remember(self, book: Ledger, *, charged: bool) -> None:
         """Write down what the ledger is and how far it got."""
         if self._record is not None:
-            self._record.remember(KnownLedger(book.anchor(), self.path, book.charged), self._marks)
+            self._record.remember(KnownLedger(book.anchor(), self.path, charged), self._marks)
 
 
 def find_ledger(
@@ -181,9 +183,8 @@ def find_ledger(
         content = digest_content(source, record.digester("content"))
         marks = tuple(mark for mark in (place, content) if mark is not None)
         known = _worth_knowing(record.of(marks))
-        if (
-            place is not None and ledger is None
-        ):  # a table whose content changed in its place keeps its ledger
+        # a table whose content changed in its place keeps its ledger
+        if place is not None and ledger is None:
             known = _worth_knowing(record.of((place,))) or known
     common: dict[str, Any] = {"evidence": tuple(evidence), "_record": record, "_marks": marks}
     if ledger is not None:
@@ -251,8 +252,8 @@ def _asked_for(
 ) -> LedgerPlace:
     """Return the place of a ledger that was named; refuse it if the table is known to have another one."""
     if known and _ledger_at(path) in {item.anchor.ledger_id for item in known}:
-        return LedgerPlace(path, tuple(notes), **common)  # perhaps it was moved
-    charged = [item for item in known if item.charged]
+        return LedgerPlace(path, tuple(notes), _same_table=True, **common)  # perhaps it was moved
+    charged = [item for item in known if _paid(item)]
     if charged and not another:
         listed = ", ".join(str(item.path) for item in charged)
         raise LedgerMismatch(
@@ -261,6 +262,14 @@ def _asked_for(
             "--another-ledger."
         )
     return LedgerPlace(path, tuple(notes), _others=tuple(charged), **common)
+
+
+def _paid(known: KnownLedger) -> bool:
+    """Say whether anything was charged to a ledger: by the ledger itself where it is there."""
+    if _ledger_at(known.path) != known.anchor.ledger_id:
+        return known.charged
+    with Ledger.open(known.path) as book:
+        return book.charged
 
 
 def _ledger_at(path: Path) -> str | None:

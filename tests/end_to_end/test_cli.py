@@ -350,7 +350,8 @@ def test_a_misspelt_method_is_guessed(folder: Path) -> None:
 
 def test_a_ledger_of_another_table(folder: Path) -> None:
     assert synth(folder).code == 0
-    (folder / "staff.csv").rename(folder / "other.csv")
+    lines = (folder / "staff.csv").read_text().splitlines()
+    (folder / "other.csv").write_text("\n".join(lines[:-1]) + "\n")  # a copy would be the same table
     result = understudy(
         "synth", folder / "other.csv", "--schema", folder / "schema.yaml", "--method", "laplace", "--epsilon", 1,
         "--unit", "add-remove", "--ledger", folder / "staff.ledger", "--out", folder / "out.csv",

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -197,7 +198,8 @@ def test_the_command_line_reads_a_database_and_shows_no_address(postgres, tmp_pa
     done = told(server.url, "--table", "people")
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(tmp_path / "out.csv")) > 0
-    ledger = (tmp_path / "people.ledger").read_bytes().decode("latin-1")
+    (file,) = (Path(os.environ["UNDERSTUDY_HOME"]) / "ledgers").glob("*.ledger")
+    ledger = file.read_bytes().decode("latin-1")
     for text in (done.stdout, done.stderr, ledger):
         assert "postgresql" not in text
         assert server.password not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import stat
 from pathlib import Path
 
@@ -14,7 +15,18 @@ import pytest
 from understudy.adapters import TableSynthesizer
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
 from understudy.ledgers import LedgerPlace, find_ledger
-from understudy.privacy import Anchor, KnownLedger, Ledger, PureDP, PureEvent, Unit, known_ledgers
+from understudy.privacy import (
+    GDP,
+    ZCDP,
+    Anchor,
+    ApproxDP,
+    KnownLedger,
+    Ledger,
+    PureDP,
+    PureEvent,
+    Unit,
+    known_ledgers,
+)
 from understudy.privacy.known_ledgers import user_folder
 from understudy.schema import Categorical, Schema
 
@@ -119,3 +131,42 @@ def test_a_frame_has_one_ledger_under_every_name() -> None:
     (file,) = folder.glob("*.ledger")
     with Ledger.open(file) as book:
         assert book.spent == pytest.approx(1.0)
+
+
+def test_a_process_that_was_killed_leaves_a_ledger_that_counts(tmp_path: Path) -> None:
+    """Nobody writes down what a killed process has charged; it may have been anything."""
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    if (child := os.fork()) == 0:
+        with find_ledger(tmp_path / "t.csv", name="t.csv").opened(**TERMS) as book:
+            book.charge(PureEvent(1.0), purpose="count")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with pytest.raises(LedgerError, match="another ledger"):
+        find_ledger(tmp_path / "t.csv", name="t.csv", ledger=tmp_path / "other.ledger")
+    (tmp_path / "t.ledger").unlink()
+    with pytest.raises(LedgerError, match="not there any more"):
+        find_ledger(tmp_path / "t.csv", name="t.csv")
+
+
+@pytest.mark.parametrize(
+    ("budget", "option"),
+    [
+        (PureDP(3.0), "--epsilon 3"),
+        (ZCDP(9.0), "--rho 9"),
+        (GDP(9.0), "--mu 9"),
+        (ApproxDP(3.0, 1e-6), "--delta 1e-06"),
+    ],
+)
+def test_a_total_that_is_too_small_and_uncharged_is_refused_with_the_command(
+    tmp_path: Path, budget: object, option: str
+) -> None:
+    decided = ApproxDP(1.0, 1e-6)
+    Ledger.create(tmp_path / "t.ledger", budget=decided, unit=Unit.add_remove(), table="t").close()
+    place = LedgerPlace(tmp_path / "t.ledger")
+    with (
+        pytest.raises(LedgerError, match=f"understudy ledger total .*{option}"),
+        place.opened(**TERMS | {"budget": budget}),
+    ):
+        raise AssertionError("never reached")
+    with place.opened(**TERMS | {"budget": PureDP(0.5)}) as book:  # enough for that
+        assert book.budget == decided

@@ -11,7 +11,7 @@ Privacy
 first charge the kind of budget and its accounting stay, and no number of the promise may fall (`raised`). Let ``F`` be
 the filter before and ``G`` the one after. ``F`` admits a spending if its delta is within ``F``'s reserve and its main sum is
 within ``F``'s total or (``ApproxDP``) its pure sum within ``F``'s epsilon. ``G`` has the same sums, a reserve, a total and an
-epsilon at least as large, so ``G`` admits whatever ``F`` admits. Somebody who was held to ``F`` for a while and to ``G``
+epsilon at least as large, and holds the acts in an allowance to the same filter as ``F``, that of the allowance; so ``G`` admits whatever ``F`` admits. Somebody who was held to ``F`` for a while and to ``G``
 afterwards is therefore an analyst of ``G`` who asked for less than allowed at first, and the whole interaction keeps
 ``G``'s budget by the theorem for ``G`` alone (:mod:`understudy.privacy.filter`).
 

@@ -167,7 +167,8 @@ def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> Bud
         left = abs(float_down(Fraction(rule.approximate_delta) - spending.delta))
         return error(
             f"the event has a delta of {float_up(delta):g} of its own and the ledger's approximate_delta has "
-            f"{left:g} left. Such events need a ledger made with a larger approximate_delta."
+            f"{left:g} left. Such events need a larger one "
+            "(`understudy ledger create` or `understudy ledger total`, --approximate-delta)."
         )
     if exact is None:
         return error(f"the event has no cost in the {rule.main.name} accounting. {_other_budget(rule)}")

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +29,17 @@ FORMAT = "understudy-anchor-1"
 _LARGEST_DOCUMENT = 256 << 20
 _MOST_FILES = 1000
 _HASH = re.compile(r"[0-9a-f]{64}")
-_UNREADABLE = (OSError, ValueError, LookupError, TypeError, RecursionError, zipfile.BadZipFile)
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    RuntimeError,  # recursion, encryption, unknown packing
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 """What reading a document that is not what it should be can end in."""
 
 
@@ -89,13 +101,16 @@ def anchor_in(path: Path) -> Anchor:
         document = _document(Path(path))
     except FileNotFoundError:
         raise LedgerError(f"There is no file or folder {str(path)!r}.") from None
-    except _UNREADABLE:
+    except _UNREADABLE:  # decompression and documents of strangers end in errors of many kinds
         document = None
     if document is None:
         raise LedgerError(
             f"{str(path)!r} carries no anchor: it is neither an anchor file, a certificate, a bundle, nor a model file."
         )
-    found = _anchor_of(document)
+    try:
+        found = _anchor_of(document)
+    except _UNREADABLE as error:
+        raise LedgerError(f"{str(path)!r} carries no anchor that can be read: {error}.") from None
     if found is None:
         raise LedgerError(
             f"{str(path)!r} carries no head of a ledger: it is a model of version 0.1.0, or one that a ledger in memory paid "

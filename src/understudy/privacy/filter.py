@@ -184,12 +184,12 @@ class Filter:
             return False
         if spending.delta > Fraction(self.approximate_delta):
             return False
-        main = spending.sums[self.main.name]
+        main = spending.sums.get(self.main.name)  # absent, as if without a cost, where another rule added up
         if main is not None and main <= self.total:
             return True
         if not isinstance(self.budget, ApproxDP):
             return False
-        pure = spending.sums[PURE.name]
+        pure = spending.sums.get(PURE.name)
         return pure is not None and pure <= Fraction(self.budget.epsilon)
 
     def remaining(self, spending: Spending, *, accounting: str | None = None) -> float:
@@ -205,7 +205,7 @@ class Filter:
             total = Fraction(self.budget.epsilon)
         else:
             return 0.0
-        spent = spending.sums[name]
+        spent = spending.sums.get(name)
         return 0.0 if spent is None or spent >= total else float_down(total - spent)
 
 

@@ -45,7 +45,7 @@ class KnownLedger:
     path
         Where it was.
     charged
-        Whether anything was charged to it.
+        Whether anything was charged to it, or may have been: while work is under way, and after work that was killed, it may.
     """
 
     anchor: Anchor
@@ -112,7 +112,7 @@ class KnownLedgers:
         with self._transaction() as connection:
             connection.execute(
                 "INSERT INTO ledger VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET path = excluded.path, "
-                "charged = max(charged, excluded.charged), "
+                "charged = CASE WHEN excluded.length >= length THEN excluded.charged ELSE charged END, "
                 "head = CASE WHEN excluded.length >= length THEN excluded.head ELSE head END, "
                 "length = max(length, excluded.length)",
                 (anchor.ledger_id, str(known.path), anchor.head, anchor.length or 0, int(known.charged)),

@@ -7,7 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from understudy.errors import LedgerError, LedgerMismatch
-from understudy.privacy.budget import Budget
+from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy.events import Event, GaussianEvent, PureEvent, ZcdpEvent
+from understudy.privacy.filter import Filter
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.unit import Unit
 
@@ -97,15 +99,20 @@ def paying_ledger(
 
 def _fit_total(book: Ledger, budget: Budget, accounting: str | None, approximate_delta: float) -> None:
     """Give a ledger that nothing was charged to the total that is asked for, or say how somebody can."""
-    same = (book.budget, book.rule.approximate_delta) == (budget, approximate_delta)
-    if same:
+    rule, wanted = book.rule, Filter(budget, book.unit, accounting, approximate_delta)
+    if (rule.budget, rule.main, rule.approximate_delta) == (budget, wanted.main, wanted.approximate_delta):
         return
     if book.provisional and all(change.why == _FIRST_USE for change in book.totals()):
-        book.change_total(budget, why=_FIRST_USE, accounting=accounting, approximate_delta=approximate_delta)
+        book.change_total(
+            budget, why=_FIRST_USE, accounting=wanted.main.name, approximate_delta=approximate_delta
+        )
         return
-    short = type(book.budget) is type(budget) and any(
-        getattr(budget, item.name) > getattr(book.budget, item.name) for item in fields(budget)
-    )
+    if isinstance(budget, ApproxDP):
+        short = isinstance(book.budget, ApproxDP) and any(
+            getattr(budget, item.name) > getattr(book.budget, item.name) for item in fields(budget)
+        )
+    else:
+        short = not book.can_afford(_whole(budget))
     if not short:
         return
     options = " ".join(f"--{item.name} {getattr(budget, item.name):g}" for item in fields(budget))
@@ -116,3 +123,10 @@ def _fit_total(book: Ledger, budget: Budget, accounting: str | None, approximate
         f"Nothing was charged to it yet, so its total can be changed:\n"
         f"  understudy ledger total {shlex.quote(str(book.path))} {options}"
     )
+
+
+def _whole(budget: PureDP | ZCDP | GDP) -> Event:
+    """Return the event that spends a whole budget at once."""
+    if isinstance(budget, PureDP):
+        return PureEvent(budget.epsilon)
+    return ZcdpEvent(budget.rho) if isinstance(budget, ZCDP) else GaussianEvent(budget.mu, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import zipfile
 from pathlib import Path
@@ -114,3 +115,36 @@ def test_a_model_carries_the_anchor_of_a_ledger_file_and_none_of_one_in_memory(t
     else:
         assert anchor_in(tmp_path / "m.understudy") == book.anchor()
         assert again.ledger_length == book.length
+
+
+def test_spoilt_files_are_refused_or_read_and_nothing_else(tmp_path, seed):
+    draw = random.Random(seed)
+    anchor = Anchor("ab" * 16, "cd" * 32, 7)
+    write(tmp_path / "a.anchor", anchor.to_dict())
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(
+            "certificate.json", json.dumps({"ledger": {"id": "x", "head": anchor.head, "length": 7}})
+        )
+    for name in ("a.anchor", "a.zip"):
+        good = (tmp_path / name).read_bytes()
+        spoilt = tmp_path / f"spoilt{Path(name).suffix}"
+        for _ in range(400):
+            content = bytearray(good)
+            for _ in range(draw.randint(1, 4)):
+                content[draw.randrange(len(content))] = draw.randrange(256)
+            spoilt.write_bytes(content[: draw.choice((len(content), draw.randrange(len(content))))])
+            try:
+                found = anchor_in(spoilt)
+            except LedgerError:
+                continue
+            assert isinstance(found, Anchor)
+            assert list(anchors_near([spoilt])) == [(spoilt, found)]
+    for document in (
+        {"ledger": 3},
+        {"ledger": {"id": 1}},
+        {"provenance": []},
+        {"format": "understudy-anchor-1"},
+        {},
+    ):
+        with pytest.raises(LedgerError):
+            anchor_in(write(tmp_path / "x.anchor", document))
