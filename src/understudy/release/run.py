@@ -9,6 +9,7 @@ coins of the loop come from the operating system's generator. How many attempts 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from understudy.data import require_folder
 from understudy.errors import (
     BudgetExceeded,
     ConstraintError,
@@ -32,7 +34,7 @@ from understudy.release._work import Work
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit
 from understudy.release.judgement import Judgement, judge
-from understudy.release.planning import usable_configurations
+from understudy.release.planning import prepare_release, usable_configurations
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
@@ -230,6 +232,7 @@ class Release(Work):
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())
         if not self._charges():
+            prepare_release(self.spec, configurations)
             self.state.reserve_room(room_needed(self.spec))
 
     # ------------------------------------------------------------------ a single attempt
@@ -381,11 +384,13 @@ class Release(Work):
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that exists, before anything is spent."""
-    if folder.exists():
+    """Refuse a folder that exists or cannot be made, before anything is spent."""
+    if os.path.lexists(folder):
         raise OutputError(
             f"The folder {str(folder)!r} exists already. Choose another for the release (--out)."
         )
+    above = next(place for place in Path(os.path.abspath(folder)).parents if os.path.lexists(place))
+    require_folder(above, what="release")
 
 
 def _today() -> str:
