@@ -126,6 +126,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
             "table": result.ledger_table,
             "head": result.ledger_head,
             "entries": [_entry(entry) for entry in result.ledger_entries],
+            **({"lost_entries": list(result.lost_entries)} if result.lost_entries else {}),
         },
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],
