@@ -263,10 +263,12 @@ def _others(ledger: Path, folder: Path, unfinished: Unfinished) -> None:
     if unfinished == "keep":
         return
     for other in sorted(ledger.parent.glob(f"{ledger.name}.fit-*.state")):
-        if other == folder or is_in_use(other) or not _holds_something(other):
+        if other == folder or is_in_use(other):
             continue
-        if unfinished == "drop":
+        if unfinished == "drop":  # whatever it holds, and if it cannot be read
             _forget(other)
+            continue
+        if not _holds_something(other):
             continue
         raise LedgerError(
             f"Another fit on this ledger was interrupted, and its paid answers are kept in {str(other)!r}. Nothing was spent now. "
