@@ -26,7 +26,7 @@ from understudy.data import (
     records_digest,
     write_private,
 )
-from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, OutputError
+from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, LookFailed, OutputError
 from understudy.privacy import (
     NO_CONSENT,
     Budget,
@@ -194,14 +194,22 @@ class PaidWork:
 
     @contextlib.contextmanager
     def _advice(self) -> Iterator[None]:
-        """Say what is kept when the ledger cannot pay for the answer that an interruption lost."""
+        """Say what is kept when the ledger cannot pay for the answer that an interruption lost, or when a look has failed."""
         try:
             yield
+        except LookFailed as error:
+            if self._folder is None:
+                raise
+            raise LookFailed(
+                f"{error} The fit cannot go on, and ends the same way when it is tried again. To begin anew, which is charged anew, "
+                "forget it (--unfinished drop)."
+            ) from None
         except BudgetExceeded as error:
             if not self.repeated:
                 raise
+            answers = 0 if self.journal is None else len(self.journal)
             raise BudgetExceeded(
-                f"{error} The {self.repeated} answers of the interrupted fit are kept; the one that was being drawn when it was "
+                f"{error} What was answered is kept ({answers}); the answer that was being drawn when the fit was "
                 "interrupted is lost and has to be paid for again. Let the owner raise the total of the ledger (understudy ledger "
                 "total), then run the same command again.",
                 requested=error.requested,
@@ -308,10 +316,12 @@ def _others(ledger: Path, stem: str, unfinished: Unfinished) -> None:
     if unfinished == "keep":
         return
     for other in sorted(ledger.parent.glob(f"{ledger.name}.fit-*.state")):
-        if other.name.startswith(f"{stem}.") or is_in_use(other) or not _holds_something(other):
+        if other.name.startswith(f"{stem}.") or is_in_use(other):
             continue
-        if unfinished == "drop":
+        if unfinished == "drop":  # whatever it holds, and if it cannot be read
             _forget(other)
+            continue
+        if not _holds_something(other):
             continue
         raise LedgerError(
             f"Another fit on this ledger was interrupted, and its paid answers are kept in {str(other)!r}. Nothing was spent now. "

@@ -241,6 +241,8 @@ def test_other_work_is_refused_kept_or_dropped(tmp_path: Path) -> None:
     with paid_work(run.ledger, other, unfinished="keep"):
         pass
     assert len(run.left_behind()) == 1  # what was begun and paid for nothing leaves nothing
+    (folder,) = run.left_behind()
+    (folder / "journal").write_bytes(b"not a journal")
     with paid_work(run.ledger, other, unfinished="drop"):
         pass
     assert not run.left_behind()
@@ -289,6 +291,28 @@ def test_a_charge_that_was_lost_on_a_full_ledger_says_what_is_kept(tmp_path: Pat
     with pytest.raises(BudgetExceeded):
         run.fit()
     assert len(run.charges()) == 1
+
+
+def test_a_fit_whose_look_failed_says_how_to_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy.errors import LookFailed
+    from understudy.privacy import Gaussian
+
+    run = Run(tmp_path, "mst")
+
+    def fails(*_: Any) -> Any:
+        raise OverflowError("12345 records")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Gaussian, "draw", fails)
+        with pytest.raises(LookFailed, match="--unfinished drop") as error:
+            run.fit()
+    assert "12345" not in str(error.value)
+    charges = run.charges()
+    with pytest.raises(LookFailed, match="--unfinished drop"):
+        run.fit()
+    assert run.charges() == charges
 
 
 def test_a_failed_look_is_an_answer_and_is_not_tried_again(tmp_path: Path) -> None:

@@ -131,6 +131,27 @@ class Journal:
         if path.stat().st_size > self._end(len(self)):
             os.truncate(path, self._end(len(self)))
 
+    def lost(self, ledger: Ledger) -> list[int]:
+        """Return the numbers of the entries whose answers are lost: the same question was charged again later, and that answer is kept.
+
+        Privacy
+        -------
+        An answer is lost if the process ended before it was journalled, and so before anybody saw it. The work does not depend on it.
+        """
+        kept = {line.head["entry"] for line in self._lines}
+        last: dict[str, int] = {}
+        charges = []
+        for entry in ledger.entries():
+            if entry.event is None:
+                continue
+            question = json.dumps([entry.scope, entry.purpose, entry.event.to_dict()])
+            charges.append((entry.sequence, question))
+            if entry.sequence in kept:
+                last[question] = entry.sequence
+        return [
+            number for number, question in charges if number not in kept and number < last.get(question, 0)
+        ]
+
     def _require_paid(self, ledger: Ledger) -> None:
         """Refuse answers that the ledger was not charged for, each by an entry of its own."""
         paid = {entry.sequence: entry for entry in ledger.entries() if entry.event is not None}
@@ -182,8 +203,8 @@ class Journal:
             began = f" It was begun by version {self.software}." if self.software != _software() else ""
             raise LedgerMismatch(
                 f"The unfinished work in {str(self.path.parent)!r} asked for {asked['purpose']!r} next, and now "
-                f"{question.purpose!r} is asked.{began} Nothing was spent. Go on with the version and options that began it, keep it "
-                "for later (--unfinished keep), or forget it (--unfinished drop): its answers stay paid for."
+                f"{question.purpose!r} is asked.{began} Nothing was spent. Go on with the version and options that began it, or "
+                "forget it (a fit: --unfinished drop; a release: --restart): its answers stay paid for."
             )
         if not line.head["whole"]:  # a conversation that was interrupted: what it cost is lost
             self._cut(self._next)

@@ -79,14 +79,15 @@ def measure_numbers(
     if not sealed:
         return []
     pairs = list(zip(sealed, noise, strict=True))
+    # in whole steps; a scale divided by a power of two is exact
+    scaled = [type(kind)(kind.scale / item.step) for item, kind in pairs]
     drawn = curator._answer(
         *(kind.event(l1=item.reach.l1, l2=item.reach.l2) for item, kind in pairs),
         purpose=purpose,
         about=[[item.name, item.size, item.step] for item, _ in pairs],
-        # in whole steps; a scale divided by a power of two is exact
         draw=lambda: [
-            item._exact + type(kind)(kind.scale / item.step).draw(item._exact.shape, curator._randomness)
-            for item, kind in pairs
+            item._exact + kind.draw(item._exact.shape, curator._randomness)
+            for item, kind in zip(sealed, scaled, strict=True)
         ],
     )
     return [

@@ -128,11 +128,12 @@ def measure_answer(
     the ratio of sensitivity and scale is the one of the event.
     """
     event = noise.event(l1=sealed.sensitivity, l2=sealed.sensitivity)
+    scaled = _on_grid(sealed, noise)
     parts = curator._answer(
         event,
         purpose=purpose,
         about=[which, sealed._grid],
-        draw=lambda: _noisy(curator, sealed, which, noise),
+        draw=lambda: _noisy(curator, sealed, which, scaled),
     )
     return float(parts / sealed._grid)
 
@@ -151,11 +152,12 @@ def measure_answers(
     if not len(which):
         return np.zeros(0)
     l1, l2 = joint_reach([sealed._queries[index] for index in which], sealed._unit)
+    scaled = _on_grid(sealed, noise)
     parts = curator._answer(
         noise.event(l1=l1, l2=l2),
         purpose=purpose,
         about=[which, sealed._grid],
-        draw=lambda: [_noisy(curator, sealed, index, noise) for index in which],
+        draw=lambda: [_noisy(curator, sealed, index, scaled) for index in which],
     )
     return np.array([part / sealed._grid for part in parts])
 
@@ -256,7 +258,11 @@ def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:
     return float_up(Fraction(k * l1, GRID)), float_up(sqrt_up(Fraction(k * k * square, GRID * GRID), bits=53))
 
 
+def _on_grid(sealed: SealedAnswers, noise: Noise) -> Noise:
+    """Return noise in whole parts of the grid; a scale times a power of two is exact."""
+    return type(noise)(noise.scale * sealed._grid)
+
+
 def _noisy(curator: Curator, sealed: SealedAnswers, which: int, noise: Noise) -> int:
-    """Return an answer with noise, in whole parts of the grid; a scale times a power of two is exact."""
-    on_grid = type(noise)(noise.scale * sealed._grid)
-    return int(sealed._exact[which]) + int(on_grid.draw((), curator._randomness))
+    """Return an answer with noise, in whole parts of the grid."""
+    return int(sealed._exact[which]) + int(noise.draw((), curator._randomness))

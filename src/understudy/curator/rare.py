@@ -96,14 +96,13 @@ def count_rare(
         if name not in curator.domain or not 0 <= code < curator.domain.size(name):
             raise BudgetError("A rare value lies outside the domain.")
     scales = (1.0 / wanted) * (rare_epsilon(1.0 / wanted, curator.unit) / epsilon) * (1 + 2.0**-40)
+    noise = [Laplace(float(scale)) for scale in scales]
     exact = _classes(curator, chosen)
     noisy = curator._answer(
         PureEvent(epsilon),
         purpose=purpose,
         about=[chosen, scales],
-        draw=lambda: (
-            exact + np.array([int(Laplace(float(scale)).draw((), curator._randomness)) for scale in scales])
-        ),
+        draw=lambda: exact + np.array([int(kind.draw((), curator._randomness)) for kind in noise]),
     )
     return RareCounts(chosen, noisy.astype(np.float64), scales, epsilon)
 

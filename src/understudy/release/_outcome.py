@@ -47,6 +47,7 @@ def recorded_outcome(
         "guarantee": guarantee,
         "release_id": state.release_id,
         "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
+        "lost_entries": tuple(outcome.get("lost", ())),
         "ledger_id": ledger.ledger_id,
         "ledger_head": anchor.head,
         "ledger_length": anchor.length,

@@ -129,6 +129,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
             "head": result.ledger_head,
             "length": result.ledger_length,
             "entries": [_entry(entry) for entry in result.ledger_entries],
+            **({"lost_entries": list(result.lost_entries)} if result.lost_entries else {}),
         },
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],

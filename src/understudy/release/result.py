@@ -263,6 +263,9 @@ class _Outcome:
         Random public name of this run; the charges in the ledger carry it in their scope.
     ledger_entries
         The entries of the ledger that belong to this release, notes included.
+    lost_entries
+        Numbers of those entries whose answers an interruption lost before anybody saw them. The same questions were charged again, by
+        later entries; nothing that is released depends on the lost answers, so the promise does not count them. The ledger does.
     ledger_id, ledger_head, ledger_length, ledger_table
         Which ledger paid, the hash of its last line after this release and the number of its entries, and the public name
         of the table.
@@ -289,6 +292,7 @@ class _Outcome:
     finished: str
     criteria: tuple[CriterionResult, ...] = ()
     acceptance: AcceptanceResult | None = None
+    lost_entries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -375,6 +375,7 @@ class Release(Work):
             "configuration": candidate.configuration.name,
             "provenance": candidate.provenance.to_dict(),
             "seconds": dict(candidate.seconds),
+            "lost": [] if self.journal is None else self.journal.lost(self.ledger),
         }
         self.state.conclude(outcome)
 

@@ -93,7 +93,7 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     """Price every charge anew and add them up."""
     promised = document["guarantee"]
     budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
-    entries = [entry for entry in document["ledger"]["entries"] if entry["event"] is not None]
+    entries = _answered(document["ledger"], problems)
     events = [event_from_dict(entry["event"]) for entry in entries]
     reserve = sum((Fraction(float(entry["delta"])) for entry in entries), Fraction(0))
     if not events:
@@ -148,6 +148,22 @@ def _plainly_within(budget: Budget, unit: Unit, entries: Sequence[Mapping[str, A
     except UnderstudyError:
         return False
     return pure + more <= Fraction(budget.epsilon)
+
+
+def _answered(ledger: dict[str, Any], problems: Problems) -> list[dict[str, Any]]:
+    """Return the charges that the release depends on: all but those whose answers were lost, if they were charged again."""
+    charges = [entry for entry in ledger["entries"] if entry["event"] is not None]
+    lost = set(ledger.get("lost_entries", ()))
+    answered = [entry for entry in charges if entry["sequence"] not in lost]
+    for entry in charges:
+        again = (
+            other["sequence"] > entry["sequence"]
+            and all(other[name] == entry[name] for name in ("scope", "purpose", "event"))
+            for other in answered
+        )
+        if entry["sequence"] in lost and not any(again):
+            problems.add(f"charge {entry['sequence']} is said to be lost and was not made again")
+    return answered
 
 
 def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:

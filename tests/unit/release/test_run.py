@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import stat
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from understudy.errors import (
     LedgerError,
     LedgerMismatch,
     OutputError,
+    Problems,
     SchemaError,
 )
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
@@ -38,6 +40,7 @@ from understudy.release.selection_accounting import (
 )
 from understudy.release.spec import Spec
 from understudy.release.state import State
+from understudy.release.verify import _answered, verify_bundle
 
 SURE = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
 """So much budget that a good candidate passes."""
@@ -343,6 +346,23 @@ def test_a_folder_appears_complete_or_not_at_all(tmp_path: Path) -> None:
 
 class Stopped(BaseException):
     """Stands for a process that is killed: nothing in the program catches it."""
+
+
+def _stopping(original: Callable[..., None], stop_at: int) -> Callable[..., None]:
+    """Stop the process before the first call, after it, before the second, and so on."""
+    seen = 0
+
+    def wrapped(*given: Any, **rest: Any) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == stop_at:
+            raise Stopped
+        original(*given, **rest)
+        seen += 1
+        if seen == stop_at:
+            raise Stopped
+
+    return wrapped
 
 
 def _instants(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> Callable[[], int]:
@@ -819,3 +839,41 @@ def test_nothing_is_stored_of_a_rejected_candidate(tmp_path: Path) -> None:
     run_release(small_spec(**changes), ledger=ledger, source=people())
     folder = State.folder_for(ledger, "small")
     assert {path.name for path in folder.iterdir()} == {"lock", "state.json"}
+
+
+def test_the_published_form_stopped_at_any_answer_is_charged_for_one_more_at_most(tmp_path: Path) -> None:
+    """Rows, a regression, the model and each criterion: stopped before and after each answer is journalled."""
+    spec = small_spec(
+        **published(30.0) | {"budget": {"total": {"epsilon": 324}, "model": {"epsilon": 4}}},
+        cleaning=["age >= 6"],
+        public={"row_count": {"epsilon": 20.0}},
+    )
+    whole: list[str] = []
+    for stop in range(25):
+        ledger = tmp_path / f"{stop}.ledger"
+        Ledger.create(ledger, budget=PureDP(400.0), unit=spec.unit, table=spec.source.table or spec.name)
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Stopped):
+            patch.setattr(Journal, "keep", _stopping(Journal.keep, stop))
+            run_release(spec, ledger=ledger, source=people())
+        result = run_release(spec, ledger=ledger, source=people())
+        assert isinstance(result, ReleaseResult)
+        purposes = [entry.purpose for entry in charges(ledger)]
+        whole = whole or purposes
+        assert len(whole) == 12
+        assert len(purposes) - len(whole) == stop % 2 == len(result.lost_entries)
+        if stop in (0, 1, 23):
+            write_bundle(result, tmp_path / f"{stop}.bundle")
+            document = verify_bundle(tmp_path / f"{stop}.bundle")
+            assert document["ledger"].get("lost_entries", []) == list(result.lost_entries)
+
+
+def test_a_charge_is_not_taken_for_lost_if_it_was_not_made_again() -> None:
+    def entry(sequence: int, purpose: str) -> dict[str, Any]:
+        event = {"kind": "pure", "epsilon": 1.0}
+        return {"sequence": sequence, "scope": "s", "purpose": purpose, "event": event}
+
+    again = {"entries": [entry(1, "a"), entry(2, "b"), entry(3, "a")]}
+    for lost, found in (([1], 0), ([2], 1), ([3], 1), ([1, 3], 2)):
+        problems = Problems("it does not hold")
+        _answered(again | {"lost_entries": lost}, problems)
+        assert len(problems.items) == found

@@ -9,7 +9,7 @@ from understudy.curator import Curator, measure_answer, seal_answers
 from understudy.data import LocalTable
 from understudy.engine import DenseTable, ProductModel
 from understudy.errors import BudgetError, BudgetExceeded, DomainTooLarge, WorkloadError
-from understudy.marginals import Predicate, box, halfspace, prefix, random_boxes
+from understudy.marginals import Predicate, box, halfspace, linear, prefix, random_boxes
 from understudy.privacy import Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers.queries._weights import Factor, _block
@@ -81,6 +81,14 @@ def test_answers_move_by_at_most_the_rows_of_a_unit(number: int) -> None:
 
     assert np.abs(exact(rows) - exact(rows[:n])).max() <= k
     assert np.abs(exact(rows) - exact(other)).max() <= k
+
+
+def test_noise_that_cannot_be_drawn_is_refused_before_it_is_paid_for() -> None:
+    box_ = curator(500)
+    sealed = seal_answers(box_, [linear(DOMAIN, ["a"], [0.0, 0.5, 1.0, 0.25])])
+    with pytest.raises(BudgetError, match="scale"):
+        measure_answer(box_, sealed, 0, noise=Laplace(2.0**21), purpose="too wide for parts of a row")
+    assert box_.ledger.spent == 0
 
 
 def test_sealed_answers_show_nothing_and_are_paid_for() -> None:
