@@ -439,6 +439,7 @@ class Curator:
         drawn = self._answer(
             *events,
             purpose=purpose,
+            about=grid,
             draw=lambda: [
                 round(item._exact / step) + int(kind.draw((), self._randomness))
                 for item, kind, step in zip(sealed, on_grid, grid, strict=True)
