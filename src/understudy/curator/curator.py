@@ -490,6 +490,7 @@ class Curator:
         drawn = self._answer(
             *events,
             purpose=purpose,
+            about=grid,
             draw=lambda: [
                 place + int(kind.draw((), self._randomness))
                 for place, kind in zip(places, scaled, strict=True)

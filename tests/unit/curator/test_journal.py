@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from understudy.curator import Curator
 from understudy.curator.journal import Journal, Question, _parts, _whole_lines
-from understudy.errors import LedgerCorrupted
+from understudy.data import LocalTable
+from understudy.errors import LedgerCorrupted, LedgerMismatch
 from understudy.privacy import (
     Approximated,
     Composed,
     GaussianEvent,
+    Laplace,
     Ledger,
     Parallel,
     PureDP,
@@ -22,6 +25,7 @@ from understudy.privacy import (
     SelectionEvent,
     Unit,
 )
+from understudy.schema import Schema
 
 ASKED = Question("s", "p", PureEvent(0.5))
 
@@ -111,3 +115,19 @@ def test_a_small_charge_does_not_stand_for_a_large_answer(ledger: Ledger) -> Non
     journal.keep(ASKED, small, 1)
     with pytest.raises(LedgerCorrupted, match="another charge"):
         opened(ledger)
+
+
+def test_a_number_on_another_grid_is_another_question(ledger: Ledger) -> None:
+    """Twice the sensitivity and twice the noise cost the same; the steps that were drawn mean something else."""
+    schema = Schema.parse("name: t\ncolumns: [{name: a, kind: boolean}]")
+    table = LocalTable(schema, {"a": np.zeros(5, dtype=np.int64)})
+
+    def measure(size: float) -> float:
+        curator = Curator(table, unit=ledger.unit, ledger=ledger, journal=opened(ledger))
+        sealed = curator.statistic(lambda _: 3.0, sensitivity=size)
+        return curator.measure_scalar(sealed, noise=Laplace(4.0 * size), purpose="p")
+
+    first = measure(1.0)
+    assert measure(1.0) == first
+    with pytest.raises(LedgerMismatch):
+        measure(2.0)
