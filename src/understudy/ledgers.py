@@ -86,6 +86,9 @@ class LedgerPlace:
             If it is an older copy: a bundle, a model, an anchor or the record of the user knows a later head.
         """
         name = None if self._same_table and not named else table
+        if self.path.exists():  # before anything is written to it
+            with Ledger.open(self.path) as book:
+                self.check(book)
         with paying_ledger(
             self.path,
             budget=budget,
@@ -95,15 +98,9 @@ class LedgerPlace:
             approximate_delta=approximate_delta,
             advice=advice,
         ) as book:
-            self.check(book)
-            if self._others:
-                book.note(
-                    "another ledger of a table that has one already, as its owner accepted: their budgets add up. "
-                    f"Earlier: {', '.join(other.anchor.ledger_id for other in self._others)}"
-                )
-            self._remember(
-                book, charged=True
-            )  # it may be from now on, and nobody hears of it if this process is killed
+            self._note_others(book)
+            # from now on it may be charged, and nobody hears of it if this process is killed
+            self._remember(book, charged=True)
             try:
                 yield book
             finally:
@@ -120,6 +117,17 @@ class LedgerPlace:
         for path, anchor in anchors_near((*self.evidence, self.path.parent)):
             if anchor.ledger_id == book.ledger_id:
                 book.check_anchor(anchor, source=str(path))
+
+    def _note_others(self, book: Ledger) -> None:
+        """Say in a ledger, once, that its table has others too."""
+        if self._others:
+            earlier = ", ".join(sorted(other.anchor.ledger_id for other in self._others))
+            words = (
+                "another ledger of a table that has one already, as its owner accepted: their budgets add up. Earlier: "
+                f"{earlier}"
+            )
+            if all(entry.purpose != words for entry in book.entries()):
+                book.note(words)
 
     def _remember(self, book: Ledger, *, charged: bool) -> None:
         """Write down what the ledger is and how far it got."""

@@ -170,3 +170,33 @@ def test_a_total_that_is_too_small_and_uncharged_is_refused_with_the_command(
         raise AssertionError("never reached")
     with place.opened(**TERMS | {"budget": PureDP(0.5)}) as book:  # enough for that
         assert book.budget == decided
+
+
+def test_a_further_ledger_says_once_that_there_is_another(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with find_ledger(tmp_path / "t.csv", name="t.csv").opened(**TERMS) as first:
+        first.charge(PureEvent(1.0), purpose="count")
+    other = tmp_path / "other.ledger"
+    Ledger.create(other, budget=PureDP(2.0), unit=Unit.add_remove(), table="t").close()
+    place = find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other, another=True)
+    for _ in range(2):
+        with place.opened(**TERMS) as book:
+            assert [first.ledger_id in entry.purpose for entry in book.entries()] == [True]
+    again = find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other)  # consented to, and remembered
+    with again.opened(**TERMS) as book:
+        assert len(book.entries()) == 1
+
+
+def test_nothing_is_written_to_a_ledger_that_was_rolled_back(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    place = find_ledger(tmp_path / "t.csv", name="t.csv")
+    with place.opened(**TERMS) as book:
+        early = (tmp_path / "t.ledger").read_bytes()
+        book.charge(PureEvent(1.0), purpose="count")
+    (tmp_path / "t.ledger").write_bytes(early)
+    with (
+        pytest.raises(LedgerCorrupted, match="rolled back"),
+        place.opened(**TERMS | {"budget": PureDP(5.0)}),  # would follow the budget of a first use
+    ):
+        raise AssertionError("never reached")
+    assert (tmp_path / "t.ledger").read_bytes() == early
