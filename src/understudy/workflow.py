@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import secrets
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from understudy.curator import Curator, Journal, table_facts
-from understudy.data import LocalTable, Table, is_in_use, private_folder, records_digest, write_private
+from understudy.data import (
+    FolderInUse,
+    LocalTable,
+    Table,
+    is_in_use,
+    private_folder,
+    records_digest,
+    write_private,
+)
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, OutputError
 from understudy.privacy import (
     NO_CONSENT,
@@ -203,7 +212,8 @@ def paid_work(
     LedgerMismatch
         If the ledger was opened for other facts. Begin the work before the table is read: a refusal to read it is an answer.
     LedgerError
-        If other work was interrupted and ``unfinished`` is ``"refuse"``, or another process is doing the same work.
+        If other work was interrupted and ``unfinished`` is ``"refuse"``. A second process that does the same work at the same time pays
+        for itself.
 
     Examples
     --------
@@ -231,10 +241,10 @@ def paid_work(
         yield PaidWork(ledger, None, facts, owner=owner, consent=consent)
         return
     plain = json.dumps(facts, sort_keys=True, default=str).encode("utf-8")
-    name = f"{ledger.path.name}.fit-{hashlib.sha256(plain).hexdigest()[:16]}.state"
-    folder = ledger.path.with_name(name)
-    _others(ledger.path, folder, unfinished)
-    with private_folder(folder, what="fit"):
+    stem = f"{ledger.path.name}.fit-{hashlib.sha256(plain).hexdigest()[:16]}"
+    _others(ledger.path, stem, unfinished)
+    with contextlib.ExitStack() as stack:
+        folder = _own_folder(ledger.path, stem, stack)
         if unfinished == "drop":
             _forget(folder, keep_lock=True)
         try:
@@ -242,6 +252,16 @@ def paid_work(
         finally:
             if folder.exists() and not _holds_something(folder):
                 _forget(folder)
+
+
+def _own_folder(ledger: Path, stem: str, stack: contextlib.ExitStack) -> Path:
+    """Take the folder of this work that an interrupted run has left, or a new one; one that a living process is in stays its own."""
+    left = [folder for folder in sorted(ledger.parent.glob(f"{stem}.*state")) if _holds_something(folder)]
+    new = (ledger.with_name(f"{stem}.{number}.state") for number in itertools.count(1))
+    for folder in itertools.chain(left, new):
+        with contextlib.suppress(FolderInUse):
+            return stack.enter_context(private_folder(folder, what="fit"))
+    raise AssertionError("numbers do not end")
 
 
 def work_facts(
@@ -258,12 +278,12 @@ def work_facts(
     }
 
 
-def _others(ledger: Path, folder: Path, unfinished: Unfinished) -> None:
+def _others(ledger: Path, stem: str, unfinished: Unfinished) -> None:
     """Look for other work on the ledger that was interrupted, and do about it what was asked for."""
     if unfinished == "keep":
         return
     for other in sorted(ledger.parent.glob(f"{ledger.name}.fit-*.state")):
-        if other == folder or is_in_use(other) or not _holds_something(other):
+        if other.name.startswith(f"{stem}.") or is_in_use(other) or not _holds_something(other):
             continue
         if unfinished == "drop":
             _forget(other)

@@ -187,6 +187,22 @@ def test_other_work_is_refused_kept_or_dropped(tmp_path: Path) -> None:
     assert not run.left_behind()
 
 
+def test_the_same_work_at_the_same_time_pays_for_itself_and_an_interrupted_one_is_found(
+    tmp_path: Path,
+) -> None:
+    run = Run(tmp_path, "independent")
+    facts = work_facts(
+        run.synthesizer, schema_fingerprint=run.case.schema.fingerprint(), unit=UNIT, budget=SHARE
+    )
+    with paid_work(run.ledger, facts):
+        run.fit(hand_over=False)  # beside the one that is at work
+    charges, (folder,) = run.charges(), run.left_behind()
+    assert folder.name.endswith(".2.state")
+    run.fit()
+    assert run.charges() == charges
+    assert not run.left_behind()
+
+
 def test_another_question_at_the_same_place_is_refused_before_anything_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks import _faults_child as child
@@ -126,18 +127,12 @@ def test_a_charge_after_the_draw_is_caught_without_any_kill(
     def late(witness: child.Witness) -> None:
         from understudy.curator import Curator
 
-        charge, measure = Curator._charge, Curator.measure_many
-        waiting: list[tuple[tuple[object, ...], str]] = []
+        def answer(self: Curator, *events: Any, purpose: str, draw: Any, about: object = None) -> object:
+            drawn = draw()
+            self._charge(*events, purpose=purpose)
+            return drawn
 
-        def measure_many(self: Curator, *words: object, **options: object) -> object:
-            result = measure(self, *words, **options)  # type: ignore[arg-type]
-            while waiting:
-                events, purpose = waiting.pop()
-                charge(self, *events, purpose=purpose)  # type: ignore[arg-type]
-            return result
-
-        Curator._charge = lambda self, *events, purpose: waiting.append((events, purpose))  # type: ignore
-        Curator.measure_many = measure_many  # type: ignore[method-assign,assignment]
+        Curator._answer = answer  # type: ignore[method-assign]
 
     folder, side = _broken(place, "synth independent", late)
     with pytest.raises(Fault, match=r"at draw 0: .* not charged"):

@@ -10,7 +10,7 @@ from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
 from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
 from understudy.data.prepare import Derived, Preparation
-from understudy.data.private_files import is_in_use, private_folder, write_private
+from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
 from understudy.data.sql import Database, Session, SqlTable, connect, is_database
 from understudy.data.table import Table, Words, records_digest
@@ -20,6 +20,7 @@ __all__ = [
     "Counts",
     "Database",
     "Derived",
+    "FolderInUse",
     "LocalTable",
     "Preparation",
     "Session",

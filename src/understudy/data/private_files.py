@@ -11,7 +11,7 @@ from pathlib import Path
 from understudy.data.output import sync
 from understudy.errors import LedgerError, OutputError
 
-__all__ = ["is_in_use", "private_folder", "write_private"]
+__all__ = ["FolderInUse", "is_in_use", "private_folder", "write_private"]
 
 _LOCK = "lock"
 
@@ -29,7 +29,7 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
 
     Raises
     ------
-    LedgerError
+    FolderInUse
         If another process is at work there.
     OutputError
         If the folder cannot be made or written.
@@ -41,22 +41,34 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
     ...     oct(folder.stat().st_mode & 0o777)
     '0o700'
     """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.chmod(folder, 0o700)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise OutputError(
-            f"The state of the {what} cannot be kept in {str(folder)!r}: {error.strerror or error}."
-        ) from None
-    try:
+    lock = None
+    while lock is None:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chmod(folder, 0o700)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:  # somebody has just removed the folder
+            continue
+        except OSError as error:
+            raise OutputError(
+                f"The state of the {what} cannot be kept in {str(folder)!r}: {error.strerror or error}."
+            ) from None
         if not _taken(lock):
-            raise LedgerError(
+            os.close(lock)
+            raise FolderInUse(
                 f"Another process is at work on the {what} in {str(folder)!r}. Wait for it to end."
             )
+        if not _is_there(lock, folder / _LOCK):  # it was removed by whoever had it before
+            os.close(lock)
+            lock = None
+    try:
         yield folder
     finally:
         os.close(lock)  # releases the lock
+
+
+class FolderInUse(LedgerError):
+    """A living process is at work in a folder."""
 
 
 def is_in_use(folder: Path) -> bool:
@@ -90,6 +102,14 @@ def write_private(path: Path, content: bytes | memoryview) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _is_there(handle: int, path: Path) -> bool:
+    """Say whether an open file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False
 
 
 def _taken(handle: int) -> bool:
