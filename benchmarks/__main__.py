@@ -25,6 +25,7 @@ QUICK = {
     "dips": ["--quick"],
     "faults": ["--quick"],
     "fuzz": ["--quick"],
+    "neighbours": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._faults_cases import CANARY, JOBS, Job, Outcome, run_job, table
-from understudy.curator.journal import _read
+from understudy.curator.journal import _whole_lines
 from understudy.data import read_frame
 from understudy.privacy import Event, Ledger
 from understudy.release.spec import Spec
@@ -159,7 +159,7 @@ def check_silence(folder: Path) -> int:
 
 def journalled(folder: Path) -> int:
     """Return how many answers are kept for work to go on with."""
-    return sum(len(_read(path)[1]) - 1 for path in folder.rglob("journal"))
+    return sum(len(list(_whole_lines(path))) - 1 for path in folder.rglob("journal"))
 
 
 def check_journal(folder: Path, side: Path, job: Job) -> int:

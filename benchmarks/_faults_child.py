@@ -32,10 +32,13 @@ class Witness:
         self.flushes = os.open(side / "flushes", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self.number = len(list(side.glob("image-*")))
         self.inside_attempt = False
+        self.trying = False
         self.busy = False
 
     def note(self, kind: str, scale: float) -> None:
-        """Write one draw down, durably, with the ledger's bytes as they are now."""
+        """Write one draw down, durably, with the ledger's bytes as they are now; not those of a trial on made-up records."""
+        if self.trying:
+            return
         self.busy = True
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))  # limits are for the one who is watched
@@ -71,12 +74,16 @@ def install(witness: Witness) -> None:
     """Put the witness before every draw of noise and behind every flush of this process."""
     from understudy.curator import curator as door
     from understudy.privacy import DiscreteGaussian, Gaussian, Laplace
+    from understudy.release import planning
     from understudy.release.run import Release
+    from understudy.synthesizers import _trial
 
     for noise in (Gaussian, DiscreteGaussian, Laplace):
         noise.draw = _watched_draw(witness, noise.__name__, noise.draw)  # type: ignore[method-assign]
     for name in ("exponential_mechanism", "permute_and_flip"):
         setattr(door, name, _watched_choice(witness, name, getattr(door, name)))
+    for module, name in ((_trial, "_try"), (planning, "_try_judging")):
+        setattr(module, name, _trying(witness, getattr(module, name)))
     attempt = Release._attempt
 
     def watched_attempt(self: Any, *words: Any) -> Any:
@@ -102,6 +109,17 @@ def _watched_draw(witness: Witness, kind: str, draw: Callable[..., Any]) -> Call
         return draw(self, shape, randomness)
 
     return watched
+
+
+def _trying(witness: Witness, trial: Callable[..., None]) -> Callable[..., None]:
+    def tried(*given: Any) -> None:
+        witness.trying = True
+        try:
+            trial(*given)
+        finally:
+            witness.trying = False
+
+    return tried
 
 
 def _watched_choice(witness: Witness, kind: str, choice: Callable[..., Any]) -> Callable[..., Any]:

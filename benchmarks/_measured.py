@@ -129,6 +129,7 @@ RUNS = (
     _run("large-output", "large_output", "1000000 10000000 100000000"),
     _run("faults", "faults"),
     _run("fuzz", "fuzz"),
+    _run("neighbours", "neighbours"),
 )
 """In this order: the ones that most pages quote first, the ones that take hours last."""
 

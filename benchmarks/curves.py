@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
@@ -79,6 +80,22 @@ def promise() -> None:
             (f"{epsilon:g}", *(f"{100 * posterior_range(prior, epsilon)[1]:.1f} %" for prior in (0.1, 0.5)))
             for epsilon in (0.1, 0.5, 1.0, 2.0, 5.0)
         ),
+    )
+    rows = []
+    for epsilon in (0.5, 1.0, 2.0, 4.0):
+        mu = approx_to_gdp(epsilon, 1e-9)
+        rows.append(
+            (
+                f"{epsilon:g}",
+                f"{100 / (1 + math.exp(-epsilon)):.1f} %",
+                f"{100 * NormalDist().cdf(mu / 2):.1f} %",
+                f"{NormalDist().cdf(mu / 2 - epsilon / mu):.1e}".replace("e-0", "e-"),
+            )
+        )
+    show(
+        "Best chance of guessing right, and chance that Gaussian noise moves the odds by more than e^epsilon; delta 1e-9",
+        ("epsilon", "pure noise", "Gaussian noise", "larger move"),
+        rows,
     )
 
 

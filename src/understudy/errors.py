@@ -21,6 +21,7 @@
     ├── ModelFileError (ValueError)         a model file that cannot be read or written
     ├── BundleError (ValueError)            a published bundle that does not hold what it says
     ├── UnknownMethod (LookupError)         no synthesizer of that name
+    ├── UnusableMethod (RuntimeError)       a synthesizer that does not work on this machine
     ├── MissingExtra (ImportError)          an optional dependency that is not installed
     └── OutputError (OSError)               a file that cannot be written
 
@@ -52,6 +53,7 @@ __all__ = [
     "SchemaError",
     "UnderstudyError",
     "UnknownMethod",
+    "UnusableMethod",
     "UsageError",
     "WorkloadError",
     "WrongPairing",
@@ -161,6 +163,10 @@ class BundleError(UnderstudyError, ValueError):
 
 class UnknownMethod(UnderstudyError, LookupError):
     """No synthesizer of that name is registered."""
+
+
+class UnusableMethod(UnderstudyError, RuntimeError):
+    """A synthesizer does not work with this installation on this machine; found out before anything was charged."""
 
 
 class MissingExtra(UnderstudyError, ImportError):

@@ -52,6 +52,7 @@ Unfinished = Literal["refuse", "keep", "drop"]
 """What to do about other work on the same ledger that was interrupted: refuse to begin, leave it for later, forget it."""
 
 _JOURNAL, _MODEL, _RECORDS, _LOCK = "journal", "model.understudy", "records.json", "lock"
+_MODELS = "model*.understudy"
 
 
 class PaidWork:
@@ -102,16 +103,12 @@ class PaidWork:
         -------
         See :meth:`understudy.synthesizers.Synthesizer.fit`. A model that is taken was paid for when it was fitted.
         """
+        self._same_records(table)
         if self.model_path is not None:
             return Model.load(self.model_path)
-        self._same_records(table)
         with self._advice():
             model = synthesizer.fit(self._curator(table, unit), budget, progress=progress)
-        if self._folder is not None:
-            # an output elsewhere may still work, and the journal has the answers
-            with contextlib.suppress(OSError):
-                model.save(self._folder / _MODEL)
-                (self._folder / _MODEL).chmod(0o600)
+        self._keep(model, _MODEL)
         return model
 
     def fit_many(
@@ -126,16 +123,43 @@ class PaidWork:
         seed: int | None,
         progress: Progress = no_progress,
     ) -> MultipleSynthesis:
-        """Fit models for several sets; see :func:`understudy.synthesizers.synthesize_many`."""
+        """Fit models for several sets; see :func:`understudy.synthesizers.synthesize_many`. Each is kept until :meth:`done`."""
         self._same_records(table)
+        numbers = itertools.count(1)
+
+        def fit(curator: Curator, share: Budget, *, progress: Progress) -> Model:
+            start = f"model-{next(numbers)}-after-"  # so many answers
+            kept = [] if self._folder is None else list(self._folder.glob(f"{start}*.understudy"))
+            if kept and self.journal is not None:
+                self.journal.skip_to(int(kept[0].name.removeprefix(start).removesuffix(".understudy")))
+                return Model.load(kept[0])
+            model = synthesizer.fit(curator, share, progress=progress)
+            self._keep(model, f"{start}{0 if self.journal is None else self.journal.place}.understudy")
+            return model
+
         with self._advice():
             curator = self._curator(table, unit)
-            return synthesize_many(synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress)
+            return synthesize_many(
+                synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress, fit=fit
+            )
 
     def done(self) -> None:
         """Forget what was kept: whoever asked for the result has it."""
         if self._folder is not None:
             _forget(self._folder)
+            self._folder = None  # another process may make it anew from here on
+
+    def leave(self) -> None:
+        """Remove the folder if nothing is kept in it."""
+        if self._folder is not None and not _holds_something(self._folder):
+            _forget(self._folder)
+
+    def _keep(self, model: Model, name: str) -> None:
+        """Keep a model; where that fails an output elsewhere may still work, and the journal has the answers."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                model.save(self._folder / name)
+                (self._folder / name).chmod(0o600)
 
     def _curator(self, table: Table, unit: Unit) -> Curator:
         """Return the curator of the table; exact public numbers and the owner's facts are in the ledger before it is charged."""
@@ -155,7 +179,8 @@ class PaidWork:
         if self._folder is None or not isinstance(table, LocalTable):
             return
         path = self._folder / _RECORDS
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() and self.repeated else None
+        begun = bool(self.repeated) or _holds_something(self._folder)
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() and begun else None
         key = secrets.token_bytes(32) if known is None else bytes.fromhex(known["key"])
         found = {"key": key.hex(), "digest": records_digest([table], key)}
         if known is None:
@@ -247,11 +272,11 @@ def paid_work(
         folder = _own_folder(ledger.path, stem, stack)
         if unfinished == "drop":
             _forget(folder, keep_lock=True)
+        work = PaidWork(ledger, folder, facts, owner=owner, consent=consent)
         try:
-            yield PaidWork(ledger, folder, facts, owner=owner, consent=consent)
+            yield work
         finally:
-            if folder.exists() and not _holds_something(folder):
-                _forget(folder)
+            work.leave()
 
 
 def _own_folder(ledger: Path, stem: str, stack: contextlib.ExitStack) -> Path:
@@ -296,16 +321,19 @@ def _others(ledger: Path, stem: str, unfinished: Unfinished) -> None:
 
 
 def _holds_something(folder: Path) -> bool:
-    return (folder / _MODEL).exists() or Journal.has_answers(folder / _JOURNAL)
+    return any(folder.glob(_MODELS)) or Journal.has_answers(folder / _JOURNAL)
 
 
 def _forget(folder: Path, *, keep_lock: bool = False) -> None:
     """Remove what is kept in a folder, and the folder with it."""
     try:
-        for name in (_JOURNAL, _MODEL, _RECORDS):
+        for path in (
+            *folder.glob(_MODELS),
+            *folder.glob(".*.part"),
+        ):  # parts are of a write that was interrupted
+            path.unlink(missing_ok=True)
+        for name in (_JOURNAL, _RECORDS):
             (folder / name).unlink(missing_ok=True)
-        for rest in folder.glob(".*.part"):  # of a write that was interrupted
-            rest.unlink(missing_ok=True)
         if not keep_lock:
             (folder / _LOCK).unlink(missing_ok=True)
             folder.rmdir()

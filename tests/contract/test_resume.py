@@ -42,7 +42,14 @@ class Run:
         )
         self.folder = folder
 
-    def fit(self, *, stop: tuple[int, bool] | None = None, hand_over: bool = True, rows: int = 300) -> Any:
+    def fit(
+        self,
+        *,
+        stop: tuple[int, bool] | None = None,
+        hand_over: bool = True,
+        rows: int = 300,
+        sets: int | None = None,
+    ) -> Any:
         """Fit; with ``stop`` the process ends at that answer, before (True) or after it was journalled."""
         questions = kept = 0
         answer, keep, converse = Curator._answer, Journal.keep, Journal.open_conversation
@@ -74,7 +81,18 @@ class Run:
             patch.setattr(Journal, "keep", stopping(keep))
             patch.setattr(Journal, "open_conversation", stopping(converse))
             with paid_work(self.ledger, facts) as work:
-                model = work.fit(self.synthesizer, table, unit=UNIT, budget=SHARE)
+                if sets is None:
+                    model = work.fit(self.synthesizer, table, unit=UNIT, budget=SHARE)
+                else:
+                    model = work.fit_many(
+                        self.synthesizer,
+                        table,
+                        unit=UNIT,
+                        budget=SHARE,
+                        sets=sets,
+                        how="independent",
+                        seed=1,
+                    )
                 if hand_over:
                     work.done()
         return model
@@ -170,6 +188,47 @@ def test_other_records_are_not_mixed_in(tmp_path: Path) -> None:
     run.fit()
 
 
+def test_a_model_of_other_records_is_not_handed_over(tmp_path: Path) -> None:
+    run = Run(tmp_path, "mst")
+    run.fit(hand_over=False)
+    with pytest.raises(DataError, match="not the one that the interrupted fit began with"):
+        run.fit(rows=301)
+
+
+@pytest.mark.parametrize("name", ["deniability", "mst"])
+def test_of_several_sets_only_the_one_in_flight_is_lost(name: str, tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    whole = Run(tmp_path / "whole", name)
+    whole.fit(sets=3)
+    charges = whole.charges()
+    for number, (place, in_flight) in enumerate(((len(charges) - 1, False), (len(charges), True))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run = Run(folder, name)
+        with pytest.raises(Stopped):
+            run.fit(sets=3, stop=(place, in_flight))
+        run.fit(sets=3, hand_over=False)
+        lost = len(run.charges()) - len(charges)
+        assert lost <= (1 if in_flight or name == "deniability" else 0)
+        before = run.charges()
+        run.fit(sets=3)  # the models were not handed over: they are taken up
+        assert run.charges() == before
+        assert not run.left_behind()
+
+
+def test_what_another_process_made_anew_is_left_alone(tmp_path: Path) -> None:
+    run = Run(tmp_path, "mst")
+    facts = work_facts(
+        run.synthesizer, schema_fingerprint=run.case.schema.fingerprint(), unit=UNIT, budget=SHARE
+    )
+    with paid_work(run.ledger, facts) as work:
+        (folder,) = run.left_behind()
+        work.done()
+        folder.mkdir()
+        (folder / "lock").touch()
+    assert (folder / "lock").exists()
+
+
 def test_other_work_is_refused_kept_or_dropped(tmp_path: Path) -> None:
     run = Run(tmp_path, "mst")
     with pytest.raises(Stopped):
@@ -257,8 +316,6 @@ def test_a_failed_look_is_an_answer_and_is_not_tried_again(tmp_path: Path) -> No
 
 
 def _work(folder: Path) -> Any:
-    from understudy.curator.journal import _read
+    from understudy.curator.journal import _whole_lines
 
-    first, _ = _read(folder / "journal")
-    assert first is not None
-    return first["work"]
+    return next(_whole_lines(folder / "journal")).head["work"]

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from contract_cases import CANARY, MIXED, OPTIONS_OF, case_of
 
+from ledger_referee import recompute
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import (
@@ -125,6 +126,7 @@ def test_the_ledger_paid_for_the_noise_that_was_drawn(name: str, budget: str) ->
     for entry in curator.ledger.entries():
         paid += [] if entry.event is None else _noise_scales(entry.event.to_dict())
     drawn = [(item.noise, item.scale) for item in (*model.measurements, *model.statistics)]
+    assert recompute(curator.ledger) > 0  # by dp-accounting
     assert drawn, "Fitted has neither measurements nor statistics: say what was released"
     assert len(curator.ledger.entries()) > 1, "nothing was charged"
     for item in drawn:

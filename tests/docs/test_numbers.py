@@ -5,16 +5,30 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 from benchmarks.curves import RULES
 
 from understudy.curator import SeedTest
-from understudy.privacy import GDP, CountLaw, PureDP, Unit, probabilistic_delta, true_delta
+from understudy.privacy import (
+    GDP,
+    GDP_ACCOUNTING,
+    ApproxDP,
+    CountLaw,
+    PureDP,
+    PureEvent,
+    Unit,
+    approx_to_gdp,
+    gdp_to_approx,
+    probabilistic_delta,
+    true_delta,
+)
 from understudy.release import (
     SingleAttempt,
     selection_guarantee,
 )
+from understudy.release._profiles import Bound, best_profile
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 
@@ -40,6 +54,31 @@ def test_what_an_attacker_can_gain() -> None:
         for prior, words in zip((0.1, 0.5), told, strict=True):
             odds = prior / (1 - prior) * math.exp(float(epsilon))
             _close(re.findall(r"[\d.]+", words)[0], 100 * odds / (1 + odds))
+
+
+def test_what_a_gaussian_release_lets_an_attacker_gain() -> None:
+    head = "| epsilon, with delta 1e-9 | pure noise | Gaussian noise | chance that Gaussian noise moves the odds by more than `e^epsilon` |"
+    rows = _rows("promise", head)
+    assert len(rows) == 4
+    times = []
+    for told_epsilon, pure, gaussian, chance in rows:
+        epsilon = float(told_epsilon)
+        mu = approx_to_gdp(epsilon, 1e-9)
+        _close(pure.split()[0], 100 / (1 + math.exp(-epsilon)))
+        _close(gaussian.split()[0], 100 * NormalDist().cdf(mu / 2))
+        exact = NormalDist().cdf(mu / 2 - epsilon / mu)
+        assert float(chance) == pytest.approx(exact, rel=0.03)
+        times.append(exact / 1e-9)
+        named = best_profile([Bound(0.0, ApproxDP(epsilon, 1e-9)), Bound(0.0, GDP(mu))]).exceeded(epsilon)
+        assert 2 < named / exact < 5
+    assert 9.5 < min(times) < max(times) < 62
+
+
+def test_the_example_of_plain_addition() -> None:
+    text = (PAGES / "accounting.md").read_text(encoding="utf-8")
+    squares = GDP_ACCOUNTING.cost(PureEvent(0.3))
+    told = float(re.search(r"0\.3 of pure\s+noise costs as much as ([\d.]+) of Gaussian", text)[1])  # type: ignore[index]
+    assert told == pytest.approx(gdp_to_approx(math.sqrt(squares), 1e-9), abs=0.01)
 
 
 def test_what_selection_costs() -> None:

@@ -149,6 +149,20 @@ def test_a_public_number_of_rows_may_come_from_the_command_line(folder: Path) ->
     assert right.code == 0, right.err
 
 
+def test_a_total_of_which_less_is_used_is_named_beside_the_promise(folder: Path) -> None:
+    spec = write_spec(folder, total=10)
+    planned = understudy("plan", spec)
+    assert planned.code == 0, planned.err
+    assert "Budget: epsilon=9 of epsilon=10" in " ".join(planned.out.split())
+    result = understudy("release", spec, "--out", "bundle", "--json")
+    assert result.code == 0, result.err
+    guarantee = json.loads(result.out)["guarantee"]
+    assert guarantee["budget"]["epsilon"] == 9
+    assert guarantee["total"]["epsilon"] == guarantee["table_total"]["epsilon"] == 10
+    assert understudy("verify", "bundle").code == 0
+    assert "allowed epsilon=10" in (folder / "bundle" / "README.md").read_text("utf-8")
+
+
 def test_another_source_gets_another_ledger(folder: Path) -> None:
     spec = write_spec(folder)
     (folder / "staff.csv").rename(folder / "other.csv")

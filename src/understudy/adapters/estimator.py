@@ -168,8 +168,7 @@ class TableSynthesizer:
             text = self.workload
             options["workload"] = parse_workload(self.schema.domain, text) if isinstance(text, str) else text
         synthesizer = create(self.method, **options)
-        synthesizer.require(budget)
-        synthesizer.plan(self.schema, unit=unit, budget=budget)
+        synthesizer.prepare(self.schema, unit=unit, budget=budget)
         reserve = synthesizer.reserve(self.schema, budget)
         book: AbstractContextManager[Ledger]
         if self.ledger is None:

@@ -18,6 +18,7 @@ from scipy.special import gammaln
 from scipy.stats import poisson
 
 from understudy.audit.claims import Claim, claim_of
+from understudy.audit.hostile import KINDS, search_criteria
 from understudy.audit.hunt import Audit
 from understudy.audit.trials import Tally
 from understudy.curator import Smoothing
@@ -125,6 +126,17 @@ def _poisson(unit: Unit) -> float:
     return max(exact_epsilon(one, two, delta=DELTA) for one, two in pairwise(laws))
 
 
+def _criteria(form: str) -> float:
+    """Every acceptance criterion under drawn specifications: the most that a unit moves its number, in units of the noise."""
+    shares = [
+        search_criteria(kind, specifications=4, neighbours=4, seed=7)[form].share
+        for kind in KINDS
+        if kind
+        != "faithfulness"  # a matching for each neighbour takes long; the long form of the search tries it
+    ]
+    return EPSILON * max(shares)
+
+
 def audit_exactly() -> list[Audit]:
     """Return the audits that need no runs.
 
@@ -144,6 +156,9 @@ def audit_exactly() -> list[Audit]:
             name = f"multinomial-dirichlet, {rows} record{'s' * (rows > 1)}"
             found.append(_timed(name, "all small tables", unit, pure, partial(_urn, unit, rows)))
     found.append(_timed("poisson, one cell", "all small counts", add, approximate, partial(_poisson, add)))
+    for form in ("published", "pass-only"):
+        name = f"acceptance criteria, {form}"
+        found.append(_timed(name, "hostile specifications", replace, pure, partial(_criteria, form)))
     return found
 
 

@@ -5,9 +5,7 @@ The screen and the Markdown file take every number from here, so that they canno
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from understudy.audit.primitives import PRIMITIVES
@@ -142,7 +140,7 @@ def audit_parts(document: Document) -> dict[str, str]:
     >>> list(audit_parts(report.to_dict()))
     ['summary', 'methods']
     """
-    summary = "\n\n".join(_harmless(words) for words in audit_summary(document))
+    summary = "\n\n".join(Text(words).markdown() for words in audit_summary(document))
     return {"summary": summary} | {part: table.markdown() for part, table in _tables(document).items()}
 
 
@@ -155,7 +153,7 @@ def audit_markdown(document: Document) -> str:
     >>> page.splitlines()[0], page.splitlines()[-1]
     ('# Claimed and demonstrated', 'No violation.')
     """
-    lead = [Text(_harmless(words)) for words in audit_summary(document)]
+    lead = [Text(words) for words in audit_summary(document)]
     sections = [(_TABLES[part][0], [table]) for part, table in _tables(document).items()]
     return markdown(Page("Claimed and demonstrated", sections, lead=lead))
 
@@ -183,9 +181,4 @@ def _row(audit: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     cells = audit_cells(audit)
     if audit["violated"]:
         cells["shown"] += f" {cells['verdict']}"
-    return [_harmless(cells[column]) for column in columns]
-
-
-def _harmless(words: str) -> str:
-    """Take their meaning from characters that are markup; a table takes care of its own bars."""
-    return re.sub(r"([\\`*_\[\]])", r"\\\1", escape(" ".join(words.split()), quote=False))
+    return [cells[column] for column in columns]

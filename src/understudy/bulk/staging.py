@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data import check_output_format, replacing, sync, write_text
+from understudy.data import check_output_format, replacing, require_folder, sync, write_text
 from understudy.errors import OutputError
 from understudy.synthesizers import Model, save_model
 
@@ -84,8 +84,7 @@ class Staging:
             raise OutputError(
                 f"{str(self.out)!r} exists already and is left as it is. Remove it, or choose another name."
             )
-        if not self.out.parent.is_dir():
-            raise OutputError(f"The folder {str(self.out.parent)!r} does not exist. Create it first.")
+        require_folder(self.out.parent, what="output")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
+from understudy.data import require_folder
 from understudy.errors import OutputError, UsageError
 from understudy.marginals import parse_workload
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Consent, PureDP, Unit
@@ -187,22 +187,13 @@ def require_writable(path: Path, *, what: str) -> None:
     folder = path.parent if str(path.parent) else Path()
     if path.is_dir():
         raise OutputError(f"The {what} {str(path)!r} is a folder; give the name of a file.")
-    if not folder.is_dir():
-        raise OutputError(f"The folder {str(folder)!r} for the {what} does not exist; create it first.")
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
     if what != "ledger" and _is_sqlite(path):
         raise OutputError(
             f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
         )
-    try:
-        # Without a name where the system can (Linux), so that no interrupt, not even one while it is removed, leaves it.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
-        ) from None
+    require_folder(folder, what=what)
 
 
 def _is_sqlite(path: Path) -> bool:

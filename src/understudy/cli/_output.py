@@ -63,8 +63,10 @@ def compiles_first() -> bool:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return False
     tag = f".py{sys.version_info[0]}{sys.version_info[1]}.nbi"
-    caches = Path(__file__).resolve().parents[1].glob("*/__pycache__")
-    return not any(name.endswith(tag) for folder in caches for name in os.listdir(folder))
+    caches = (
+        Path(__file__).resolve().parents[1].glob(f"*/__pycache__/*{tag}")
+    )  # a folder that cannot be read has none
+    return next(iter(caches), None) is None
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def plan(
         raise UsageError("Give a specification, or --schema, --method and --unit.")
     from understudy.cli._output import print_json, print_table, tell
     from understudy.privacy import Invariant, condition_of, rows_rule
-    from understudy.schema import Schema
+    from understudy.schema import Schema, formula_warnings
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -90,7 +90,7 @@ def plan(
         }
         for item in planned.measurements
     ]
-    notes = [*planned.notes, *_not_public(described)]
+    notes = [*planned.notes, *_not_public(described), *formula_warnings(described)]
     known = [Invariant("number of rows", rows_rule(privacy_unit), described.row_count, "", 0)]
     public = described.row_count is not None or privacy_unit.keeps_rows
     condition = condition_of(privacy_unit, known if public else ()).text

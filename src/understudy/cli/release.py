@@ -83,6 +83,7 @@ def release(
     from understudy.release.bundle import write_bundle
     from understudy.release.run import Release, require_free
     from understudy.release.state import State
+    from understudy.schema import formula_warnings
 
     described = read_spec(
         spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
@@ -100,8 +101,19 @@ def release(
     ledger_path = place.path
     for note in place.notes:
         say(note)
-    if not State.folder_for(ledger_path.absolute(), described.name).exists():
-        require_free(folder)
+    earlier = State.recorded(State.folder_for(ledger_path.absolute(), described.name)) or {}
+    decided = earlier.get("outcome") is not None and not restart
+    if (
+        not decided
+    ):  # refused or declined, it leaves everything as it was: no ledger is made before the answer
+        if not earlier:
+            require_free(folder)
+        if not json:
+            say(_announcement(described, ledger_path))
+        for warning in formula_warnings(described.schema):
+            say(f"Warning: {warning}")
+        if not yes and described.source.simulated is None and sys.stdin.isatty():
+            typer.confirm("Go on?", abort=True, err=True)
     consent = parse_consent(accept_facts, accept_invariant, by)
     with Release.open(described, ledger=place, source=private, restart=restart, consent=consent) as running:
         if running.published is None and _is_bundle_of(running.state.release_id, folder):
@@ -111,11 +123,6 @@ def release(
             tell("Use --restart to make another one; it is charged anew.")
             return
         require_free(folder)
-        decided = running.state.get("outcome") is not None
-        if not json and not decided:
-            say(_announcement(described, ledger_path))
-        if not yes and not decided and described.source.simulated is None and sys.stdin.isatty():
-            typer.confirm("Go on?", abort=True, err=True)
         with progress_bar("release", quiet=quiet or json) as progress:
             outcome = running.run(progress=progress)
         if _accepted(outcome):
@@ -206,7 +213,7 @@ def _accepted(outcome: ReleaseResult | ReleaseFailure) -> TypeGuard[ReleaseResul
 
 def _announcement(spec: Spec, ledger: Path) -> str:
     return (
-        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.total.describe()} for "
+        f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.shares.promise.describe()} for "
         f"{spec.unit.describe()}.\n"
         f"Budget: {spec.shares.words()}.\n"
         f"{spec.row_count.words()} {spec.condition().text}".rstrip()

@@ -151,7 +151,7 @@ def check(
     from understudy.cli._output import large, print_json, print_table, progress_bar, tell
     from understudy.data import read_table
     from understudy.errors import DataError
-    from understudy.schema import Schema
+    from understudy.schema import Schema, formula_warnings
 
     described = Schema.read(schema)
     if table is not None:
@@ -166,6 +166,7 @@ def check(
                 )
     rows = described.describe()
     private = described.facts_from_data()
+    warnings = formula_warnings(described)
     if json:
         print_json(
             {
@@ -174,6 +175,7 @@ def check(
                 "cells": described.domain.cells(),
                 "facts_from_data": list(private),
                 "table_fits": None if table is None else True,
+                "warnings": warnings,
             }
         )
         return
@@ -182,6 +184,8 @@ def check(
     tell(f"{len(rows)} columns, {large(described.domain.cells())} cells in all.")
     for constraint in described.constraints:
         tell(f"Constraint: {constraint}")
+    for warning in warnings:
+        tell(f"Warning: {warning}")
     for remark in described.remarks():
         tell(f"Remark: {remark}")
     if private:

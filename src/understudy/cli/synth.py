@@ -131,7 +131,7 @@ def synth(
     from understudy.curator import table_facts
     from understudy.data import check_output_format, read_table, write_frame
     from understudy.ledgers import find_ledger, ledger_name
-    from understudy.schema import Schema
+    from understudy.schema import Schema, formula_warnings
     from understudy.workflow import paid_work, work_facts
 
     budget = parse_budget(epsilon, delta, rho, mu)
@@ -195,8 +195,13 @@ def synth(
         budget=budget,
         **({} if sets is None else {"sets": sets, "how": how}),
     )
+    if not target.name.lower().endswith((".parquet", ".pq")):
+        for warning in formula_warnings(described):
+            say(f"Warning: {warning}")
 
     with progress_bar(method, quiet=quiet or json) as progress:
+        progress("preparing", 0.0)
+        synthesizer.prepare(described, unit=privacy_unit, budget=budget)
         progress("reading", 0.0)
         records = read_table(
             source,

@@ -35,6 +35,7 @@ from understudy.curator.deniability import (
 )
 from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
 from understudy.curator.encoding import Layout
+from understudy.curator.exact import PublicNumbers, to_float
 from understudy.curator.facts import table_facts
 from understudy.curator.features import ONE, Feature, Standard, indicator, standardised
 from understudy.curator.gradients import Training, TrainingPlan, open_training
@@ -50,6 +51,7 @@ from understudy.curator.moments import (
     seal_moments,
 )
 from understudy.curator.numbers import Reach, SealedNumbers, measure_numbers
+from understudy.curator.practice import practice_curator
 from understudy.curator.predicates import (
     SealedAnswers,
     draw_queries,
@@ -66,7 +68,7 @@ from understudy.curator.rank_correlation import (
     seal_concordance,
 )
 from understudy.curator.rare import RareCounts, count_rare, rare_epsilon
-from understudy.curator.rounding import GRID_WIDENING, as_computed, scalar_noise
+from understudy.curator.rounding import GRID_WIDENING, scalar_noise
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.curator.subsets import Subsets, elect, election_epsilon, seal_subset_counts
@@ -92,6 +94,7 @@ __all__ = [
     "PanelPlan",
     "Part",
     "PathDesign",
+    "PublicNumbers",
     "Ranks",
     "RareCounts",
     "Reach",
@@ -111,7 +114,6 @@ __all__ = [
     "Training",
     "TrainingPlan",
     "affordable_records",
-    "as_computed",
     "bisect_ranges",
     "choose_path",
     "concordance_bounds",
@@ -153,6 +155,7 @@ __all__ = [
     "open_parts",
     "open_training",
     "plausibly_deniable",
+    "practice_curator",
     "rare_epsilon",
     "records_event",
     "redraw",
@@ -172,6 +175,7 @@ __all__ = [
     "standardised",
     "table_facts",
     "tail_norms",
+    "to_float",
     "urn_event",
     "votes_l2",
 ]

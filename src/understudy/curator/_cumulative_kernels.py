@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from understudy._compile import compiled
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(nogil=True)
 def count_paths(
     ends: npt.NDArray[np.int64], weight: int, records: int, width: int, counts: npt.NDArray[np.float64]
 ) -> None:

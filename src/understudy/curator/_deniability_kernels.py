@@ -8,12 +8,13 @@ binary searches: the exact number of seeds per agreeing prefix, without a scan.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from understudy._compile import compiled
 
 _DIGITS = np.uint64(11)  # 64 - 53
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _row(column, y, parent_start, parents, bucket_start, buckets, strides):  # type: ignore[no-untyped-def]
     """Return which row of the conditional table of a column applies, given the columns before it."""
     row = 0
@@ -22,7 +23,7 @@ def _row(column, y, parent_start, parents, bucket_start, buckets, strides):  # t
     return row
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _narrow(column, value, low, high):  # type: ignore[no-untyped-def]
     """Return the part of ``column[low:high]``, which is sorted, that equals ``value``."""
     first, last = low, high
@@ -42,7 +43,7 @@ def _narrow(column, value, low, high):  # type: ignore[no-untyped-def]
     return start, first
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def propose(  # type: ignore[no-untyped-def]
     out, kept, words, sizes, table_start, cumulative, parent_start, parents, bucket_start, buckets, strides
 ):
@@ -66,7 +67,7 @@ def propose(  # type: ignore[no-untyped-def]
             out[r, i] = low
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def classes(  # type: ignore[no-untyped-def]
     y,
     allowed,
@@ -103,7 +104,7 @@ def classes(  # type: ignore[no-untyped-def]
         result[agree] = -1 if total == -np.inf else np.int64(np.floor(-min(total, 0.0) / log_gamma))
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def plausible(  # type: ignore[no-untyped-def]
     candidates,
     seeds,

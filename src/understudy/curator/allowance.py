@@ -242,7 +242,9 @@ class Allowance:
         Where two accountings differ they cannot be compared in advance; each charge is then judged as it comes.
         """
         book = self.ledger
-        if accounting.name == book.accounting.name or (
+        if self._inside is not None:
+            pass  # the ledger was paid for all of this allowance
+        elif accounting.name == book.accounting.name or (
             accounting.name == PURE.name and isinstance(book.budget, ApproxDP)
         ):
             left = book.rule.remaining(book.spending, accounting=accounting.name)

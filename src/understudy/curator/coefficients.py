@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,8 @@ _PAIRS = 20_000_000
 _PATTERNS = 14
 _CHUNK = 4_000_000
 _UP = 1 + 2.0**-40
+_TAIL_BITS = 30
+_ROOT_BITS = 20
 
 
 def grid_step(scale: float) -> float:
@@ -104,18 +107,30 @@ def tail_norms(sealed: SealedCounts, basis: Array, kept: Sequence[int]) -> list[
     Privacy
     -------
     In: private. Out: under seal. The loss is ``|P c|_2`` where ``P`` projects onto the coefficients left out. It is a
-    norm of a linear map that shortens: it moves by at most ``|P (c' - c)|_2 <= |c' - c|_2 <= histogram_l2``. *Rounding*: over ``m`` cells a
-    coefficient is off by at most ``2**-53 m`` of the rows and the loss by ``2**-53 m**1.5``: below ``2**-13`` rows, which a choice allows for,
-    with 2,048 cells in tables of up to ``2**23`` rows for certain; in trials with ``2**30`` rows it was below ``2**-23``.
+    norm of a linear map: it moves by at most ``|P (c' - c)|_2 <= |P| histogram_l2``. The basis is rounded to whole multiples of ``2**-30``
+    first and ``P`` is made of the rounded rows ``B``, so coefficients and the sums of their squares are exact. ``|P|² <= |B B'|``, which is at
+    most the largest sum of absolute values in a row of ``B B'``: one, but for what rounding does to orthonormal rows. That sum is taken in
+    doubles and ``m² 2**-52`` is added for it. The root is rounded down by less than ``2**-50``, which is added too.
     """
     matrix = np.asarray(basis, dtype=np.float64)
-    flat = sealed._exact.ravel().astype(np.float64)
-    if matrix.shape != (flat.size, flat.size) or not np.allclose(
-        matrix @ matrix.T, np.eye(flat.size), atol=1e-9
-    ):
+    cells = sealed._exact.size
+    if matrix.shape != (cells, cells) or not np.allclose(matrix @ matrix.T, np.eye(cells), atol=1e-9):
         raise BudgetError("The loss needs an orthonormal basis over all cells.")
-    squares = np.append(np.square(matrix @ flat)[::-1].cumsum()[::-1], 0.0)
-    return [SealedScalar(math.sqrt(float(squares[number])), sensitivity=sealed.l2) for number in kept]
+    whole = np.rint(np.ldexp(matrix, _TAIL_BITS))
+    rounded = np.ldexp(whole, -_TAIL_BITS)
+    largest = float(np.abs(rounded @ rounded.T).sum(axis=1).max()) + cells * cells * 2.0**-52
+    # entries are at most a little more than one, so sums stay below 2**62 in a table smaller than 2**31
+    kind = np.int64 if sealed._total < 1 << 31 else object
+    found = (whole.astype(np.int64).astype(kind) @ sealed._exact.ravel().astype(kind)).tolist()
+    squares = [*[*itertools.accumulate(x * x for x in reversed(found))][::-1], 0]
+    reach = math.nextafter(sealed.l2 * math.sqrt(largest), math.inf) * _UP + 2.0**-50
+    return [
+        SealedScalar(
+            Fraction(math.isqrt(squares[number] << 2 * _ROOT_BITS), 1 << (_TAIL_BITS + _ROOT_BITS)),
+            sensitivity=reach,
+        )
+        for number in kept
+    ]
 
 
 # ---------------------------------------------------------------------------- many tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy.typing as npt
 
 from understudy.curator._grouped import count_grouped
 from understudy.curator.allowance import Allowance
+from understudy.curator.exact import to_float
 from understudy.curator.journal import Journal, Question
-from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of
+from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
-from understudy.errors import BudgetError, DataError, LookFailed
+from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
 from understudy.marginals import Measurement, in_batches
 from understudy.privacy import (
     NO_CONSENT,
@@ -46,6 +48,9 @@ _FAILED = (
     "A look at the records ended in an error after it was charged. What it cost is spent. What went wrong is not shown, "
     "because it may depend on the records."
 )
+
+Number = int | float | Fraction
+"""What trusted code returns for a sealed number."""
 
 
 class Curator:
@@ -119,6 +124,11 @@ class Curator:
         self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
         if unit.id_column is not None:
             table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
+        if not isinstance(getattr(table, "filtered", None), bool):
+            raise DataError(
+                f"A {type(table).__name__} does not say whether records were left out of it by their values. Give it a property "
+                "filtered: False if every record of the source is in it, True otherwise (see understudy.data.Table)."
+            )
         self._table = table
         self._rows = rows
         self._rows_are_exact = exact_rows
@@ -130,7 +140,7 @@ class Curator:
 
     def _state_rows(self, cleaning: Sequence[str], consent: Consent, scope: str) -> None:
         """Write an exact number of rows that is public into the ledger, before anything relies on it."""
-        filtered, given = bool(getattr(self._table, "filtered", True)), self._rows
+        filtered, given = self._table.filtered, self._rows
         declared = self.schema.row_count if self.schema.row_count is not None else given
         if self.schema.row_count is None and not self._rows_are_exact:
             # a number that is measured takes the place of the one that the relation fixes
@@ -202,7 +212,7 @@ class Curator:
             return self._rows if self._rows_are_exact else None
         if self.schema.row_count is not None:
             return self.schema.row_count
-        if self._unit.keeps_rows and not getattr(self._table, "filtered", False):
+        if self._unit.keeps_rows and not self._table.filtered:
             return self._table.exact_row_count()
         return None
 
@@ -364,12 +374,12 @@ class Curator:
             for shape, exact in count_grouped(self._table, wanted)
         ]
 
-    def statistic(self, function: Callable[[Table], float], *, sensitivity: float) -> SealedScalar:
+    def statistic(self, function: Callable[[Table], Number], *, sensitivity: float) -> SealedScalar:
         """Seal one number that trusted code computes from the records. See :meth:`statistics`."""
         return self.statistics(lambda table: [function(table)], sensitivities=[sensitivity])[0]
 
     def statistics(
-        self, function: Callable[[Table], Sequence[float]], *, sensitivities: Sequence[float]
+        self, function: Callable[[Table], Sequence[Number]], *, sensitivities: Sequence[float]
     ) -> list[SealedScalar]:
         """Seal several numbers that trusted code computes from the records in one look.
 
@@ -377,10 +387,12 @@ class Curator:
         ----------
         function
             Gets the private table, limited to the unit's rows per person, and returns one number per
-            sensitivity. It runs here and keeps nothing: no reference to the table or to anything computed from
-            it may outlive the call, and its errors must not depend on the records.
+            sensitivity: whole, a fraction, or a double that is exact or whose distance from the exact number, twice,
+            is part of the sensitivity. It runs here and keeps nothing: no reference to the table or to anything computed from
+            it may outlive the call. It answers for every table; if it fails all the same, the error says so and nothing else, and nothing
+            was charged. What is not finite is one end of the range of sealed numbers.
         sensitivities
-            The most that one unit can change each number. Public.
+            The most that one unit can change each number as returned. Public.
 
         Privacy
         -------
@@ -388,7 +400,15 @@ class Curator:
         claimed is proved where it is written (an acceptance criterion states its proof in its docstring) and
         tested on neighbouring tables there. The curator cannot check it.
         """
-        exact = list(function(self._table))
+        try:
+            exact = list(function(self._table))
+        except UnderstudyError:
+            raise
+        except Exception:
+            raise DataError(
+                "A number could not be computed from the records. Nothing was charged, and what went wrong is not shown because it may "
+                "depend on them. The function that computes it must answer for every table."
+            ) from None
         if len(exact) != len(sensitivities):
             raise BudgetError(
                 f"A statistic returned {len(exact)} numbers; {len(sensitivities)} sensitivities were stated."
@@ -450,11 +470,11 @@ class Curator:
 
         Privacy
         -------
-        In: private. Out: releasable. Each number is rounded to a public grid whose step ``g`` is a power of two, at least
+        In: private. Out: releasable. Each number is exact and rounded once, to a public grid whose step ``g`` is a power of two, at least
         ``2**-20`` and less than ``2**-19`` of its sensitivity ``s``. Two numbers at distance at most ``s`` round to whole numbers of
-        steps at distance at most ``s/g + 1``. Numbers as computed may be off as well: 128 steps more are charged, so the proof
-        holds while two of them are off by ``2**-13 s`` together. Why they are, in tables of up to four billion rows, is said in
-        :mod:`understudy.curator.rounding`. Whole noise of the wanted scale divided by ``g`` is added on the grid. The charge is the sum.
+        steps at distance at most ``floor(s/g) + 1`` (:mod:`understudy.curator.rounding`): that is charged. Whole noise of the wanted scale
+        divided by ``g`` is added on the grid. The charge is the sum. Turning the result into a double, the largest one where it has no
+        end, is post-processing.
         """
         if len(sealed) != len(noise):
             raise BudgetError(f"Need one noise per number; got {len(noise)} for {len(sealed)}.")
@@ -463,18 +483,19 @@ class Curator:
         if any(item.sensitivity == 0 for item in sealed):
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
         grid = [grid_of(item.sensitivity) for item in sealed]
-        on_grid = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
+        scaled = [type(kind)(kind.scale / step) for kind, step in zip(noise, grid, strict=True)]
         steps = [charged_steps(item.sensitivity, step) for item, step in zip(sealed, grid, strict=True)]
-        events = [kind.event(l1=many, l2=many) for kind, many in zip(on_grid, steps, strict=True)]
+        events = [kind.event(l1=many, l2=many) for kind, many in zip(scaled, steps, strict=True)]
+        places = [on_grid(item._exact, step) for item, step in zip(sealed, grid, strict=True)]
         drawn = self._answer(
             *events,
             purpose=purpose,
             draw=lambda: [
-                round(item._exact / step) + int(kind.draw((), self._randomness))
-                for item, kind, step in zip(sealed, on_grid, grid, strict=True)
+                place + int(kind.draw((), self._randomness))
+                for place, kind in zip(places, scaled, strict=True)
             ],
         )
-        return [steps * step for steps, step in zip(drawn, grid, strict=True)]
+        return [to_float(steps * Fraction(step)) for steps, step in zip(drawn, grid, strict=True)]
 
     def choose(
         self,
@@ -505,8 +526,8 @@ class Curator:
         ``epsilon score_i / (2 D)`` moves by at most ``epsilon/2`` either way, and the logarithm of the sum of all weights
         by no more than its terms. So every log-ratio is at most ``epsilon``, and any two of them differ by at most
         ``epsilon`` because the sum is the same for both: ``epsilon``-DP and ``epsilon``-bounded-range. Permute-and-flip is
-        ``epsilon``-DP. Scores are put on a grid of at most ``2**-20 D`` and may be off by ``2**-13 D`` as computed; the sampler
-        enlarges ``D`` by both and draws with exact probabilities (proofs in :mod:`understudy.privacy.selection`).
+        ``epsilon``-DP. Scores are exact and put on a grid of at most ``2**-20 D``; the sampler enlarges ``D`` by one step of it
+        and draws with exact probabilities (proofs in :mod:`understudy.privacy.selection`).
         """
         if not scores:
             raise BudgetError("There is nothing to choose from.")
@@ -518,13 +539,13 @@ class Curator:
         if mechanism not in ("exponential", "permute-and-flip"):
             raise BudgetError(f"No selection named {mechanism!r}. Known: exponential, permute-and-flip.")
         bounded = mechanism == "exponential"
-        exact = np.array([score._exact for score in scores], dtype=np.float64)
+        exact = [score._exact for score in scores]
         chosen = self._answer(
             SelectionEvent(epsilon) if bounded else PureEvent(epsilon),
             purpose=purpose,
             about=[len(scores), sensitivity],
             draw=lambda: (exponential_mechanism if bounded else permute_and_flip)(
-                exact, epsilon=epsilon, sensitivity=sensitivity, randomness=self._randomness
+                exact, epsilon=epsilon, sensitivity=sensitivity, score_error=0.0, randomness=self._randomness
             ),
         )
         return int(chosen)
@@ -539,7 +560,7 @@ class Curator:
         """
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a test must be positive and finite.")
-        # the grid adds at most 130 steps of 2**-19 of the sensitivity; the scale covers them
+        # the grid adds at most one step, less than 2**-19 of the sensitivity; the scale covers it
         scale = sealed.sensitivity * (1 + GRID_WIDENING) / epsilon
         return self.measure_scalar(sealed, noise=Laplace(scale), purpose=purpose) > above
 

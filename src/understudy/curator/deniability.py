@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,11 @@ from understudy.curator._deniability_network import Ints, SeedModel
 from understudy.curator._deniability_seeds import Seeds
 from understudy.curator._grouped import count_grouped
 from understudy.curator.curator import Curator
+from understudy.curator.exact import to_float
 from understudy.curator.information import entropy_sensitivity
 from understudy.curator.moments import rows_are_fixed
 from understudy.curator.seal import Sealed
-from understudy.curator.sealed import _entropy
+from understudy.curator.sealed import ENTROPY_WIDTH, entropy_of
 from understudy.data import LocalTable, Table
 from understudy.errors import BudgetError, NoSuchGuarantee
 from understudy.privacy import (
@@ -60,7 +62,7 @@ _BATCH = 1 << 15
 
 def entropy_event(noise: Noise) -> Event:
     """Say what one entropy costs; ``noise`` has the scale in units of the entropy's sensitivity."""
-    return _on_grid(noise).event(l1=_STEPS + 2, l2=_STEPS + 2)
+    return _on_grid(noise).event(l1=_STEPS + 1, l2=_STEPS + 1)
 
 
 def _on_grid(noise: Noise) -> Noise:
@@ -172,8 +174,9 @@ class Part(Sealed):
         the entropy by at most ``h(1/N)``. Beyond, it is an addition to at least ``N`` rows.
         :func:`~understudy.curator.information.entropy_sensitivity` covers both (it looks from ``N - 1`` rows up).
         This repairs the paper's use of a noisy number of rows inside the sensitivity, which is wrong whenever
-        the noise made that number too large. The entropy is rounded to ``2**-20`` of its sensitivity; two more
-        steps are charged for the rounding.
+        the noise made that number too large. Twice what an entropy is off as computed is part of its sensitivity
+        (:func:`~understudy.curator.sealed.entropy_of`). It is rounded, once, to ``2**-20`` of that, so two of them differ by at most ``2**20 + 1``
+        steps, which :func:`entropy_event` charges.
         """
         if at_least < 1:
             raise BudgetError(f"at_least ({at_least}) must be at least 1.")
@@ -193,8 +196,9 @@ class Part(Sealed):
                 results.append(0.0)
                 continue
             missing = max(0, at_least - int(exact.sum())) if known is None else 0
-            step = sensitivity / _STEPS
-            results.append((round(_entropy(np.append(exact, missing)) / step) + int(drawn)) * step)
+            step = Fraction(sensitivity + 2 * ENTROPY_WIDTH) / _STEPS
+            place = round(Fraction(entropy_of(np.append(exact, missing))) / step)
+            results.append(to_float((place + int(drawn)) * step))
         return results
 
     def measure(self, wanted: Sequence[Groups], *, noise: Noise) -> list[Floats]:

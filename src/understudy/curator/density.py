@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ from understudy.curator.curator import Curator
 from understudy.curator.moments import rows_are_fixed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.privacy import Accounting, Event, PureEvent, SelectionEvent, Unit, below_many
+from understudy.privacy import Accounting, Event, PureEvent, SelectionEvent, Unit, below_many, float_up
 
 _PSEUDO_BITS = 20
 """Pseudo-counts are whole multiples of ``2**-20`` rows."""
@@ -38,9 +40,8 @@ def spread_error(sealed: SealedCounts, labels: Sequence[npt.ArrayLike]) -> Seale
     counts. One row in a cell whose bin has ``w`` cells adds ``1 - 1/w`` there and ``-1/w`` in each of the
     ``w - 1`` others: ``2 (1 - 1/w)`` in L1, largest for the widest bin. The L1 norm moves by at most as much
     (triangle inequality), ``max_rows`` times as much for a unit of several rows, and replacing is one removal and
-    one addition. So the sensitivity is ``2 (1 - 1/w)`` times ``Unit.histogram_l1``. *Rounding*: a mean is off by at most ``2**-52 w`` of
-    itself (the cells of a bin are added one after the other), the distance by ``2**-52 w + 2**-46`` of the rows: below ``2**-13`` rows, which
-    a choice allows for, with bins of up to 64 cells in tables of ``2**32`` rows and with bins of ``2**13`` cells in tables of ``2**26``.
+    one addition. So the sensitivity is ``2 (1 - 1/w)`` times ``Unit.histogram_l1``. The distance is exact: ``|w c - S|`` is a whole number
+    for a cell of a bin of ``w`` cells that hold ``S`` rows, and these are added for each width by itself.
 
     Examples
     --------
@@ -51,9 +52,13 @@ def spread_error(sealed: SealedCounts, labels: Sequence[npt.ArrayLike]) -> Seale
     >>> spread_error(counts, [[0, 0, 1, 1]]).sensitivity
     1.0
     """
-    table = sealed._exact.astype(np.float64)
+    table = sealed._exact
+    cells = math.prod(table.shape)
+    # a bin has at most all cells, so whole numbers of 64 bits do unless rows times cells squared is vast
+    kind = np.int64 if sealed._total * cells * 2 < 1 << 62 else object
     widest = 1
-    even = table
+    sums_of_bins: npt.NDArray[Any] = table.astype(kind)
+    width_of_bin = np.ones(table.shape, dtype=np.int64)
     if len(labels) != table.ndim:
         raise BudgetError(f"Bins are needed for {table.ndim} axes; got {len(labels)}.")
     for axis, given in enumerate(labels):
@@ -62,13 +67,19 @@ def spread_error(sealed: SealedCounts, labels: Sequence[npt.ArrayLike]) -> Seale
             raise BudgetError(f"The bins of axis {axis} must be {table.shape[axis]} numbers, not negative.")
         widths = np.bincount(which)
         widest *= int(widths.max())
-        front = np.moveaxis(even, axis, 0)
-        sums = np.zeros((len(widths), *front.shape[1:]))
+        front = np.moveaxis(sums_of_bins, axis, 0)
+        sums = np.zeros((len(widths), *front.shape[1:]), dtype=kind)
         np.add.at(sums, which, front)
         shape = (-1,) + (1,) * (table.ndim - 1)
-        even = np.moveaxis(sums[which] / widths[which].reshape(shape), 0, axis)
-    rows = float(sealed._unit.histogram_l1)
-    return SealedScalar(float(np.abs(table - even).sum()), sensitivity=2.0 * (1.0 - 1.0 / widest) * rows)
+        sums_of_bins = np.moveaxis(sums[which], 0, axis)
+        width_of_bin = np.moveaxis(np.moveaxis(width_of_bin, axis, 0) * widths[which].reshape(shape), 0, axis)
+    apart = np.abs(width_of_bin.astype(kind) * table.astype(kind) - sums_of_bins)
+    error = sum(
+        (Fraction(int(apart[width_of_bin == width].sum()), int(width)) for width in np.unique(width_of_bin)),
+        Fraction(0),
+    )
+    reach = 2 * (1 - Fraction(1, widest)) * sealed._unit.histogram_l1
+    return SealedScalar(error, sensitivity=float_up(reach))
 
 
 def sorted_counts(sealed: SealedCounts) -> SealedCounts:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +31,21 @@ from understudy.curator.curator import Curator
 from understudy.curator.seal import Sealed
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.privacy import SelectionEvent, exponential_mechanism
+from understudy.privacy import SelectionEvent, exponential_mechanism, float_up
 
-_SCORE_ERROR = 2.0**-20
-"""Floating-point error allowed for in the score of a bisection, as a share of its sensitivity."""
+_MOST_COUNT = 1 << 40
+"""No count is taken for more when buckets are judged."""
+
+
+def most_in_a_cell(cells: int) -> int:
+    """Return where counts are capped before buckets of so many cells are judged, so that what doubles do to errors has a public bound.
+
+    Examples
+    --------
+    >>> most_in_a_cell(64), most_in_a_cell(8192)
+    (27148435253, 23575698)
+    """
+    return min(_MOST_COUNT, (1 << 44) // ((cells + 8) * (math.isqrt(cells) + 1)))
 
 
 def merged_cells(sealed: SealedCounts, labels: npt.ArrayLike) -> SealedCounts:
@@ -106,9 +118,11 @@ class SealedBuckets(Sealed):
     Privacy
     -------
     In: private. Out: under seal. The errors of all partitions are found by dynamic programming over exact
-    counts. With up to ``2**13`` cells squared errors have a relative error below ``2**-39`` and their roots, which are
-    at most the number of rows, one below ``2**-13`` rows in tables of up to ``2**26`` rows; a choice allows for
-    that much. For capped squared errors the same holds while cells times cap stay below ``2**27``.
+    counts, which are capped at ``F``, which is :func:`most_in_a_cell` unless ``max_count`` says less: capping moves no two counts further apart.
+    A squared error is a sum of numbers that are not negative. Over ``m`` cells each takes part in at most ``2 m + 8`` roundings of a double, so
+    it is off by at most ``(2 m + 8) 2**-53`` of itself, and so is the least of several. It is at most ``m F²/4`` (a variance of numbers
+    between 0 and ``F``), and its root, which is off by half as much of itself, at most ``F sqrt(m)/2``. Twice that width, less than
+    ``2**-9`` of a row for roots, is part of the sensitivity.
 
     Examples
     --------
@@ -116,9 +130,9 @@ class SealedBuckets(Sealed):
     >>> from understudy.schema import Domain
     >>> counts = SealedCounts(np.array([5, 5, 0, 0]), clique=("a",), domain=Domain(("a",), (4,)),
     ...                       unit=Unit.add_remove(), known_rows=None)
-    >>> SealedBuckets(counts, cells=4, buckets=2).sensitivity
+    >>> round(SealedBuckets(counts, cells=4, buckets=2).sensitivity, 2)
     1.0
-    >>> SealedBuckets(counts, cells=4, buckets=2, max_count=10).sensitivity
+    >>> round(SealedBuckets(counts, cells=4, buckets=2, max_count=10).sensitivity, 6)
     14.25
     """
 
@@ -133,15 +147,19 @@ class SealedBuckets(Sealed):
             raise BudgetError("Buckets need counts over one axis, of which at least one cell is cut.")
         if not 1 <= buckets <= cells:
             raise BudgetError(f"{cells} cells cannot be cut into {buckets} buckets.")
-        counts = sealed._exact[:cells].astype(np.int64)
         self._root = max_count is None
+        cap = most_in_a_cell(cells) if max_count is None else min(max_count, most_in_a_cell(cells))
+        if cap < 1:
+            raise BudgetError(f"max_count ({max_count}) must be at least 1.")
+        counts = np.minimum(sealed._exact[:cells].astype(np.int64), cap)
+        off = (2 * cells + 8) * Fraction(1, 1 << 53)
         if max_count is None:
-            self.sensitivity = sealed.l2
+            width = off / 2 * cap * (math.isqrt(cells) + 1) / 2
+            self.sensitivity = float_up(Fraction(sealed.l2) + 2 * width)
         else:
-            if max_count < 1:
-                raise BudgetError(f"max_count ({max_count}) must be at least 1.")
-            counts = np.minimum(counts, max_count)
-            self.sensitivity = sealed.l1 * (2 * max_count - 1) * (1.0 - 1.0 / cells)
+            width = off * cells * cap * cap / 4
+            reach = Fraction(sealed.l1) * (2 * cap - 1) * (1 - Fraction(1, cells))
+            self.sensitivity = float_up(reach + 2 * width) if cells > 1 else 0.0
         self.cells, self.buckets = cells, buckets
         self._counts = counts
         self._best = best_errors(counts, buckets)
@@ -215,11 +233,11 @@ def bisect_ranges(
     the same rate. The sum is minus the absolute error of one partition of disjoint buckets, plus public
     numbers, so it moves by at most ``D = 2 (1 - 1/w) histogram_l1`` (head of the module), also where a replaced
     row leaves one range and enters another: no factor for parallel parts is needed. The act is ``epsilon``-DP and
-    ``epsilon``-bounded-range. *Rounding*: only the ``t`` ranges that a unit touches can move; each of their scores is
-    rounded to ``2**-20`` of the sensitivity and computed with an error below ``2**-20`` of it (counts are whole
-    numbers), which the sensitivity ``D / (1 - 3 t 2**-20)`` covers.
+    ``epsilon``-bounded-range. *Rounding*: only the ``t`` ranges that a unit touches can move. The deviation of each bucket is a whole number
+    over its number of cells; it is rounded down to ``2**-24`` of a row, so the two buckets of an outcome are off by less than ``2**-23``, and the
+    score is rounded to at most ``2**-20`` of the sensitivity. The sensitivity ``D / (1 - 3 t 2**-20)`` covers both, as ``D >= 1``.
     """
-    from understudy.curator._partition_kernels import split_deviations
+    from understudy.curator._partition_kernels import SPLIT_BITS, split_deviations
 
     if len(sealed.shape) != 1 or not parts:
         raise BudgetError("Bisections need counts over one axis and at least one range.")
@@ -229,21 +247,23 @@ def bisect_ranges(
     if not (math.isfinite(epsilon) and epsilon > 0 and math.isfinite(price) and price >= 0):
         raise BudgetError("epsilon must be positive and finite, and the price of a bucket not negative.")
     widest = max(b - a for a, b in parts)
+    steps = min(round(Fraction(price) * 2**SPLIT_BITS), 2**60 // widest)
+    cap = min(_MOST_COUNT, 2**39 // widest)
     touched = min(len(parts), sealed._unit.parts_touched)
     sensitivity = 2.0 * (1.0 - 1.0 / widest) * sealed.l1 / (1.0 - 3 * touched * 2.0**-20)
 
     def choose(first: int, end: int) -> int:
-        errors = split_deviations(sealed._exact[first:end].astype(np.int64))
-        errors += 2 * price
-        errors[0] -= price  # one bucket instead of two
+        errors = split_deviations(np.minimum(sealed._exact[first:end].astype(np.int64), cap))
+        errors += 2 * steps
+        errors[0] -= steps  # one bucket instead of two
         if singles and end - first > 2:
-            errors = np.append(errors, (end - first) * price)
+            errors = np.append(errors, (end - first) * steps)
         return exponential_mechanism(
             -errors,
             epsilon=epsilon,
-            sensitivity=sensitivity,
+            sensitivity=sensitivity * 2.0**SPLIT_BITS,
             randomness=curator._randomness,
-            score_error=_SCORE_ERROR * sensitivity,
+            score_error=0.0,
         )
 
     choices = curator._answer(

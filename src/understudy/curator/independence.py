@@ -64,4 +64,4 @@ def independence_gap(sealed: SealedCounts) -> SealedScalar:
     if len(sealed.clique) != 2:
         raise BudgetError(f"An independence gap is about two columns, not {len(sealed.clique)}.")
     half = sealed.dependence(sealed.clique[:1])  # score R of PrivBayes is half of it
-    return SealedScalar(2.0 * half._exact, sensitivity=gap_sensitivity(sealed._unit))
+    return SealedScalar(2 * half._exact, sensitivity=gap_sensitivity(sealed._unit))

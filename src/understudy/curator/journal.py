@@ -10,20 +10,23 @@ for its owner alone all the same, because unfinished work is nobody else's busin
 journalled: their answers are not released.
 
 **The file.** Lines of JSON, each followed by the bytes of the arrays it names and checked by a hash; the first line says whose journal it is. A line
-that was not written to its end is cut off when the journal is opened: its answer was never used.
+that was not written to its end is cut off when the journal is opened: its answer was never used. Arrays are read when their answer is
+repeated and not held in memory, so that a journal may be larger than that.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -34,6 +37,8 @@ from understudy.privacy import Entry, Event, Ledger
 __all__ = ["Answer", "Journal", "Question"]
 
 FORMAT, VERSION = "understudy-journal", 1
+_BEFORE = 40
+"""Bytes of length and hash before each line."""
 _LOG = logging.getLogger("understudy")
 
 
@@ -69,7 +74,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One line of a journal: a question, the ledger entry that paid for it, and the answer.
+    """An answer that was paid for.
 
     Attributes
     ----------
@@ -77,16 +82,10 @@ class Answer:
         Arrays, numbers, texts and lists of them.
     failed
         Whether the look ended in an error after it was charged, which is its answer.
-    whole
-        False for a conversation that was paid for at its beginning and whose answers were not kept.
     """
 
-    question: Mapping[str, Any]
-    entry: int
-    entry_hash: str
     value: Any
     failed: bool = False
-    whole: bool = True
 
 
 class Journal:
@@ -111,55 +110,61 @@ class Journal:
         self.path = path
         self._next = 0
         self._broken = False
-        self._answers: list[Answer] = []
-        self._ends: list[int] = []
+        self._lines: list[_Line] = []
         wanted = {
             "format": FORMAT,
             "version": VERSION,
             "ledger": ledger.ledger_id,
             "work": json.loads(json.dumps(work, default=_plain_number)),
         }
-        found, lines = _read(path)
-        if found is None:
-            write_private(path, _line(wanted | {"software": _software()}, []))
-            self._ends = [path.stat().st_size]
-            self.software = _software()
-            return
+        if not path.exists():
+            write_private(path, b"".join(_parts(wanted | {"software": _software()}, [])))
+        first, *self._lines = _whole_lines(path)
+        self._start = first.end
+        found = first.head
         if found.get("format") != FORMAT or found.get("version") != VERSION:
             raise LedgerError(f"The file {str(path)!r} is not a journal that this version reads.")
         if {name: found.get(name) for name in wanted} != wanted:
             raise LedgerMismatch(f"The journal {str(path)!r} belongs to other work, or to another ledger.")
         self.software = str(found.get("software", ""))
-        paid = {entry.sequence: entry.hash for entry in ledger.entries() if entry.event is not None}
-        for answer, end in lines:
-            if answer is None:
-                self._ends.append(end)
-                continue
-            if paid.get(answer.entry) != answer.entry_hash:
+        self._require_paid(ledger)
+        if path.stat().st_size > self._end(len(self)):
+            os.truncate(path, self._end(len(self)))
+
+    def _require_paid(self, ledger: Ledger) -> None:
+        """Refuse answers that the ledger was not charged for, each by an entry of its own."""
+        paid = {entry.sequence: entry for entry in ledger.entries() if entry.event is not None}
+        before = -1
+        for line in self._lines:
+            number = line.head["entry"]
+            entry = paid.get(number)
+            if entry is None or entry.event is None or entry.hash != line.head["entry_hash"]:
                 raise LedgerCorrupted(
-                    f"The journal {str(path)!r} holds an answer whose charge is not in the ledger: the ledger was cut back "
+                    f"The journal {str(self.path)!r} holds an answer whose charge is not in the ledger: the ledger was cut back "
                     "or replaced. Restore the file that was there."
                 )
-            self._answers.append(answer)
-            self._ends.append(end)
-        if path.stat().st_size > self._ends[-1]:
-            os.truncate(path, self._ends[-1])
+            if number <= before or entry.event.to_dict() != line.head["question"]["event"]:
+                raise LedgerCorrupted(
+                    f"The journal {str(self.path)!r} holds an answer that another charge was made for: it was changed by hand. "
+                    "Restore the file that was there."
+                )
+            before = number
 
     @staticmethod
     def has_answers(path: Path) -> bool:
-        """Say whether a file is a journal that holds answers."""
-        return len(_read(path)[1]) > 1
+        """Say whether a file is a journal that holds answers; at most the first of them is read."""
+        return path.exists() and len(list(itertools.islice(_whole_lines(path), 2))) > 1
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._lines)
 
     def __repr__(self) -> str:
-        return f"Journal({len(self._answers)} answers, {self.left} to repeat)"
+        return f"Journal({len(self)} answers, {self.left} to repeat)"
 
     @property
     def left(self) -> int:
         """How many of its answers have not been repeated yet."""
-        return len(self._answers) - self._next
+        return len(self) - self._next
 
     def repeat(self, question: Question) -> Answer | None:
         """Return the answer that was paid for, or None if the question is a new one.
@@ -169,58 +174,71 @@ class Journal:
         LedgerMismatch
             If another question stands at this place: the work that is done now is not the one that was interrupted.
         """
-        if self._next == len(self._answers):
+        if not self.left:
             return None
-        answer = self._answers[self._next]
-        if answer.question != question.plain():
+        line = self._lines[self._next]
+        asked = line.head["question"]
+        if asked != question.plain():
             began = f" It was begun by version {self.software}." if self.software != _software() else ""
             raise LedgerMismatch(
-                f"The unfinished work in {str(self.path.parent)!r} asked for {answer.question['purpose']!r} next, and now "
+                f"The unfinished work in {str(self.path.parent)!r} asked for {asked['purpose']!r} next, and now "
                 f"{question.purpose!r} is asked.{began} Nothing was spent. Go on with the version and options that began it, keep it "
                 "for later (--unfinished keep), or forget it (--unfinished drop): its answers stay paid for."
             )
-        if not answer.whole:  # a conversation that was interrupted: what it cost is lost
+        if not line.head["whole"]:  # a conversation that was interrupted: what it cost is lost
             self._cut(self._next)
             return None
+        answer = Answer(_decoded(line.head["value"], self.path, line.arrays), line.head["failed"])
         self._next += 1
         return answer
 
     def skip(self, scope: str) -> None:
         """Pass over the answers of a part of the work whose result is kept elsewhere, such as a model that was stored."""
-        while self.left and (str(self._answers[self._next].question["scope"]) + "/").startswith(scope + "/"):
+        while self.left and (str(self._lines[self._next].head["question"]["scope"]) + "/").startswith(
+            scope + "/"
+        ):
             self._next += 1
+
+    @property
+    def place(self) -> int:
+        """How many answers lie before the next question."""
+        return self._next
+
+    def skip_to(self, place: int) -> None:
+        """Pass over the answers before a place, of a part of the work whose result is kept elsewhere."""
+        self._next = min(max(self._next, place), len(self))
 
     def keep(self, question: Question, entry: Entry, value: Any, *, failed: bool = False) -> None:
         """Write an answer to the disk before anybody sees it.
 
         A disk that is full or gone does not stop the work, whose answers are in memory: they are then no longer kept, which is logged.
         """
-        self._append(Answer(question.plain(), entry.sequence, entry.hash, value, failed))
+        self._append(question, entry, value, failed=failed, whole=True)
 
     def open_conversation(self, question: Question, entry: Entry) -> None:
         """Write down that a conversation was paid for, whose answers are not kept one by one."""
-        self._append(Answer(question.plain(), entry.sequence, entry.hash, None, whole=False))
+        self._append(question, entry, None, failed=False, whole=False)
 
-    def _append(self, answer: Answer) -> None:
+    def _append(self, question: Question, entry: Entry, value: Any, *, failed: bool, whole: bool) -> None:
         if self._broken:
             return
         arrays: list[np.ndarray[Any, Any]] = []
         head = {
-            "question": answer.question,
-            "entry": answer.entry,
-            "entry_hash": answer.entry_hash,
-            "value": _encoded(answer.value, arrays),
-            "failed": answer.failed,
-            "whole": answer.whole,
+            "question": question.plain(),
+            "entry": entry.sequence,
+            "entry_hash": entry.hash,
+            "value": _encoded(value, arrays),
+            "failed": failed,
+            "whole": whole,
         }
         try:
             with open(self.path, "r+b") as stream:
-                stream.seek(self._ends[-1])
-                stream.write(_line(head, arrays))
+                stream.seek(self._end(len(self)))
+                stream.writelines(_parts(head, arrays))
                 stream.truncate()
                 stream.flush()
                 os.fsync(stream.fileno())
-                self._ends.append(stream.tell())
+                end = stream.tell()
         except OSError as error:
             self._broken = True
             _LOG.warning(
@@ -229,14 +247,18 @@ class Journal:
                 error.strerror or type(error).__name__,
             )
             return
-        self._answers.append(answer)
-        self._next = len(self._answers)
+        self._lines.append(_Line(head | {"value": None}, end, end))  # it is not repeated in this run
+        self._next = len(self)
+
+    def _end(self, number: int) -> int:
+        """Return where the given number of answers end in the file."""
+        return self._lines[number - 1].end if number else self._start
 
     def _cut(self, number: int) -> None:
         """Forget the answers from a number on."""
-        del self._answers[number:], self._ends[number + 1 :]
+        del self._lines[number:]
         try:
-            os.truncate(self.path, self._ends[-1])
+            os.truncate(self.path, self._end(number))
         except OSError as error:
             raise OutputError(
                 f"The journal {str(self.path)!r} cannot be changed: {error.strerror}."
@@ -246,53 +268,58 @@ class Journal:
 # ---------------------------------------------------------------------- the file
 
 
-def _line(head: Mapping[str, Any], arrays: Sequence[np.ndarray[Any, Any]]) -> bytes:
-    """Return one line: its length and hash, its text, and the bytes of its arrays."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of a journal: its text, and where in the file its arrays begin and the line ends."""
+
+    head: Mapping[str, Any]
+    arrays: int
+    end: int
+
+
+def _parts(head: Mapping[str, Any], arrays: Sequence[np.ndarray[Any, Any]]) -> list[bytes | memoryview]:
+    """Return one line in parts: its length and hash, the length of its text, its text, and its arrays."""
     text = json.dumps(head, separators=(",", ":"), allow_nan=True, default=_plain_number).encode("utf-8")
-    body = len(text).to_bytes(8, "big") + text + b"".join(array.tobytes() for array in arrays)
-    return len(body).to_bytes(8, "big") + hashlib.sha256(body).digest() + body
+    body: list[bytes | memoryview] = [len(text).to_bytes(8, "big"), text]
+    body += [array.reshape(-1).view(np.uint8).data for array in arrays if array.size]
+    found = hashlib.sha256()
+    for part in body:
+        found.update(part)
+    return [sum(map(len, body)).to_bytes(8, "big"), found.digest(), *body]
 
 
-def _read(path: Path) -> tuple[dict[str, Any] | None, list[tuple[Answer | None, int]]]:
-    """Return the first line and, from it on, every whole line with the place where it ends."""
+def _whole_lines(path: Path) -> Iterator[_Line]:
+    """Go through the lines of a journal, up to the first that was not written to its end."""
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return None, []
+        with open(path, "rb") as stream:
+            size, place = os.fstat(stream.fileno()).st_size, 0
+            while place + _BEFORE + 8 <= size:
+                stream.seek(place)
+                length, digest = int.from_bytes(stream.read(8), "big"), stream.read(32)
+                end = place + _BEFORE + length
+                if end > size or _digest(stream, length) != digest:
+                    break
+                stream.seek(place + _BEFORE)
+                text = int.from_bytes(stream.read(8), "big")
+                head = json.loads(stream.read(text))
+                yield _Line(head, place + _BEFORE + 8 + text, end)
+                place = end
     except OSError as error:
         raise LedgerError(f"The journal {str(path)!r} cannot be read: {error.strerror or error}.") from None
-    first: dict[str, Any] | None = None
-    lines: list[tuple[Answer | None, int]] = []
-    place = 0
-    while place + 40 <= len(content):
-        end = place + 40 + int.from_bytes(content[place : place + 8], "big")
-        body = content[place + 40 : end]
-        if end > len(content) or hashlib.sha256(body).digest() != content[place + 8 : place + 40]:
-            break
-        length = int.from_bytes(body[:8], "big")
-        head = json.loads(body[8 : 8 + length])
-        if first is None:
-            first = head
-            lines.append((None, end))
-        else:
-            value = _decoded(head["value"], memoryview(body)[8 + length :])
-            lines.append(
-                (
-                    Answer(
-                        head["question"],
-                        head["entry"],
-                        head["entry_hash"],
-                        value,
-                        head["failed"],
-                        head["whole"],
-                    ),
-                    end,
-                )
-            )
-        place = end
-    if first is None:
+    if not place:
         raise LedgerError(f"The file {str(path)!r} is not a journal.")
-    return first, lines
+
+
+def _digest(stream: BinaryIO, length: int) -> bytes:
+    """Return the hash of the next bytes, of which few are held in memory at a time."""
+    found = hashlib.sha256()
+    while length > 0:
+        block = stream.read(min(length, 1 << 20))
+        if not block:
+            break
+        found.update(block)
+        length -= len(block)
+    return found.digest()
 
 
 def _encoded(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
@@ -312,14 +339,21 @@ def _encoded(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     raise TypeError(f"An answer holds a {type(value).__name__}, which a journal cannot keep.")
 
 
-def _decoded(value: Any, data: memoryview) -> Any:
+def _decoded(value: Any, path: Path, arrays: int) -> Any:
+    """Turn plain values into an answer, with the arrays that begin at a place of the file."""
     if isinstance(value, list):
-        return [_decoded(item, data) for item in value]
+        return [_decoded(item, path, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     kind, shape = np.dtype(value["array"]), tuple(value["shape"])
-    end = value["start"] + kind.itemsize * int(np.prod(shape, dtype=np.int64))
-    return np.frombuffer(data[value["start"] : end], dtype=kind).reshape(shape).copy()
+    many = math.prod(shape)
+    try:
+        found = np.fromfile(path, dtype=kind, count=many, offset=arrays + value["start"])
+    except OSError as error:
+        raise LedgerError(f"The journal {str(path)!r} cannot be read: {error.strerror or error}.") from None
+    if len(found) != many:
+        raise LedgerError(f"The journal {str(path)!r} was changed while it was read.")
+    return found.reshape(shape)
 
 
 def _plain_number(value: Any) -> Any:

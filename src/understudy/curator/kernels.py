@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ import numpy.typing as npt
 from understudy.curator.numbers import Reach, SealedNumbers
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.privacy import Unit
+from understudy.privacy import Unit, float_up
 
 Array = npt.NDArray[np.float64]
 
@@ -33,6 +34,7 @@ _UP = 1 + 2.0**-40
 _ROUND_BITS = 20
 _SMOOTH_BITS = 24
 _LARGEST_SCALE_BITS = 38
+_LARGEST_SMOOTHER = 2.0**20
 
 
 def factor_steps(factors: Sequence[Array], sigma: float) -> list[float]:
@@ -131,8 +133,7 @@ def smoothing_error(sealed: SealedCounts, smoothers: Sequence[Array]) -> SealedS
     ``histogram_l1`` for a unit: rows that join, leave or are exchanged one by one.
 
     The smoothers are rounded to whole multiples of a power of two before they meet the counts, and these rounded ones are what
-    the bound is about. All sums are then whole numbers, below ``2**63`` for tables of up to ``2**33`` rows and column sums of up
-    to 32, and nothing is rounded but the final quotient.
+    the bound is about. All sums are then whole numbers: of 64 bits where they fit, of Python's own where not. Nothing is rounded.
     """
     table = sealed._exact.astype(np.int64)
     if len(smoothers) != table.ndim:
@@ -147,15 +148,21 @@ def smoothing_error(sealed: SealedCounts, smoothers: Sequence[Array]) -> SealedS
             or (np.diag(matrix) > 1 + 1e-12).any()
         ):
             raise BudgetError(f"The smoother of axis {axis} must be square, and not negative.")
+        if not (matrix <= _LARGEST_SMOOTHER).all():
+            raise BudgetError(
+                f"The entries of the smoother of axis {axis} must be at most {_LARGEST_SMOOTHER:g}."
+            )
         rounded = np.rint(matrix * 2.0**bits).astype(np.int64)
         np.fill_diagonal(rounded, np.minimum(np.diag(rounded), 1 << bits))
         sums *= int(rounded.sum(axis=0).max())
         diagonal *= int(np.diag(rounded).min())
         one <<= bits
         # whole numbers below 2**53 are exact in floating point too, where products are quicker
-        small = int(table.sum()) * sums < 1 << 53
-        left, right = (rounded.astype(np.float64), smooth.astype(np.float64)) if small else (rounded, smooth)
-        smooth = np.moveaxis(np.tensordot(left, right, axes=(1, axis)), 0, axis).astype(np.int64)
-    worst = max(0, one + sums - 2 * diagonal) / one * _UP
-    error = int(np.abs(table * one - smooth).sum()) / one
-    return SealedScalar(error, sensitivity=worst * float(sealed._unit.histogram_l1))
+        most = sealed._total * max(sums, one)
+        kind = np.float64 if most < 1 << 53 else np.int64 if most < 1 << 62 else object
+        smooth = np.tensordot(rounded.astype(kind), smooth.astype(kind), axes=(1, axis))
+        smooth = np.moveaxis(smooth, 0, axis).astype(object if kind is object else np.int64)
+    worst = Fraction(max(0, one + sums - 2 * diagonal), one)
+    wide = object if 2 * sealed._total * max(sums, one) >= 1 << 62 else np.int64
+    error = Fraction(int(np.abs(table.astype(wide) * one - smooth).sum()), one)
+    return SealedScalar(error, sensitivity=float_up(worst * sealed._unit.histogram_l1))

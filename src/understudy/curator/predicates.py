@@ -14,7 +14,7 @@ most ``2 max |a|`` and at most the norm of the vector of ranges of each query (0
 is used. Groups over different columns add up: in L1 their sums, in L2 the root of the sum of squares.
 
 **No rounding.** Values of queries are multiples of ``2**-20``, so an answer is a whole number of such parts and so is the
-noise: no sensitivity is lost to floating point.
+noise: no sensitivity is lost to floating point. Public numbers that answers are compared with are rounded to such parts first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,16 +70,27 @@ class SealedAnswers(Sealed):
     def distances(self, public: npt.ArrayLike) -> list[SealedScalar]:
         """Return the absolute differences to public numbers, each with the sensitivity of an answer."""
         return [
-            SealedScalar(abs(value), sensitivity=self.sensitivity)
-            for value in self._differences(public, 1.0).tolist()
+            SealedScalar(Fraction(abs(value), GRID), sensitivity=self.sensitivity)
+            for value in self._differences(public, GRID).tolist()
         ]
 
-    def _differences(self, public: npt.ArrayLike, factor: float) -> npt.NDArray[np.float64]:
+    def _differences(self, public: npt.ArrayLike, factor: int) -> npt.NDArray[Any]:
+        """Return ``factor * answer / 2**20 - public`` in whole parts of ``2**-20``, the public numbers rounded to such parts. Private."""
         given = np.asarray(public, dtype=np.float64)
         if given.shape != self._exact.shape or not np.isfinite(given).all():
             raise BudgetError(f"Need {len(self)} public numbers to compare with; got shape {given.shape}.")
-        difference: npt.NDArray[np.float64] = factor * (self._exact / self._grid) - given
-        return difference
+        shared = math.gcd(factor, self._grid)
+        times, over = factor // shared, self._grid // shared
+        size = max(float(np.abs(given).max()) * GRID, float(np.abs(self._exact).max()) * times)
+        kind = (
+            np.int64 if size < 2.0**61 else object
+        )  # whole numbers without an end where 64 bits would not do
+        parts = (
+            np.rint(given * GRID).astype(np.int64)
+            if kind is np.int64
+            else np.array([round(Fraction(x) * GRID) for x in given.tolist()], dtype=object)
+        )
+        return np.asarray(self._exact.astype(kind) * times // over - parts)
 
     def __repr__(self) -> str:
         return f"SealedAnswers({len(self)} queries, sensitivity={self.sensitivity:g})"
@@ -183,15 +195,17 @@ def draw_queries(
     -------
     In: private. Out: the drawn places. One unit moves an answer by at most ``sealed.sensitivity`` (head of this module), so every
     score by at most ``factor`` times that, up or down. Each draw is the exponential mechanism, ``epsilon``-DP and
-    ``epsilon``-bounded-range; the draws are independent given the table and compose. Scores are doubles computed from a whole
-    number, a factor and a public number; the sampler allows for an error of ``2**-13`` of the sensitivity.
+    ``epsilon``-bounded-range; the draws are independent given the table and compose. The factor and the public numbers are rounded to whole
+    parts of ``2**-20`` first; scores are then whole numbers, rounded down once to such parts, and the sampler allows for one more.
     """
-    if not (math.isfinite(factor) and factor > 0):
-        raise BudgetError(f"The factor ({factor}) of sealed answers must be positive.")
+    if not (math.isfinite(factor) and factor * GRID >= 1):
+        raise BudgetError(f"The factor ({factor}) of sealed answers must be positive, at least 2**-20.")
     if number < 1:
         return []
     event = SelectionEvent(epsilon)
-    scores = sealed._differences(public, factor)
+    whole = round(Fraction(factor) * GRID)
+    scores = sealed._differences(public, whole)
+    sensitivity = float_up(whole * Fraction(sealed.sensitivity))
     both = np.concatenate([scores, -scores])
     found: list[int] = curator._answer(
         event if number == 1 else Composed((event,) * number),
@@ -199,7 +213,11 @@ def draw_queries(
         about=[len(scores), factor],
         draw=lambda: [
             exponential_mechanism(
-                both, epsilon=epsilon, sensitivity=factor * sealed.sensitivity, randomness=curator._randomness
+                both,
+                epsilon=epsilon,
+                sensitivity=sensitivity,
+                score_error=0.5,
+                randomness=curator._randomness,
             )
             for _ in range(number)
         ],

@@ -13,56 +13,81 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.curator.exact import PublicNumbers, exact_distance
 from understudy.curator.information import entropy_sensitivity, mutual_information_sensitivity
-from understudy.curator.rounding import as_computed
+from understudy.curator.rounding import LEAST_SENSITIVITY, LIMIT
 from understudy.curator.seal import Sealed
 from understudy.errors import BudgetError
-from understudy.privacy import Unit
+from understudy.privacy import Unit, float_up
 from understudy.schema import Clique, Domain
 
 IntArray = npt.NDArray[np.signedinteger[Any]]
+
+ENTROPY_WIDTH: float = 2.0**-41
+"""An entropy is computed within this of the exact one, in nats; proof with :func:`entropy_of`."""
+
+_RANGE = Fraction(LIMIT)
+_RANGE_BITS = 1022
+"""A fraction whose parts differ by fewer bits is smaller than the range."""
 
 
 class SealedScalar(Sealed):
     """One exact number and the most that one unit can change it.
 
+    Parameters
+    ----------
+    exact
+        The number as it was computed: whole, a fraction, or a double (which is a fraction too). Private. What is not finite, and what is
+        beyond the range of sealed numbers (:mod:`understudy.curator.rounding`), becomes one end of that range; what is no number
+        becomes the lower end.
+    sensitivity
+        Largest absolute change between neighbouring tables *of the number as it is given here*. If that is within ``w`` of the one
+        that was proved to move by ``s`` at most, it is ``s + 2 w``. Public.
+
     Attributes
     ----------
     sensitivity
-        Largest absolute change between neighbouring tables. Public.
+        Public.
     """
 
     __slots__ = ("_exact", "sensitivity")
 
-    def __init__(self, exact: float, *, sensitivity: float) -> None:
+    def __init__(self, exact: float | Fraction, *, sensitivity: float) -> None:
         if not (math.isfinite(sensitivity) and sensitivity >= 0):
             raise BudgetError(f"A sensitivity must be finite and not negative, not {sensitivity}.")
-        self._exact = float(exact)
+        self._exact = _in_range(exact)
         self.sensitivity = float(sensitivity)
 
     def scaled(self, factor: float) -> SealedScalar:
         """Multiply by a public constant; the sensitivity is multiplied by its absolute value."""
-        return SealedScalar(self._exact * factor, sensitivity=self.sensitivity * abs(factor))
+        times = _public(factor, "factor")
+        product = self.sensitivity * abs(factor)
+        exact = math.frexp(factor)[0] in (
+            0.5,
+            -0.5,
+            0.0,
+        )  # a power of two, or nothing; any other product is rounded
+        sensitivity = max(LEAST_SENSITIVITY, product if exact else math.nextafter(product, math.inf))
+        fixed = not (self.sensitivity and factor)
+        return SealedScalar(self._exact * times, sensitivity=0.0 if fixed else sensitivity)
 
     def shifted(self, constant: float) -> SealedScalar:
-        """Add a public constant; the sensitivity stays, unless the sum of both would be rounded too coarsely for it."""
-        one_rounding = abs(constant) / 64  # of the 64 that a size is charged for
-        return SealedScalar(
-            self._exact + constant, sensitivity=as_computed(self.sensitivity, size=one_rounding)
-        )
+        """Add a public constant; the sensitivity stays, since the sum is exact."""
+        return SealedScalar(self._exact + _public(constant, "constant"), sensitivity=self.sensitivity)
 
     def clipped(self, low: float, high: float) -> SealedScalar:
         """Clip to a public interval: the sensitivity can only shrink, at most to its length."""
         if not low <= high:
             raise BudgetError(f"The interval to clip to must not be empty; got [{low}, {high}].")
-        return SealedScalar(
-            min(max(self._exact, low), high), sensitivity=min(self.sensitivity, float(high) - float(low))
-        )
+        bottom, top = _in_range(low), _in_range(high)
+        length = _up(top - bottom)
+        return SealedScalar(min(max(self._exact, bottom), top), sensitivity=min(self.sensitivity, length))
 
     @staticmethod
     def minimum(scalars: Iterable[SealedScalar]) -> SealedScalar:
@@ -102,7 +127,7 @@ class SealedCounts(Sealed):
     changes by at most ``k`` in every norm.
     """
 
-    __slots__ = ("_exact", "_known_rows", "_unit", "clique", "l1", "l2", "linf", "shape")
+    __slots__ = ("_exact", "_known_rows", "_rows", "_unit", "clique", "l1", "l2", "linf", "shape")
 
     def __init__(
         self, exact: IntArray, *, clique: Clique, domain: Domain, unit: Unit, known_rows: int | None
@@ -117,11 +142,19 @@ class SealedCounts(Sealed):
         self.l2 = float(unit.max_rows if one_cell else unit.histogram_l2)
         self.linf = float(unit.histogram_linf)
 
+    @property
+    def _total(self) -> int:
+        """The sum of all counts, added once."""
+        known: int | None = getattr(self, "_rows", None)
+        if known is None:
+            known = self._rows = int(self._exact.sum(dtype=np.int64))
+        return known
+
     def l1_distance(self, public: npt.ArrayLike) -> SealedScalar:
         """Return the L1 distance to a public vector of the same shape.
 
-        By the triangle inequality it changes by at most the L1 change of the counts, and as computed by what
-        :func:`~understudy.curator.as_computed` makes of that for the size of the public vector.
+        By the triangle inequality it changes by at most the L1 change of the counts. The public vector is put on a public grid
+        first and the distance to that one is exact: :func:`~understudy.curator.exact.exact_distance`.
         """
         other = np.asarray(public, dtype=np.float64)
         if other.shape != self.shape:
@@ -130,10 +163,7 @@ class SealedCounts(Sealed):
             )
         if not np.isfinite(other).all():
             raise BudgetError(f"The public vector for {self.clique} holds values that are not finite.")
-        size = float(np.abs(other).sum())
-        return SealedScalar(
-            float(np.abs(self._exact - other).sum()), sensitivity=as_computed(self.l1, size=size)
-        )
+        return SealedScalar(exact_distance(self._exact, other, rows=self._total), sensitivity=self.l1)
 
     def sum(self, weights: npt.ArrayLike | None = None) -> SealedScalar:
         """Return the sum over cells of count times a public weight (weight one by default).
@@ -143,8 +173,8 @@ class SealedCounts(Sealed):
         for constant weights when the unit has one row (the row count is then invariant). A
         replaced unit may have any number of rows from 0 to ``k`` when ``k > 1``, or when records are
         left out by their values (then no number of rows is known), so there its old and new contributions
-        range over ``k [min(0, w), max(0, w)]``. Weights that are all far from zero make a sum that is large for what a
-        replaced row changes; :func:`~understudy.curator.as_computed` allows for its rounding.
+        range over ``k [min(0, w), max(0, w)]``. The weights are put on a public grid
+        (:class:`~understudy.curator.exact.PublicNumbers`); the sensitivity is that of the weights there, and the sum is exact.
         """
         if weights is None:
             weights = np.ones(self.shape)
@@ -153,15 +183,16 @@ class SealedCounts(Sealed):
             raise BudgetError(f"The weights for {self.clique} must have shape {self.shape}, not {w.shape}.")
         if not np.isfinite(w).all():
             raise BudgetError(f"The weights for {self.clique} hold values that are not finite.")
-        low, high = float(w.min()), float(w.max())
+        numbers = PublicNumbers.of(w)
+        low, high = numbers.low, numbers.high
         rows = self._unit.max_rows
         if self._unit.relation == "add-remove":
-            sensitivity = rows * max(abs(low), abs(high))
+            reach = rows * max(abs(low), abs(high))
         elif rows == 1 and self._known_rows is not None:
-            sensitivity = as_computed(high - low, size=self._known_rows * max(abs(low), abs(high)))
+            reach = high - low
         else:
-            sensitivity = rows * (max(0.0, high) - min(0.0, low))
-        return SealedScalar(float((self._exact * w).sum()), sensitivity=sensitivity)
+            reach = rows * (max(Fraction(0), high) - min(Fraction(0), low))
+        return SealedScalar(numbers.dot(self._exact), sensitivity=_up(reach))
 
     def mean(self, values: npt.ArrayLike, *, low: float, high: float) -> SealedScalar:
         """Return the mean over rows of a public value per cell, clipped to ``[low, high]``.
@@ -171,8 +202,8 @@ class SealedCounts(Sealed):
         unit of ``k`` rows joins ``n`` rows, ``|m' - m| = (k / (n + k)) |mean of the new - m|``, at most
         ``(high - low) k / (n + k)``, and at most half the interval when the table was empty; with the
         number of rows private that is at most ``(high - low) k / (k + 1)``. Replacing a unit of several
-        rows is one removal and one addition. An interval far from zero makes a mean that is large for what one row changes;
-        :func:`~understudy.curator.as_computed` allows for its rounding.
+        rows is one removal and one addition. Values are put on a public grid (:class:`~understudy.curator.exact.PublicNumbers`),
+        and the mean is the exact quotient.
         """
         v = np.asarray(values, dtype=np.float64)
         if v.shape != self.shape:
@@ -181,45 +212,45 @@ class SealedCounts(Sealed):
             raise BudgetError(f"The bounds of a mean must be finite with low < high; got [{low}, {high}].")
         if not np.isfinite(v).all():
             raise BudgetError(f"The values for {self.clique} hold values that are not finite.")
-        total = int(self._exact.sum())
-        clipped = np.clip(v, low, high)
-        middle = low + (high - low) / 2
-        exact = float((self._exact * clipped).sum() / total) if total else middle
-        width, rows, n = high - low, self._unit.max_rows, self._known_rows
+        numbers, total = PublicNumbers.of(np.clip(v, low, high)), self._total
+        bottom, top = min(Fraction(low), numbers.low), max(Fraction(high), numbers.high)
+        exact = numbers.dot(self._exact) / total if total else (bottom + top) / 2
+        width, rows, n = top - bottom, self._unit.max_rows, self._known_rows
         if n is None or n == 0:
-            sensitivity = width * rows / (rows + 1) if self._unit.relation == "add-remove" else width
+            reach = width * Fraction(rows, rows + 1) if self._unit.relation == "add-remove" else width
         elif self._unit.relation == "replace-one" and rows == 1:
-            sensitivity = width / n
+            reach = width / n
         elif self._unit.relation == "replace-one":
             # one removal and one addition of up to k rows, through a table of at least n - k rows
-            sensitivity = min(width, 2 * width * rows / max(rows, n))
+            reach = min(width, 2 * width * rows / max(rows, n))
         else:
-            sensitivity = min(width, width * rows / max(rows, n))
-        sensitivity = as_computed(sensitivity, size=max(abs(low), abs(high)))
-        return SealedScalar(exact, sensitivity=sensitivity)
+            reach = min(width, width * rows / max(rows, n))
+        return SealedScalar(exact, sensitivity=_up(reach))
 
     def entropy(self) -> SealedScalar:
         """Return the entropy of the marginal in nats (zero for an empty table).
 
-        Sensitivity: :func:`~understudy.curator.information.entropy_sensitivity`.
+        Sensitivity: :func:`~understudy.curator.information.entropy_sensitivity`, and twice the :data:`ENTROPY_WIDTH` that the number
+        may be off.
         """
         sensitivity = entropy_sensitivity(self._unit, cells=self._exact.size, known_rows=self._known_rows)
-        return SealedScalar(_entropy(self._exact), sensitivity=sensitivity)
+        return SealedScalar(entropy_of(self._exact), sensitivity=_widened(sensitivity, 2 * ENTROPY_WIDTH))
 
     def mutual_information(self, left: Iterable[str]) -> SealedScalar:
         """Return the mutual information in nats between some columns of the clique and the others.
 
-        Sensitivity: :func:`~understudy.curator.information.mutual_information_sensitivity`.
+        Sensitivity: :func:`~understudy.curator.information.mutual_information_sensitivity`, and twice what three entropies
+        (:data:`ENTROPY_WIDTH`) and their sum may be off.
         """
         left_counts, right_counts, joint = self._two_sides(left)
-        exact = _entropy(left_counts) + _entropy(right_counts) - _entropy(joint)
+        exact = entropy_of(left_counts) + entropy_of(right_counts) - entropy_of(joint)
         sensitivity = mutual_information_sensitivity(
             self._unit,
             left_cells=left_counts.size,
             right_cells=right_counts.size,
             known_rows=self._known_rows,
         )
-        return SealedScalar(max(0.0, exact), sensitivity=sensitivity)
+        return SealedScalar(max(0.0, exact), sensitivity=_widened(sensitivity, 8 * ENTROPY_WIDTH))
 
     def dependence(self, left: Iterable[str]) -> SealedScalar:
         """Return ``1/2 sum |c - c_left c_right / n|``: how many rows independence gets wrong (score R, PrivBayes).
@@ -231,12 +262,12 @@ class SealedCounts(Sealed):
         each side by 2, so ``|e' - e|_1 <= (2n + 2n + 4)/n`` and the score moves by at most ``3 + 2/n``; at most 4
         in any case (one removal, one addition). A unit of ``k`` rows is a chain of ``k`` such steps.
         """
-        exact = 0.5 * _independence_gap(*self._two_sides(left))
+        exact = _independence_gap(*self._two_sides(left)) / 2
         rows = self._unit.max_rows
         if self._unit.relation == "add-remove":
             sensitivity = 2.0 * rows
         elif rows == 1 and self._known_rows:
-            sensitivity = min(4.0, 3.0 + 2.0 / self._known_rows)
+            sensitivity = min(4.0, _up(3 + Fraction(2, self._known_rows)))
         else:
             sensitivity = 4.0 * rows
         return SealedScalar(exact, sensitivity=sensitivity)
@@ -304,30 +335,64 @@ def _compact(counts: IntArray) -> IntArray:
     return counts.astype(np.int32 if small else np.int64)
 
 
-def _entropy(counts: IntArray) -> float:
-    """Entropy in nats of the distribution proportional to the counts."""
-    total = int(counts.sum())
+def _in_range(value: float | Fraction) -> Fraction:
+    """Return a number within the range of sealed numbers; what is no number is its lower end."""
+    if not isinstance(value, Fraction):
+        if isinstance(value, float | np.floating) and not math.isfinite(value):
+            return _RANGE if value > 0 else -_RANGE
+        value = Fraction(value)
+    if value.numerator.bit_length() - value.denominator.bit_length() < _RANGE_BITS:
+        return value
+    return min(max(value, -_RANGE), _RANGE)
+
+
+def _public(value: float, what: str) -> Fraction:
+    if not math.isfinite(value):
+        raise BudgetError(f"A public {what} must be finite, not {value}.")
+    return Fraction(value)
+
+
+def _up(value: Fraction) -> float:
+    """Return a sensitivity as a double that is not below it."""
+    return float_up(value)
+
+
+def _widened(sensitivity: float, width: float) -> float:
+    """Add a width to a sensitivity; a number that nobody can change has none."""
+    return sensitivity + width if sensitivity else 0.0
+
+
+def entropy_of(counts: IntArray) -> float:
+    """Return the entropy in nats of the distribution proportional to the counts, within :data:`ENTROPY_WIDTH`.
+
+    ``ln n - sum c ln c / n``. A logarithm is off by at most 4 units in the last place and a product by half of one, so every term is off by
+    at most ``2**-50`` of itself; NumPy adds what lies side by side in blocks of 128 in eight lanes and then in pairs, fewer than 64
+    roundings for each term, ``2**-47`` of the sum; and the sum over ``n`` is at most ``ln n``, below 44 for every number of rows of 63
+    bits. With the last three roundings that is below ``44 (2**-47 + 2**-49) < 2**-41``, whatever the counts are.
+    """
+    total = int(counts.sum(dtype=np.int64))
     if total == 0:
         return 0.0
     positive = counts[counts > 0].astype(np.float64)
     return float(max(0.0, math.log(total) - float((positive * np.log(positive)).sum()) / total))
 
 
-def _independence_gap(left: IntArray, right: IntArray, joint: IntArray) -> float:
-    """L1 distance between a table and the product of its margins, in rows: exact but for one rounding at the end.
+def _independence_gap(left: IntArray, right: IntArray, joint: IntArray) -> Fraction:
+    """L1 distance between a table and the product of its margins, in rows.
 
-    ``n`` times the distance is a sum of whole numbers below ``n²``, which fit 64 bits up to three billion rows.
+    ``n`` times the distance is a sum of whole numbers below ``n²``, which fit 64 bits up to three billion rows; beyond, Python's are used.
     """
-    n = int(joint.sum())
-    if n > 3_000_000_000:
-        return float(np.abs(joint - np.outer(left / n, right)).sum())
+    n = int(joint.sum(dtype=np.int64))
     if n == 0:
-        return 0.0
+        return Fraction(0)
+    if n > 3_000_000_000:
+        apart = np.abs(n * joint.astype(object) - np.outer(left.astype(object), right.astype(object)))
+        return Fraction(int(apart.sum()), n)
     whole, rest = np.divmod(np.abs(n * joint.astype(np.int64) - np.outer(left, right)), n)
-    return int(whole.sum()) + int(rest.sum()) / n
+    return int(whole.sum()) + Fraction(int(rest.sum()), n)
 
 
-def _unassigned(zero: IntArray, one: IntArray) -> float:
+def _unassigned(zero: IntArray, one: IntArray) -> Fraction:
     """Smallest ``(n/2 - a)_+ + (n/2 - b)_+`` over ways to give each parent cell to one of two values.
 
     Dynamic programming over cells: for each reachable ``a`` the largest ``b``. The counts of value 0 add up
@@ -347,5 +412,5 @@ def _unassigned(zero: IntArray, one: IntArray) -> float:
         given_to_zero = np.concatenate([np.full(a, -1, dtype=np.int64), best[: len(best) - a]])
         best = np.maximum(given_to_one, given_to_zero)
     reachable = np.flatnonzero(best >= 0)
-    over = np.maximum(n / 2 - reachable, 0.0) + np.maximum(n / 2 - best[reachable], 0.0)
-    return float(over.min())
+    twice = np.maximum(n - 2 * reachable, 0) + np.maximum(n - 2 * best[reachable], 0)
+    return Fraction(int(twice.min()), 2)

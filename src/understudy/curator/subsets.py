@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -161,7 +162,7 @@ def seal_importances(
                         counts[leaf], clique=clique, domain=shape, unit=curator.unit, known_rows=None
                     )
                     parts.append(sealed.dependence([name]))
-            mean = sum(part._exact for part in parts) / max(1, len(parts))
+            mean = sum((part._exact for part in parts), Fraction(0)) / max(1, len(parts))
             largest = max((part.sensitivity for part in parts), default=0.0)
             scores.append(SealedScalar(mean, sensitivity=largest))
         found[leaf] = scores
@@ -215,9 +216,10 @@ def elect(
         about=[[leaf, list(candidates[leaf])] for leaf in leaves],
         draw=lambda: [
             exponential_mechanism(
-                np.array([score._exact for score in scores[leaf]], dtype=np.float64),
+                [score._exact for score in scores[leaf]],
                 epsilon=epsilon,
                 sensitivity=max(score.sensitivity for score in scores[leaf]),
+                score_error=0.0,
                 randomness=curator._randomness,
             )
             for leaf in leaves

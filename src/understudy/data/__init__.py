@@ -8,7 +8,14 @@ from understudy.data.facts import reading_facts, rule_meaning
 from understudy.data.frames import read_frame
 from understudy.data.identity import digest_content, digest_place, table_file
 from understudy.data.local import LocalTable
-from understudy.data.output import check_output_format, replacing, sync, write_frame, write_text
+from understudy.data.output import (
+    check_output_format,
+    replacing,
+    require_folder,
+    sync,
+    write_frame,
+    write_text,
+)
 from understudy.data.prepare import Derived, Preparation
 from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
 from understudy.data.sources import read_table
@@ -42,6 +49,7 @@ __all__ = [
     "reading_facts",
     "records_digest",
     "replacing",
+    "require_folder",
     "rule_meaning",
     "sync",
     "table_file",

@@ -10,14 +10,12 @@ compiling. Two choices make counting fast:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-F = TypeVar("F", bound=Callable[..., Any])
+from understudy._compile import compiled
 
 MAX_ROWS_PER_CALL = 1 << 20
 """Rows handed to the kernel at once: 32-bit accumulators cannot overflow and scratch stays small."""
@@ -26,15 +24,7 @@ SCRATCH_CELLS = 1 << 18
 """Largest marginal counted in scratch accumulators; larger ones are counted in place."""
 
 
-def _compiled(function: F) -> F:
-    """Compile without the interpreter lock, cached on disk where a folder can be written."""
-    try:
-        return cast(F, njit(nogil=True, cache=True)(function))
-    except RuntimeError:  # no writable cache folder: compile in every process
-        return cast(F, njit(nogil=True)(function))
-
-
-@_compiled
+@compiled(nogil=True)
 def _prefix_index(
     matrix: npt.NDArray[Any], prefix: npt.NDArray[np.int64], prefix_sizes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint32]:
@@ -48,7 +38,7 @@ def _prefix_index(
     return index
 
 
-@_compiled
+@compiled(nogil=True)
 def add_counts(
     matrix: npt.NDArray[Any],
     prefix: npt.NDArray[np.int64],
@@ -109,7 +99,7 @@ def add_counts(
                 counts[index[row] * size + np.uint32(column[row])] += 1
 
 
-@_compiled
+@compiled(nogil=True)
 def add_weights(
     matrix: npt.NDArray[Any],
     weights: npt.NDArray[np.int64],
@@ -131,7 +121,7 @@ def add_weights(
             counts[index[row] * size + np.uint32(column[row])] += weights[row]
 
 
-@_compiled
+@compiled(nogil=True)
 def hash_texts(offsets: npt.NDArray[np.int64], text: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Return a 64-bit FNV-1a hash of each text; ``text[offsets[i]:offsets[i + 1]]`` is the i-th.
 

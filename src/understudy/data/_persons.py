@@ -173,4 +173,5 @@ def _parts_of(ids: pa.Array, parts: int, id_column: str) -> npt.NDArray[np.int64
     _, offsets, text = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64, len(ids) + 1, texts.offset * 8)
     letters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-    return (hash_texts(bounds, letters) % np.uint64(parts)).astype(np.int64)
+    hashed: npt.NDArray[np.uint64] = hash_texts(bounds, letters)
+    return (hashed % np.uint64(parts)).astype(np.int64)

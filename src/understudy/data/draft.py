@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from understudy.schema import (
     read_date,
     truth_of,
 )
+from understudy.schema.limits import MAX_COLUMNS
 from understudy.schema.reading import MISSING_TEXT
 
 if TYPE_CHECKING:
@@ -100,8 +102,12 @@ def draft_schema(
     names = [str(column) for column in table.columns]
     if not names:
         raise DataError("The table has no columns, so no schema can be drafted from it.")
+    if len(names) > MAX_COLUMNS:
+        raise DataError(
+            f"The table has {len(names):,} columns; a schema holds at most {MAX_COLUMNS:,}. Draft one for those you need."
+        )
     if len(set(names)) != len(names):
-        repeated = sorted({column for column in names if names.count(column) > 1})
+        repeated = sorted(column for column, times in Counter(names).items() if times > 1)
         raise DataError(f"Columns must have different names; repeated: {', '.join(map(repr, repeated))}.")
     if len(table) == 0:
         raise DataError("The table has no rows, so no schema can be drafted from it.")

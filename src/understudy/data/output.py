@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
@@ -93,6 +94,33 @@ def check_output_format(path: str | PathLike[str]) -> None:
     understudy.errors.OutputError: The name 'table.xlsx' does not say how to write the table. Use .csv, ...
     """
     _writer(Path(path))
+
+
+def require_folder(folder: Path, *, what: str) -> None:
+    """Refuse a folder that takes no files, by making one in it, before anything is spent on filling it.
+
+    Raises
+    ------
+    OutputError
+        If the folder does not exist, or no file can be made in it.
+
+    Examples
+    --------
+    >>> require_folder(Path("/proc"), what="output")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    understudy.errors.OutputError: The output cannot be written to '/proc': ... Choose another folder.
+    """
+    if not folder.is_dir():
+        raise OutputError(f"The folder {str(folder)!r} for the {what} does not exist; create it first.")
+    try:
+        # Without a name where the system can (Linux), so that no interrupt, not even one while it is removed, leaves it.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
+        ) from None
 
 
 def _writer(target: Path) -> Writer:

@@ -46,6 +46,7 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(folder, 0o700)
+            sync(folder.parent)
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:  # somebody has just removed the folder
             continue

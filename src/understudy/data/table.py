@@ -43,6 +43,15 @@ class Table(Protocol):
         """The public schema."""
         ...
 
+    @property
+    def filtered(self) -> bool:
+        """Whether records were left out by their values, or may have been: then no relation fixes the number of rows.
+
+        Public. A table that cannot know says True. Under replace-one a curator relies on False, so it
+        refuses a table that does not say.
+        """
+        ...
+
     def exact_row_count(self) -> int:
         """Return the exact number of rows. Private."""
         ...

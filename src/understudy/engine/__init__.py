@@ -3,6 +3,7 @@
 Everything here is post-processing: the engine sees a public domain and noisy measurements only.
 """
 
+from understudy.engine.answers import try_answering
 from understudy.engine.bayes import BayesianNetwork, Node
 from understudy.engine.coarse import CoarseModel, Extended, Labels, Resolution, View
 from understudy.engine.copula import GaussianCopula, Latent, orthant_tables
@@ -62,4 +63,5 @@ __all__ = [
     "project_to_simplex",
     "sample_chunks",
     "sample_codes",
+    "try_answering",
 ]

@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from understudy._compile import compiled
+
 ONE = np.uint64(1)
 ZERO = np.int64(0)  # a plain 0 would have a type of its own, and everything would be compiled twice
 M1 = np.uint64(0x5555555555555555)
@@ -491,7 +493,7 @@ def _is_new(adjacency, members, count):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
+@compiled()
 def analyse(  # type: ignore[no-untyped-def]
     adjacency, sizes, rules, ties, candidates, counts, limit, log_vertex, log_bag, log_cells
 ):

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from understudy._compile import compiled
+
 CELLS, KEPT, SUMMED = 0, 1, 2
 PASS, SEPARATE, COPY, STEP, RATIO, ADD, PEAK = 0, 1, 2, 3, 4, 5, 6
 EXP, MESSAGE, EVALUATE, LOAD, STORE, COMBINE = 7, 8, 9, 10, 11, 12
@@ -143,7 +145,7 @@ def _exponentiate(cells, start, vectors, base, mode, run, index, table, block): 
         k += run
 
 
-@njit(cache=True)
+@compiled()
 def omega(z, guess):  # type: ignore[no-untyped-def]
     """Return the Wright omega function: the positive x with x + log x = z."""
     if z < -36.0:
@@ -379,7 +381,7 @@ def _pass(start, maps, index, cells, vectors, map_a, vec_a, map_b, vec_b, size):
             )
 
 
-@njit(cache=True)
+@compiled()
 def execute(  # type: ignore[no-untyped-def]
     program, maps, index, cells, vectors, scratch, kinds, rates, total, losses, shift
 ):
@@ -434,7 +436,7 @@ def _centre(parts, start, outer, size, inner):  # type: ignore[no-untyped-def]
                 parts[at + k * inner] -= mean
 
 
-@njit(cache=True)
+@compiled()
 def project(tables, parts, sums, uses, scales, part_scale, centres, maps, index):  # type: ignore[no-untyped-def]
     """Replace the full tables by their agreeing parts, the total left out."""
     for s in range(sums.shape[0]):

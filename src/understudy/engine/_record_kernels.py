@@ -17,9 +17,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from understudy._compile import compiled
 
 Array = npt.NDArray[Any]
 Int = Any  # a Python or NumPy integer: compiled code makes no difference
@@ -73,7 +74,7 @@ class Books(NamedTuple):
     squared: bool
 
 
-@numba.njit(cache=True)
+@compiled()
 def draw(state: Array) -> Int:
     """Return the next 64 bits of a SplitMix64 stream."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -83,13 +84,13 @@ def draw(state: Array) -> Int:
     return z ^ (z >> np.uint64(31))
 
 
-@numba.njit(cache=True)
+@compiled()
 def draw_below(state: Array, bound: Int) -> Int:
     """Return an integer below ``bound``; the bias, under ``bound / 2**64``, does not matter here."""
     return np.int64(draw(state) % np.uint64(bound))
 
 
-@numba.njit(cache=True)
+@compiled()
 def shuffle(order: Array, state: Array) -> None:
     """Permute an index array in place (Fisher and Yates)."""
     for i in range(order.size - 1, 0, -1):
@@ -97,14 +98,14 @@ def shuffle(order: Array, state: Array) -> None:
         order[i], order[k] = order[k], order[i]
 
 
-@numba.njit(cache=True)
+@compiled()
 def settle(target: Array, unit: int, residual: Array) -> None:
     """Start the residuals of one marginal at minus its target, rounded to the unit."""
     for k in range(target.size):
         residual[k] = -np.int64(math.floor(target[k] * unit + 0.5))
 
 
-@numba.njit(cache=True)
+@compiled()
 def tally(codes: Array, columns: Array, strides: Array, unit: int, residual: Array) -> None:
     """Add every record to the cells of one marginal."""
     for i in range(codes.shape[0]):
@@ -114,14 +115,14 @@ def tally(codes: Array, columns: Array, strides: Array, unit: int, residual: Arr
         residual[k] += unit
 
 
-@numba.njit(cache=True)
+@compiled()
 def recover(target: Array, unit: int, residual: Array, counts: Array) -> None:
     """Undo `settle` and `tally`: return the counts of one marginal from its residuals."""
     for k in range(target.size):
         counts[k] = (residual[k] + np.int64(math.floor(target[k] * unit + 0.5))) // unit
 
 
-@numba.njit(cache=True)
+@compiled()
 def distance(target: Array, unit: int, residual: Array, squared: bool) -> float:
     """Return the L1 or squared L2 distance of one marginal from its unrounded target."""
     total = 0.0
@@ -132,7 +133,7 @@ def distance(target: Array, unit: int, residual: Array, squared: bool) -> float:
     return total
 
 
-@numba.njit(cache=True)
+@compiled()
 def spread(plan: Plan, sizes: Array, source: Array, limit: int, near: Array) -> None:
     """Copy every marginal into the layouts of its member columns, clipped to ``limit``."""
     width = plan.columns.shape[1]
@@ -159,7 +160,7 @@ def spread(plan: Plan, sizes: Array, source: Array, limit: int, near: Array) -> 
                 y -= 1
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def move(record: Array, column: Int, value: Int, books: Books) -> None:
     """Give a record another value in one column and bring all residuals up to date."""
     plan, residual, near, unit = books.plan, books.residual, books.near, books.unit
@@ -192,7 +193,7 @@ def move(record: Array, column: Int, value: Int, books: Books) -> None:
     record[column] = value
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     """Fill ``score`` with what each value of a column would add; return what the present value holds.
 
@@ -252,7 +253,7 @@ def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     return held
 
 
-@numba.njit(cache=True)
+@compiled()
 def clashes(record: Array, column: Int, rules: Rules) -> bool:
     """Say whether the record breaks a constraint that involves the column."""
     for e in range(rules.first[column], rules.first[column + 1]):
@@ -264,7 +265,7 @@ def clashes(record: Array, column: Int, rules: Rules) -> bool:
     return False
 
 
-@numba.njit(cache=True)
+@compiled()
 def visit_column(
     codes: Array, column: Int, rest: Array, heat: float, books: Books, score: Array
 ) -> tuple[Int, Int, Int]:
@@ -312,7 +313,7 @@ def visit_column(
     return tried, moved, change
 
 
-@numba.njit(cache=True)
+@compiled()
 def repair(
     codes: Array, rows: Array, columns: Array, donors: Array, sizes: Array, books: Books, scores: Array
 ) -> None:
@@ -341,7 +342,7 @@ def repair(
                 move(record, j, np.int64(donor[j]), books)
 
 
-@numba.njit(cache=True)
+@compiled()
 def restore(codes: Array, saved: Array, books: Books) -> None:
     """Move every record back to where it was."""
     for i in range(codes.shape[0]):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+import numpy.typing as npt
+
+from understudy._compile import compiled, of_one_type
 
 
-@njit(cache=True)
+@compiled()
 def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def]
     """List the records group by group, in the order of a permutation within each group."""
     starts = np.zeros(n_groups + 1, np.int64)
@@ -21,14 +23,25 @@ def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def
     return order
 
 
-@njit(cache=True)
-def distribute(conditional, group, order, uniforms, systematic):  # type: ignore[no-untyped-def]
+def distribute(
+    conditional: npt.NDArray[np.float64],
+    group: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    uniforms: npt.NDArray[np.float64],
+    systematic: bool,
+) -> npt.NDArray[np.int64]:
     """Give each record a value drawn from the row of ``conditional`` of its group.
 
     ``order`` lists the records group by group, shuffled within groups. With ``systematic`` the ``k``
     records of a group take the values at ``(u + j) / k``, j = 0..k-1, of the cumulative distribution:
     every value, and every run of consecutive values, comes out within one of its expected number.
     """
+    return _distribute(of_one_type(conditional), group, order, uniforms, systematic)  # type: ignore[no-any-return]
+
+
+@compiled()
+def _distribute(conditional, group, order, uniforms, systematic):  # type: ignore[no-untyped-def]
+    """See `distribute`."""
     n = group.shape[0]
     width = conditional.shape[1]
     values = np.empty(n, np.int64)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit
+from understudy._compile import compiled
 
 TILE = 64
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def sum_middle(values, out):  # type: ignore[no-untyped-def]
     """Sum a three-way table over its middle axis."""
     outer, size, inner = values.shape
@@ -26,7 +26,7 @@ def sum_middle(values, out):  # type: ignore[no-untyped-def]
                 out[i, j] += values[i, k, j]
 
 
-@njit(cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def contract(left, right, out):  # type: ignore[no-untyped-def]
     """Batched matrix product, out[t] = left[t] @ right[t], on one core.
 

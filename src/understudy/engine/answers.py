@@ -26,6 +26,8 @@ from understudy.errors import DomainTooLarge
 MAX_RESULT_CELLS = 64_000_000
 MEMORY_CELLS = 48_000_000
 PIECE_CELLS = 16_000_000
+_BY_KERNEL = 20_000
+"""Cells from which a sum is computed by a kernel."""
 
 
 class Answers:
@@ -220,23 +222,31 @@ def _arrange(values: Array, mask: int, groups: tuple[int, int, int]) -> Array:
     return values.transpose(axes).reshape(shape)
 
 
+def try_answering() -> None:
+    """Compute one product and one sum by the kernels, which many a small model would never ask for."""
+    _product(np.ones((1, 2, 2)), np.ones((1, 2, 2)))
+    _drop_axis(np.ones((2, _BY_KERNEL)), 1)
+
+
 def _product(left: Array, right: Array) -> Array:
     """Return the batched matrix product of two three-way tables."""
+    from understudy._compile import of_one_type
     from understudy.engine import _tables
 
     out = np.empty((left.shape[0], left.shape[1], right.shape[2]))
-    _tables.contract(np.ascontiguousarray(left), np.ascontiguousarray(right), out)
+    _tables.contract(of_one_type(left), of_one_type(right), out)
     return out
 
 
 def _drop_axis(values: Array, axis: int) -> Array:
     """Sum a table over one axis."""
     shape = values.shape
-    if values.size < 20_000:
+    if values.size < _BY_KERNEL:
         return np.asarray(values.sum(axis=axis))
+    from understudy._compile import of_one_type
     from understudy.engine import _tables
 
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     out = np.empty((outer, inner))
-    _tables.sum_middle(np.ascontiguousarray(values).reshape(outer, shape[axis], inner), out)
+    _tables.sum_middle(of_one_type(values).reshape(outer, shape[axis], inner), out)
     return out.reshape(shape[:axis] + shape[axis + 1 :])

@@ -22,6 +22,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from understudy._compile import compiled
+
 Stream = NDArray[np.uint32]
 Out = NDArray[np.int64]
 Lazy = NDArray[np.uint64]
@@ -56,7 +58,7 @@ def new_stream(key: bytes) -> Stream:
     return stream
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _quarter(a: _U32, b: _U32, c: _U32, d: _U32) -> tuple[_U32, _U32, _U32, _U32]:
     a = _U32(a + b)
     d = _U32(d ^ a)
@@ -73,7 +75,7 @@ def _quarter(a: _U32, b: _U32, c: _U32, d: _U32) -> tuple[_U32, _U32, _U32, _U32
     return a, b, c, d
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def refill(stream: Stream) -> None:
     """Replace the buffer by the next 64 blocks.
 
@@ -153,7 +155,7 @@ def _product(a: _U64, b: _U64) -> tuple[_U64, _U64]:
     return high, (cross << _HALF) | (low & _LOW)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def below(stream: Stream, n: _U64) -> _U64:
     """Uniform integer on ``0 .. n - 1``, for any ``1 <= n < 2**64``.
 
@@ -184,7 +186,7 @@ def below(stream: Stream, n: _U64) -> _U64:
 # K be the first n = 1, 2, ... whose coin(g / n) fails. P(K > n) = g**n / n!, so P(K is odd) = exp(-g).
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _coin_exp_one(stream: Stream) -> bool:
     """coin(exp(-1)); the first coin(1 / 1) always succeeds."""
     n = _TWO
@@ -193,7 +195,7 @@ def _coin_exp_one(stream: Stream) -> bool:
     return bool(n & _ONE == _ONE)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _coin_exp_half(stream: Stream) -> bool:
     """coin(exp(-1/2))."""
     n = _ONE
@@ -202,7 +204,7 @@ def _coin_exp_half(stream: Stream) -> bool:
     return bool(n & _ONE == _ONE)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _coin_exp_fraction(stream: Stream, p: _U64, q: _U64) -> bool:
     """coin(exp(-p / q)) for ``p <= q``; coin(p / (q n)) is coin(1 / n) and coin(p / q) together."""
     if below(stream, q) >= p:
@@ -213,7 +215,7 @@ def _coin_exp_fraction(stream: Stream, p: _U64, q: _U64) -> bool:
     return bool(n & _ONE == _ONE)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def coins_exp(out: NDArray[np.bool_], stream: Stream, whole: _U64, p: _U64, q: _U64) -> None:
     """Fill ``out`` with coin(exp(-(whole + p / q))), ``0 <= p < q``."""
     for i in range(out.size):
@@ -229,7 +231,7 @@ def coins_exp(out: NDArray[np.bool_], stream: Stream, whole: _U64, p: _U64, q: _
 # Geometric and discrete Laplace
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def geometric(
     out: Out, start: int, stream: Stream, t: _U64, shift: _U64, whole: _U64, rest: _U64, two_sided: bool
 ) -> int:
@@ -293,7 +295,7 @@ def geometric(
 # together. The first of them is uniform on n (2 k + 2) tickets: 2 k win, one wins with coin(x).
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _level(stream: Stream) -> int:
     """Return a level ``k``, or ``LEVEL_CAP`` as soon as the count reaches it."""
     while True:
@@ -309,7 +311,7 @@ def _level(stream: Stream) -> int:
             return k
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _keep_rational(stream: Stream, k: int, r: _U64, m: _U64) -> bool:
     """coin(exp(-x (2 k + x) / 2)) for ``x = r / m``."""
     sure = _U64(2 * k)
@@ -325,7 +327,7 @@ def _keep_rational(stream: Stream, k: int, r: _U64, m: _U64) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def discrete_gaussian(out: Out, start: int, stream: Stream, m: _U64, shift: _U64, width: _U64) -> int:
     """Fill ``out[start:]`` with ``P(i)`` proportional to ``exp(-i**2 / (2 sigma**2))``.
 
@@ -359,7 +361,7 @@ def discrete_gaussian(out: Out, start: int, stream: Stream, m: _U64, shift: _U64
     return out.size
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _with_digit(x: Lazy, j: int, stream: Stream) -> Lazy:
     """Make digit ``j`` of the lazy real known; returns ``x``, or a larger copy when it was full."""
     while x[0] <= j:
@@ -374,7 +376,7 @@ def _with_digit(x: Lazy, j: int, stream: Stream) -> Lazy:
     return x
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _coin_lazy(stream: Stream, x: Lazy) -> tuple[bool, Lazy]:
     """coin(x): a fresh uniform is below ``x``, by comparing base-2**64 digits until two differ."""
     j = 0
@@ -386,7 +388,7 @@ def _coin_lazy(stream: Stream, x: Lazy) -> tuple[bool, Lazy]:
         j += 1
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _keep_lazy(stream: Stream, k: int, x: Lazy) -> tuple[bool, Lazy]:
     """coin(exp(-x (2 k + x) / 2)) for a lazy real ``x``."""
     sure = _U64(2 * k)
@@ -407,7 +409,7 @@ def _keep_lazy(stream: Stream, k: int, x: Lazy) -> tuple[bool, Lazy]:
     return True, x
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _rounded(stream: Stream, k: int, x: Lazy, m: _U64, shift: _U64) -> tuple[np.int64, Lazy]:
     """``floor(sigma (k + x) + 1/2)`` for ``sigma = m / 2**shift``, exactly.
 
@@ -435,7 +437,7 @@ def _rounded(stream: Stream, k: int, x: Lazy, m: _U64, shift: _U64) -> tuple[np.
         j += 1
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def rounded_gaussian(out: Out, start: int, stream: Stream, m: _U64, shift: _U64) -> int:
     """Fill ``out[start:]`` with a normal deviate of deviation ``sigma = m / 2**shift`` rounded to an integer.
 

@@ -47,7 +47,7 @@ from understudy.privacy._numbers import float_up
 from understudy.privacy.accounting import ACCOUNTINGS, Accounting, delta_of
 from understudy.privacy.anchors import Anchor
 from understudy.privacy.budget import Budget, budget_from_dict
-from understudy.privacy.events import Event
+from understudy.privacy.events import Event, InsideEvent
 from understudy.privacy.filter import Filter, Spending
 from understudy.privacy.unit import Unit
 
@@ -296,6 +296,10 @@ class Ledger:
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
             rule = known.rule
+            if isinstance(event, InsideEvent) and event.allowance not in known.spending.allowances:
+                raise BudgetError(
+                    "The allowance that the event is to be charged to was never opened in this ledger."
+                )
             after = rule.plus(known.spending, event)
             if not rule.holds(after):
                 raise refusal(rule, known.spending, event, purpose)

@@ -1,8 +1,8 @@
 """Private selection: the exponential mechanism and permute-and-flip, drawn exactly.
 
-**Grid.** Scores arrive as floats. Each is divided by a *quantum*, a power of two at most ``2**-20`` of the
-sensitivity, and rounded to an integer ``q``. Dividing by a power of two is exact, so only the rounding
-moves a score, by at most half a quantum. If true scores differ by at most ``sensitivity`` between
+**Grid.** Scores arrive as doubles, whole numbers or fractions. Each is divided by a *quantum*, a power of two at most ``2**-20`` of the
+sensitivity, and rounded to an integer ``q``. Dividing by a power of two is exact (a double that would become smaller than any other
+is rounded to zero either way), so only the rounding moves a score, by at most half a quantum. If true scores differ by at most ``sensitivity`` between
 neighbours and each is computed with an error of at most ``score_error``, then computed scores differ by
 at most ``D = sensitivity + 2 score_error``, and the integers by at most ``N = floor(D / quantum) + 1``,
 since ``q - q' <= D / quantum + 1/2 + 1/2`` and both are integers. Saturating ``q`` at ``±2**61`` cannot
@@ -33,6 +33,7 @@ is an exact coin. So a selection takes about two tries, however uneven the score
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -46,17 +47,20 @@ from understudy.privacy.randomness import BitReader, Randomness
 
 __all__ = ["DEFAULT_SCORE_ERROR", "exponential_law", "exponential_mechanism", "permute_and_flip"]
 
+Scores = ArrayLike | Sequence[Fraction]
+
 DEFAULT_SCORE_ERROR = 2.0**-13
 """Floating-point error allowed for in each score, unless stated: this fraction of the sensitivity."""
 
 _QUANTUM_BITS = 20
 _SATURATION = 2.0**61
+_SATURATED = 1 << 61
 # log2(e) rounded down, less a margin of 2**-50 for the four roundings made in `_dominating_powers`.
 _LOG2_E_BELOW = Fraction(float.fromhex("0x1.71547652b82fep+0")) * (1 - Fraction(1, 1 << 50))
 
 
 def exponential_mechanism(
-    scores: ArrayLike,
+    scores: Scores,
     *,
     epsilon: float,
     sensitivity: float,
@@ -72,7 +76,7 @@ def exponential_mechanism(
     Parameters
     ----------
     scores
-        One score per candidate, larger is better. Private. Finite.
+        One score per candidate, larger is better: doubles, or whole numbers and fractions, which are read exactly. Private. Finite.
     epsilon
         Cost of the choice.
     sensitivity
@@ -116,7 +120,7 @@ def exponential_mechanism(
 
 
 def exponential_law(
-    scores: ArrayLike,
+    scores: Scores,
     *,
     epsilon: float,
     sensitivity: float,
@@ -148,7 +152,7 @@ def exponential_law(
 
 
 def permute_and_flip(
-    scores: ArrayLike,
+    scores: Scores,
     *,
     epsilon: float,
     sensitivity: float,
@@ -169,7 +173,7 @@ def permute_and_flip(
     Parameters
     ----------
     scores
-        One score per candidate, larger is better. Private. Finite.
+        One score per candidate, larger is better: doubles, or whole numbers and fractions, which are read exactly. Private. Finite.
     epsilon
         Cost of the choice.
     sensitivity
@@ -222,7 +226,7 @@ class _Grid:
     @classmethod
     def of(
         cls,
-        scores: ArrayLike,
+        scores: Scores,
         epsilon: float,
         sensitivity: float,
         monotone: bool,
@@ -234,11 +238,16 @@ class _Grid:
             score_error = sensitivity * DEFAULT_SCORE_ERROR
         else:
             score_error = _checked("score_error", score_error, 0.0, 1e100)
-        array = np.asarray(scores, dtype=np.float64)
+        array = np.asarray(scores)
         if array.ndim != 1 or array.size == 0:
             raise DataError("Selection needs a one-dimensional, non-empty array of scores.")
-        if not np.isfinite(array).all():
-            raise DataError("Selection needs finite scores; at least one is NaN or infinite.")
+        whole = array.dtype.kind in "iuO"
+        if whole and array.dtype.kind != "O" and int(array.min()) > -(1 << 53) and int(array.max()) < 1 << 53:
+            whole = False  # doubles hold these exactly, and are quicker
+        if not whole:
+            array = array.astype(np.float64)
+            if not np.isfinite(array).all():
+                raise DataError("Selection needs finite scores; at least one is NaN or infinite.")
 
         exponent = math.frexp(sensitivity)[1] - 1 - _QUANTUM_BITS  # 2**exponent <= sensitivity * 2**-20
         quantum = Fraction(2) ** exponent
@@ -250,9 +259,15 @@ class _Grid:
             spread = step + math.floor(2 * error / quantum) + 1
         else:
             spread = step
-        with np.errstate(over="ignore", under="ignore"):  # saturates, or rounds to zero, as intended
-            scaled = np.rint(np.ldexp(array, -exponent))
-        units = np.clip(scaled, -_SATURATION, _SATURATION).astype(np.int64)
+        if whole:
+            try:
+                units = np.array([_steps(score, exponent) for score in array.tolist()], dtype=np.int64)
+            except (OverflowError, ValueError):
+                raise DataError("Selection needs finite scores; at least one is NaN or infinite.") from None
+        else:
+            with np.errstate(over="ignore", under="ignore"):  # saturates, or rounds to zero, as intended
+                scaled = np.rint(np.ldexp(array, -exponent))
+            units = np.clip(scaled, -_SATURATION, _SATURATION).astype(np.int64)
         return cls(distances=units.max() - units, gamma=Fraction(epsilon) / spread)
 
     def dominating_powers(self, cap: int) -> NDArray[np.int64]:
@@ -270,6 +285,17 @@ class _Grid:
         """Return True with probability ``2**power exp(-gamma d_i)``."""
         exponent = self.gamma * int(self.distances[i])
         return coin_scaled_exp(exponent.numerator, exponent.denominator, power, reader)
+
+
+def _steps(score: Fraction | float, exponent: int) -> int:
+    """Return an exact score as the nearest whole number of quanta ``2**exponent``, saturated."""
+    top, bottom = score.as_integer_ratio()
+    if exponent < 0:
+        top <<= -exponent
+    else:
+        bottom <<= exponent
+    nearest = (2 * top + bottom) // (2 * bottom)
+    return min(max(nearest, -_SATURATED), _SATURATED)
 
 
 def _checked(name: str, value: float, low: float, high: float) -> float:

@@ -76,8 +76,10 @@ def largest_matching(left: IntArray, right: IntArray, supply: IntArray, demand: 
     """
     if len(left) == 0:
         return 0
-    if max(int(supply.sum()), int(demand.sum())) > _LARGEST:
-        raise DataError(f"Matching handles up to {_LARGEST:,} rows.")
+    total = int(supply.sum())
+    if total > _LARGEST:  # the rows of a candidate, which are public
+        raise DataError(f"Matching handles candidates of up to {_LARGEST:,} rows.")
+    demand = np.minimum(demand, total)  # nobody takes more than there is, however many real rows there are
     n_left, n_right = len(supply), len(demand)
     source, sink = n_left + n_right, n_left + n_right + 1
     tails = np.concatenate([np.full(n_left, source), left, n_left + np.arange(n_right)])

@@ -150,7 +150,10 @@ class _Attempt:
         self._rows, self._exact = rows, kind in ("given", "declared")
         budget = shares.total if shares.single else shares.attempt
         reserve = shares.reserve if shares.single else 0.0
-        with Ledger.in_memory(budget=budget, unit=spec.unit, approximate_delta=reserve) as book:
+        accounting = shares.accounting if shares.single else None
+        with Ledger.in_memory(
+            budget=budget, unit=spec.unit, accounting=accounting, approximate_delta=reserve
+        ) as book:
             curator = self._curator(book)
             known = curator.known_rows
             if known is None or known < 1:

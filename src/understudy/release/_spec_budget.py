@@ -63,6 +63,7 @@ from understudy.release.selection_accounting import (
 __all__ = ["MethodKind", "Shares", "attempt_budget", "divide", "short"]
 
 _TOLERANCE = 1e-9
+_ROUNDED = 1e-6  # parts that come as close to a total as this were meant to make it up
 
 
 _NAMES = {"gdp": "by gdp accounting", "zcdp": "by zcdp accounting", "pure": "by plain addition"}
@@ -237,19 +238,19 @@ class Shares:
     def promise(self) -> Budget:
         """The tightest guarantee of the parts together; at most the total. See the head of this module."""
         total, needed = self.total, self.needed
-        if not needed:
-            return total
-        least = min(needed.values())
+        least, whole = min(needed.values(), default=math.inf), float(getattr(total, _symbol_of(total)))
+        if least >= whole * (1 - _ROUNDED):
+            least = whole
         if isinstance(total, PureDP):
-            return PureDP(min(least, total.epsilon))
+            return PureDP(least)
         if isinstance(total, ZCDP):
-            return ZCDP(min(least, total.rho))
+            return ZCDP(least)
         if isinstance(total, GDP):
-            return GDP(min(least, total.mu))
+            return GDP(least)
         pure = all(delta_of(event) == 0 for events in self.cases("pure") for event in events)
-        if pure and needed.get("pure", math.inf) <= min(least, total.epsilon):
-            return PureDP(needed["pure"])
-        return ApproxDP(min(least, total.epsilon), total.delta)
+        if pure and needed.get("pure", math.inf) <= least * (1 + _ROUNDED):
+            return PureDP(least)
+        return ApproxDP(least, total.delta)
 
     @property
     def trade_off(self) -> tuple[Bound, ...]:

@@ -5,9 +5,9 @@ Unlike :mod:`understudy.evaluation`, which reads the real table plainly, these m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -20,6 +20,9 @@ from understudy.privacy import Budget, Laplace, accounting_for
 from understudy.schema import Clique
 
 __all__ = ["AccountedMeasure", "accounted_measures"]
+
+_PARTS = 1 << 20
+_MOST_ROWS = 2.0**41
 
 
 @dataclass(frozen=True)
@@ -119,14 +122,20 @@ def accounted_measures(
     return found
 
 
-def _errors(table: Table, made: LocalTable, cliques: Sequence[Clique], scale: float) -> list[float]:
-    """Return the average half L1 distance and the largest difference, in rows. Private."""
-    halves, largest = [], 0.0
+def _errors(table: Table, made: LocalTable, cliques: Sequence[Clique], scale: float) -> list[Fraction]:
+    """Return the average half L1 distance and the largest difference, in rows. Private.
+
+    Whole numbers of ``2**-20`` rows: scaled public counts are rounded to them, real ones are whole. Counts beyond ``2**41`` rows are taken
+    for that many, which brings no two further apart.
+    """
+    total, largest = 0, 0
     for clique in cliques:
-        difference = np.abs(table.count(clique) - scale * made.count(clique))
-        halves.append(float(difference.sum()) / (2 * len(cliques)))
-        largest = max(largest, float(difference.max(initial=0.0)))
-    return [math.fsum(halves), largest]  # a running sum of many cliques would be rounded once for each
+        public = np.rint(np.minimum(scale * made.count(clique), _MOST_ROWS) * _PARTS).astype(np.int64)
+        difference = np.abs(np.minimum(table.count(clique), int(_MOST_ROWS)) * _PARTS - public)
+        # upper and lower halves, so that no sum leaves 64 bits
+        total += (int((difference >> 32).sum()) << 32) + int((difference & 0xFFFFFFFF).sum())
+        largest = max(largest, int(difference.max(initial=0)))
+    return [Fraction(total, 2 * len(cliques) * _PARTS), Fraction(largest, _PARTS)]
 
 
 def _deviation(noise: Noise) -> float:

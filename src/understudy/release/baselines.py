@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from understudy.curator import GRID_WIDENING, Curator, as_computed
+from understudy.curator import GRID_WIDENING, Curator
 from understudy.privacy import Laplace, PureDP
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
@@ -30,8 +32,6 @@ __all__ = ["Baselines", "baseline_key", "fit_baseline", "with_baseline"]
 
 WIDER = 1 + GRID_WIDENING
 """The curator rounds to a grid and charges for it; scales are widened by this much to stay within the share."""
-ROUNDED = 1 + 2.0**-20
-"""Sensitivities are widened by this much for the rounding of what they bound."""
 
 Baselines = Mapping[tuple[str, ...], LinearFit]
 
@@ -56,21 +56,21 @@ def fit_baseline(
     moments = RegressionMoments(regression)
     sensitivities = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
     moving = np.flatnonzero(sensitivities > 0)
-    # moments are added in blocks (`sums_of_products`): two of them are off by 2**-43 of the rows, within 32 times what sums in pairs are
-    exact = np.array([as_computed(x, size=32.0 * rows) for x in sensitivities[moving] * ROUNDED])
-    scales = exact * len(moving) * WIDER / epsilon
+    scales = sensitivities[moving] * len(moving) * WIDER / epsilon
     purse = curator.within(PureDP(epsilon), scope="regression")
     sealed = purse.statistics(
-        lambda table: [
-            float(x) for x in moments.exact(RecordTypes.from_table(table, regression.columns))[moving]
-        ],
-        sensitivities=exact.tolist(),
+        lambda table: _chosen(moments.exact(RecordTypes.from_table(table, regression.columns)), moving),
+        sensitivities=sensitivities[moving].tolist(),
     )
-    values = rows * moments.exact(_one_record(regression, curator))
+    values = rows * np.array(moments.exact(_one_record(regression, curator)), dtype=np.float64)
     values[moving] = purse.measure_scalars(
         sealed, noise=[Laplace(float(scale)) for scale in scales], purpose="fit a private regression"
     )
     return moments.fit(values, n=rows)
+
+
+def _chosen(moments: list[Fraction], which: npt.NDArray[np.intp]) -> list[Fraction]:
+    return [moments[int(index)] for index in which]
 
 
 def _one_record(regression: Regression, curator: Curator) -> RecordTypes:

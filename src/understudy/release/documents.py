@@ -6,13 +6,14 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 
 from understudy.privacy import Budget
 from understudy.release._profiles import BestProfile
 from understudy.release.reporting import at_least, between, odds_limit, shown_labels
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column
+from understudy.schema import Column, formula_values, is_formula
 
 __all__ = ["acceptance_table", "dictionary", "odds", "readme"]
 
@@ -34,12 +35,16 @@ _LARGEST = 100.0
 
 
 def acceptance_table(criteria: Sequence[CriterionResult]) -> str:
-    """Return the acceptance criteria as CSV, one row each, in the layout of paper Births, Table 2."""
+    """Return the acceptance criteria as CSV, one row each, in the layout of paper Births, Table 2.
+
+    Words that a spreadsheet would take for a formula get an apostrophe in front, which spreadsheets do not show.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["name", *COLUMNS, "passed"])
     for item in criteria:
-        writer.writerow([item.name, *_cells(item), "yes" if item.passed else "no"])
+        cells = [item.name, *_cells(item), "yes" if item.passed else "no"]
+        writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in cells])
     return text.getvalue()
 
 
@@ -84,11 +89,13 @@ def odds(budget: Budget, known: BestProfile) -> str:
     >>> from understudy.privacy import PureDP
     >>> from understudy.release._profiles import Bound, best_profile
     >>> odds(PureDP(1.0), best_profile([Bound(0.0, PureDP(1.0))]))
-    'somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most 73.1 %. Whatever was released, it moves their odds by a factor of at most 2.72'
+    'somebody who tosses a coin (50 %) on whether you are in the data can raise the chance of being right to at most 73.2 %. Whatever was released, it moves their odds by a factor of at most 2.72'
     """
     epsilon, exceeded = odds_limit(budget, known)
-    share = chance(known.right_guess()).replace("%", " %")
-    factor = f"{math.exp(min(epsilon, _LARGEST)):.3g}"
+    share = chance(known.right_guess(), rounding=ROUND_CEILING).replace("%", " %")
+    factor = (
+        f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(math.exp(min(epsilon, _LARGEST)))):g}"
+    )
     certainty = (
         "How far a single outcome can move their odds is not limited"
         if epsilon > _LARGEST
@@ -191,9 +198,23 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             ]
         ),
         *told_terms,
+        *_spreadsheets(result),
         Heading("Files"),
         Bullets([f"{name}: {words}" for name, words in files.items()]),
         Text("Check the bundle with: understudy verify FOLDER"),
+    ]
+
+
+def _spreadsheets(result: ReleaseResult) -> list[Block]:
+    columns = [column.name for column in result.schema.columns if formula_values(column)]
+    if not columns:
+        return []
+    return [
+        Heading("Spreadsheets"),
+        Text(
+            "Some values begin with a sign that spreadsheets take for a formula, and are published as the dictionary lists "
+            f"them. Do not open data.csv in one by a double click: import these columns as text: {', '.join(columns)}."
+        ),
     ]
 
 
@@ -207,6 +228,13 @@ def _acceptance_words(result: ReleaseResult) -> list[Block]:
                 "All criteria that read the real table were checked together by one noisy test; only its outcome was "
                 "released, not the single errors. A table that violates a criterion passes with probability at most "
                 f"{acceptance.false_accept:g}."
+            )
+        ]
+    if not acceptance.epsilon:
+        return [
+            Text(
+                "All criteria concern the synthetic table alone: they were checked without another look at the real one, and "
+                "their results are exact."
             )
         ]
     return [Text("Results are noisy: the deviation of the noise is in the last column.")]
@@ -232,6 +260,8 @@ def _column(column: Column) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
     facts += ["May be missing: an empty field"] if column.missing else []
+    formulas = formula_values(column)
+    facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
     labels = [label for label in column.labels if label]
     shown = (
         Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)

@@ -9,18 +9,22 @@ covered by adaptive composition, because the decision depends on what was paid f
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from understudy.curator import Curator
+from understudy.curator import Curator, to_float
+from understudy.errors import BudgetError
 from understudy.privacy import GDP, GDP_ACCOUNTING, PURE, ApproxDP, Budget, Laplace, PureDP, PureEvent
-from understudy.release.baselines import ROUNDED, WIDER, Baselines, with_baseline
+from understudy.release.baselines import WIDER, Baselines, with_baseline
 from understudy.release.candidate import Candidate
 from understudy.release.criteria import (
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
+    Number,
     PredictionError,
     RegressionCoefficients,
     RelativeMarginalError,
@@ -162,10 +166,17 @@ def _published(
     known = dict(public)
     for criterion in criteria:
         if isinstance(criterion, RegressionCoefficients):  # a function of the baseline and the candidate
-            known[criterion.name] = criterion.released_value(candidate.types, candidate.types)
+            known[criterion.name] = float(criterion.released_value(candidate.types, candidate.types))
+        elif isinstance(criterion, PredictionError) and not criterion.can_be_released(candidate.types):
+            known[criterion.name] = math.inf  # a candidate without a regression, a public fact
     ready = ready and all(
         criterion.met(known[criterion.name]) for criterion in criteria if criterion.name in known
     )
+    reaches = {
+        criterion.name: _reach(spec, criterion, candidate.types)
+        for criterion in criteria
+        if criterion.name not in known
+    }
     results = []
     purse = acceptance_purse(spec, curator, spec.shares.acceptance) if spec.shares.acceptance else curator
     for index, criterion in enumerate(criteria):
@@ -174,28 +185,48 @@ def _published(
             passed = criterion.name in known and criterion.met(known[criterion.name])
             results.append(_result(spec, index, criterion, candidate, known, passed=passed, epsilon=epsilon))
         elif isinstance(criterion, ConditionalMedians):
-            results.append(_by_exponential(spec, index, criterion, candidate, purse, epsilon))
+            reach = reaches[criterion.name]
+            results.append(_by_exponential(spec, index, criterion, candidate, purse, epsilon, reach))
         else:
-            results.append(_by_laplace(spec, index, criterion, candidate, purse, epsilon))
+            reach = reaches[criterion.name]
+            results.append(_by_laplace(spec, index, criterion, candidate, purse, epsilon, reach))
     passed = all(result.passed for result in results)
     acceptance = AcceptanceResult(form="published", epsilon=spec.shares.acceptance, passed=passed)
     return Judgement(passed=passed, acceptance=acceptance, criteria=tuple(results))
 
 
+def _reach(spec: Spec, criterion: Criterion, types: RecordTypes) -> float:
+    """Return the most that one unit can move what a criterion releases; refused, before anything is charged, if that has no end."""
+    largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
+    if not math.isfinite(largest):
+        raise BudgetError(
+            f"One record can move the error of {criterion.name!r} by more than the largest number a computer has: it cannot be "
+            "released. Use smaller values."
+        )
+    return largest
+
+
 def _by_laplace(
-    spec: Spec, index: int, criterion: Criterion, candidate: Candidate, purse: Curator, epsilon: float
+    spec: Spec,
+    index: int,
+    criterion: Criterion,
+    candidate: Candidate,
+    purse: Curator,
+    epsilon: float,
+    largest: float,
 ) -> CriterionResult:
     types = candidate.types
-    largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
-    sensitivity = ROUNDED * max(largest, _LEAST)
-    scale = sensitivity * WIDER / epsilon
+    sensitivity = max(largest, _LEAST)
     # shares of the rows are tiny: measure them in units in which one record counts for about one
-    unit = 2.0 ** math.ceil(math.log2(sensitivity))
+    unit = Fraction(2) ** math.frexp(sensitivity)[1]
+    reach = float(Fraction(sensitivity) / unit)
     sealed = purse.statistic(
-        _on_types(lambda real: criterion.released_value(real, types) / unit), sensitivity=sensitivity / unit
+        _on_types(lambda real: _in_units(criterion.released_value(real, types), unit)), sensitivity=reach
     )
-    noise = Laplace(scale / unit)
-    value = unit * purse.measure_scalar(sealed, noise=noise, purpose=f"release the error of {criterion.name}")
+    noise = Laplace(reach * WIDER / epsilon)
+    scale = to_float(Fraction(noise.scale) * unit)
+    measured = purse.measure_scalar(sealed, noise=noise, purpose=f"release the error of {criterion.name}")
+    value = to_float(Fraction(measured) * unit)
     return _result(
         spec,
         index,
@@ -205,7 +236,7 @@ def _by_laplace(
         mechanism="laplace",
         epsilon=epsilon,
         sensitivity=sensitivity,
-        deviation=laplace_deviation(scale),
+        deviation=min(laplace_deviation(scale), sys.float_info.max),
         passed=criterion.met(value),
     )
 
@@ -217,10 +248,10 @@ def _by_exponential(
     candidate: Candidate,
     purse: Curator,
     epsilon: float,
+    sensitivity: float,
 ) -> CriterionResult:
     types = candidate.types
     errors = criterion.scores(types, types)[0]  # the possible errors depend on the candidate alone
-    sensitivity = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(spec))
     value = float(errors[0])
     if len(errors) > 1:
         scores = purse.statistics(
@@ -248,7 +279,12 @@ def _by_exponential(
 # ---------------------------------------------------------------------- results
 
 
-def _on_types(function: Callable[[RecordTypes], float]) -> Callable[[Table], float]:
+def _in_units(value: Number, unit: Fraction) -> Number:
+    """Return an error in other units, exactly where it is finite."""
+    return Fraction(value) / unit if math.isfinite(value) else value
+
+
+def _on_types(function: Callable[[RecordTypes], Number]) -> Callable[[Table], Number]:
     """Turn a function of record types into one of a table; the types do not outlive the call."""
     return lambda table: function(RecordTypes.from_table(table))
 

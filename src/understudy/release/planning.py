@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from understudy.curator import practice_curator
 from understudy.errors import SchemaError, UnderstudyError
+from understudy.privacy import Laplace, PureDP, Unit
 from understudy.release._planned_criteria import CriterionPlan, plan_criteria, slack_test
-from understudy.release._spec_budget import short
+from understudy.release._spec_budget import Shares, short
 from understudy.release.result import Configuration
-from understudy.schema import Schema
+from understudy.schema import Schema, formula_warnings
 
 if TYPE_CHECKING:
     from understudy.release.spec import Spec
@@ -21,6 +24,7 @@ __all__ = [
     "ReleasePlan",
     "plan_release",
     "planned_models",
+    "prepare_release",
     "usable_configurations",
 ]
 
@@ -114,6 +118,40 @@ def _tried(spec: Spec) -> tuple[list[Configuration], list[tuple[str, str]]]:
     return usable, refused
 
 
+def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None:
+    """Establish, before anything is charged, that every configuration can be fitted and judged on this machine.
+
+    An attempt of a loop that ends in an error counts as rejected, so that a method which does not work here would use up the
+    whole budget without a word.
+
+    Raises
+    ------
+    UnusableMethod, DomainTooLarge
+        If a method does not work here, or its model does not fit into memory.
+    """
+    schemas = spec.schemas()
+    for configuration in {_model_key(item): item for item in configurations}.values():
+        schema = schemas[tuple(configuration.transformations.values())]
+        synthesizer = spec.synthesizer_for(configuration, schema)
+        synthesizer.prepare(schema, unit=spec.unit, budget=spec.shares.model)
+    if spec.shares.acceptance:
+        _try_judging()
+
+
+def _try_judging() -> None:
+    """Draw the noise that acceptance criteria are tested and published with, on made-up records."""
+    schema = Schema.parse("columns: [{name: smokes, kind: boolean}]")
+    curator = practice_curator(schema, rows=2, unit=Unit.add_remove(), budget=PureDP(3.0))
+    sealed = curator.statistic(lambda table: 0.0, sensitivity=1.0)
+    curator.test(sealed, above=0.0, epsilon=1.0, purpose="try a test")
+    curator.measure_scalar(sealed, noise=Laplace(1.0), purpose="try a measurement")
+    curator.choose(
+        curator.statistics(lambda table: [0.0, 1.0], sensitivities=[1.0, 1.0]),
+        epsilon=1.0,
+        purpose="try a choice",
+    )
+
+
 def _model_key(configuration: Configuration) -> str:
     return f"{sorted(configuration.transformations.items())} {configuration.method} {configuration.options}"
 
@@ -156,7 +194,7 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
         name=spec.name,
         guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
         condition=spec.condition().text,
-        budget=f"{short(shares.total)} = {shares.words()}",
+        budget=_budget_words(shares),
         accounting=shares.accounting,
         selection=shares.attempts.describe(),
         argument="the parts of one attempt add up" if selection is None else selection.argument,
@@ -176,6 +214,12 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
         seconds_per_attempt=_seconds(models, n),
         warnings=warnings,
     )
+
+
+def _budget_words(shares: Shares) -> str:
+    """Say what the parts add up to, of which total."""
+    spent, total = short(shares.promise), short(shares.total)
+    return f"{total} = {shares.words()}" if spent == total else f"{spent} of {total} = {shares.words()}"
 
 
 def _acceptance_words(spec: Spec, threshold: float | None) -> str:
@@ -272,6 +316,7 @@ def _warnings(
         found.append(
             "The candidate's number of rows is a guess; criteria count how far it is off as an error."
         )
+    found += formula_warnings(spec.schema_for(usable[0] if usable else spec.configurations[0]))
     means = [c for c in spec.criteria if c["kind"] in ("conditional-means", "faithfulness")]
     if (
         means

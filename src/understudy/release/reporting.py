@@ -112,7 +112,7 @@ def _read(folder: Path) -> ReportContent:
     accounting = ACCOUNTINGS[promised["accounting"]]
     acceptance = certificate["acceptance"] or {}
     slack = None
-    if acceptance.get("form") == "pass-only":
+    if acceptance.get("form") == "pass-only" and acceptance.get("noise_scale") is not None:
         slack = (
             f"{acceptance['noise_scale']:.3g}",
             f"{acceptance['slack_threshold']:.3g}",

@@ -9,6 +9,7 @@ coins of the loop come from the operating system's generator. How many attempts 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from understudy.data import require_folder
 from understudy.errors import (
     BudgetExceeded,
     ConstraintError,
@@ -32,7 +34,7 @@ from understudy.release._work import Work
 from understudy.release.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.criteria import LinearFit
 from understudy.release.judgement import Judgement, judge
-from understudy.release.planning import usable_configurations
+from understudy.release.planning import prepare_release, usable_configurations
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.selection_accounting import GeometricAttempts
 from understudy.release.spec import Spec
@@ -213,10 +215,15 @@ class Release(Work):
         """Before the first charge: is there room for all of it? Fix the public seed."""
         shares, rule = self.spec.shares, self.ledger.rule
         if not self._charges() and not all(shares.admitted(rule, self.ledger.spending)):
+            other = (
+                ""
+                if shares.accounting == rule.main.name
+                else f" Its parts fit by {shares.accounting} accounting, and this ledger keeps {rule.main.name} accounting."
+            )
             raise BudgetExceeded(
-                f"The release needs {self.spec.total.describe()}; the ledger of {self.ledger.table!r} has "
+                f"The release needs {shares.promise.describe()}; the ledger of {self.ledger.table!r} has "
                 f"{self.ledger.accounting.describe_left(self.ledger.remaining, self.ledger.total)} left of its "
-                f"{self.ledger.budget.describe()}. Nothing was spent. Ask for less, or agree on a larger total with the owner.",
+                f"{self.ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
                 requested=self.spec.shares.used * self.ledger.total,
                 remaining=self.ledger.remaining,
                 accounting=self.ledger.accounting.name,
@@ -225,6 +232,7 @@ class Release(Work):
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())
         if not self._charges():
+            prepare_release(self.spec, configurations)
             self.state.reserve_room(room_needed(self.spec))
 
     # ------------------------------------------------------------------ a single attempt
@@ -376,11 +384,13 @@ class Release(Work):
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that exists, before anything is spent."""
-    if folder.exists():
+    """Refuse a folder that exists or cannot be made, before anything is spent."""
+    if os.path.lexists(folder):
         raise OutputError(
             f"The folder {str(folder)!r} exists already. Choose another for the release (--out)."
         )
+    above = next(place for place in Path(os.path.abspath(folder)).parents if os.path.lexists(place))
+    require_folder(above, what="release")
 
 
 def _today() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from understudy.curator import GRID_WIDENING
 from understudy.errors import BudgetError, WorkloadError
-from understudy.release.criteria import Criterion, laplace_upper_tail
+from understudy.release.criteria import Criterion, Number, laplace_upper_tail
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
 
@@ -38,7 +38,7 @@ class SlackTest:
     neighbouring tables ``f_i(R) >= f_i(R') - d >= min f(R') - d`` for every ``i``, so
     ``min f(R) >= min f(R') - d``, and by symmetry the minimum moves by at most ``d``. Slacks that are infinite
     are so for every real table (a public fact about the candidate); clipping to ``[-n, n]`` makes them finite and
-    can only reduce a difference. With one row per unit ``d`` is 1, plus an allowance of 2**-20 for rounding.
+    can only reduce a difference. With one row per unit ``d`` is 1. Slacks are exact, so nothing is allowed for rounding.
 
     *Cost.* Comparing the minimum plus Laplace noise of scale ``d / epsilon`` with a public threshold is
     post-processing of the Laplace mechanism: ``epsilon``-DP, once, for any number of criteria. Which
@@ -59,7 +59,7 @@ class SlackTest:
     >>> domain = Domain(("a",), (2,))
     >>> real = RecordTypes(domain, [[0], [1]], [9_000, 1_000])
     >>> candidate = RecordTypes(domain, [[0], [1]], [9_020, 980])
-    >>> {name: round(slack, 1) for name, slack in test.slacks(real, candidate).items()}
+    >>> {name: round(float(slack), 1) for name, slack in test.slacks(real, candidate).items()}
     {'cells': 80.0, 'bins': 300.3}
     >>> c = test.threshold(epsilon=0.1, false_accept=0.05, unit=Unit.replace_one())
     >>> round(c, 2), round(test.acceptance(80.0, threshold=c, epsilon=0.1, unit=Unit.replace_one()), 3)
@@ -80,13 +80,13 @@ class SlackTest:
         """Return what does not fit a domain, one sentence each."""
         return [f"{c.name}: {problem}" for c in self.criteria for problem in c.problems(domain)]
 
-    def slacks(self, real: RecordTypes, synthetic: RecordTypes) -> dict[str, float]:
+    def slacks(self, real: RecordTypes, synthetic: RecordTypes) -> dict[str, Number]:
         """Return the slack of each criterion. Private: for rehearsals on public data."""
         return {criterion.name: criterion.slack(real, synthetic) for criterion in self.criteria}
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Number:
         """Return the smallest slack, clipped to plus or minus the number of rows of the candidate. Private."""
-        bound = float(max(1, synthetic.rows))
+        bound = max(1, synthetic.rows)
         return min(bound, max(-bound, min(self.slacks(real, synthetic).values())))
 
     def sensitivity(self, unit: Unit) -> float:
@@ -112,11 +112,11 @@ class SlackTest:
         grid = self.sensitivity(unit) * GRID_WIDENING
         return self.noise_scale(epsilon, unit=unit) * math.log(0.5 / false_accept) + grid
 
-    def acceptance(self, slack: float, *, threshold: float, epsilon: float, unit: Unit) -> float:
+    def acceptance(self, slack: Number, *, threshold: float, epsilon: float, unit: Unit) -> float:
         """Return the probability that a candidate with a given smallest slack is accepted."""
-        return laplace_upper_tail(threshold - slack, self.noise_scale(epsilon, unit=unit))
+        return laplace_upper_tail(threshold - float(slack), self.noise_scale(epsilon, unit=unit))
 
-    def epsilon_for(self, slack: float, *, false_accept: float, false_reject: float, unit: Unit) -> float:
+    def epsilon_for(self, slack: Number, *, false_accept: float, false_reject: float, unit: Unit) -> float:
         """Return the epsilon at which a candidate with that slack is rejected rarely enough.
 
         Examples
@@ -131,6 +131,8 @@ class SlackTest:
             raise BudgetError("false_accept and false_reject must lie above 0 and below one half.")
         grid = self.sensitivity(unit) * GRID_WIDENING
         if not slack > grid:
-            raise BudgetError(f"A candidate with a slack of {slack:g} records cannot be accepted reliably.")
+            raise BudgetError(
+                f"A candidate with a slack of {float(slack):g} records cannot be accepted reliably."
+            )
         nats = math.log(0.5 / false_accept) + math.log(0.5 / false_reject)
-        return self.sensitivity(unit) * (1 + GRID_WIDENING) * nats / (slack - grid)
+        return self.sensitivity(unit) * (1 + GRID_WIDENING) * nats / (float(slack) - grid)

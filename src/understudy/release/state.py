@@ -88,6 +88,11 @@ class State:
         return ledger.with_name(f"{ledger.name}.{slug}.state")
 
     @classmethod
+    def recorded(cls, folder: Path) -> dict[str, Any] | None:
+        """Return what the state of a release holds, or None if there is none; nothing is made, locked or changed."""
+        return cls._read(folder)
+
+    @classmethod
     @contextlib.contextmanager
     def opened(
         cls, folder: Path, *, fingerprint: str, ledger_id: str, restart: bool = False

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 __all__ = ["Block", "Bullets", "Heading", "Html", "Page", "Table", "Text", "markdown", "render"]
+
+
+def _inline(words: str) -> str:
+    """Return words on one line, without anything that Markdown would take for markup, a link or a picture."""
+    text = " ".join(words.split())
+    text = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", text)
+    text = re.sub(r"&(?=#?[A-Za-z0-9]+;)", "&amp;", text)
+    text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)  # no element begins otherwise: <30 stays as it is
+    return re.sub(r"\](?=[(\[:])", r"\\]", text)
+
+
+def _block(words: str) -> str:
+    """Return words that begin a line: no heading, list, quotation, rule or fence either."""
+    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", _inline(words))
+    return re.sub(r"^(?=#|>|[-+*](?:\s|$|[-+*])|={2}|~{3}|`{3})", r"\\", text)
 
 
 @dataclass(frozen=True)
@@ -23,7 +41,7 @@ class Text:
 
     def markdown(self) -> str:
         """Return the paragraph."""
-        return f"**{self.words}**" if self.strong else self.words
+        return f"**{_inline(self.words)}**" if self.strong else _block(self.words)
 
 
 @dataclass(frozen=True)
@@ -38,7 +56,7 @@ class Heading:
 
     def markdown(self) -> str:
         """Return the heading."""
-        return f"### {self.words}"
+        return f"### {_inline(self.words)}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,7 @@ class Bullets:
 
     def markdown(self) -> str:
         """Return the list."""
-        return "\n".join(f"- {item}" for item in self.items)
+        return "\n".join(f"- {_block(item)}" for item in self.items)
 
 
 @dataclass(frozen=True)
@@ -71,7 +89,7 @@ class Html:
 
     def markdown(self) -> str:
         """Return the caption: a picture has no place in plain text."""
-        return self.caption
+        return _block(self.caption)
 
 
 @dataclass(frozen=True)
@@ -136,7 +154,8 @@ class Table:
         marks = ["---:" if index in set(self.numeric) else "---" for index in range(len(self.head))]
 
         def line(cells: Sequence[str]) -> str:
-            return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+            bar = chr(92) + "|"
+            return f"| {' | '.join(_inline(cell).replace('|', bar) for cell in cells)} |"
 
         return "\n".join([line(self.head), f"|{'|'.join(marks)}|", *map(line, self.rows)])
 
@@ -190,7 +209,9 @@ def render(page: Page) -> str:
     Examples
     --------
     >>> text = render(Page("Report", [("First", [Text("Hello.")])]))
-    >>> text.startswith("<!doctype html>") and "http" not in text.replace("http://www.w3.org", "")
+    >>> text.startswith("<!doctype html>") and "://" not in text.replace("http://www.w3.org", "")
+    True
+    >>> "Content-Security-Policy" in text
     True
     """
     words = {**_WORDS, **page.words}
@@ -207,9 +228,15 @@ def render(page: Page) -> str:
     subtitle = f'<p class="subtitle">{escape(page.subtitle)}</p>' if page.subtitle else ""
     style = _STYLE.replace("ACCENT-DARK", page.accent_dark).replace("ACCENT", page.accent)
     script = _SCRIPT.replace("ROWS-OF", words["rows_of"])
+    # Nothing is loaded, and nothing runs but the one script: whatever markup reached the page some other way stays dead.
+    policy = (
+        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return (
         f'<!doctype html>\n<html lang="{escape(page.language)}" dir="{escape(page.direction)}">\n<head>\n'
-        '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="generator" content="understudy">\n<link rel="icon" href="data:,">\n'
         f"<title>{escape(page.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f'<a class="skip" href="#content">{escape(words["skip"])}</a>{banner}\n'
@@ -220,8 +247,16 @@ def render(page: Page) -> str:
     )
 
 
+def _digest(content: str) -> str:
+    """Return the source expression of a policy that allows just this inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode('utf-8')).digest()).decode('ascii')}'"
+
+
 def markdown(page: Page) -> str:
     """Return the page as Markdown.
+
+    Words of a specification or schema reach a page that others render, often with HTML allowed, so none of them is taken for
+    markup. Signs are replaced only where they would mean something: the text stays easy to read as it is.
 
     Examples
     --------
@@ -233,13 +268,19 @@ def markdown(page: Page) -> str:
     Hello.
     <BLANKLINE>
     - one
+    >>> print(markdown(Page("<b>a</b> & b", [], lead=[Text("![x](http://a.b/c)"), Text("# age_years < 18")])), end="")
+    # &lt;b>a&lt;/b> & b
+    <BLANKLINE>
+    ![x\\](http://a.b/c)
+    <BLANKLINE>
+    \\# age_years < 18
     """
-    parts = [f"# {page.title}"]
-    parts += [f"**{page.banner}**"] if page.banner else []
-    parts += [page.subtitle] if page.subtitle else []
+    parts = [f"# {_inline(page.title)}"]
+    parts += [f"**{_inline(page.banner)}**"] if page.banner else []
+    parts += [_block(page.subtitle)] if page.subtitle else []
     parts += [block.markdown() for block in page.lead]
     for title, blocks in page.sections:
-        parts += [f"## {title}", *(block.markdown() for block in blocks)]
+        parts += [f"## {_inline(title)}", *(block.markdown() for block in blocks)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from html import escape
 
 from understudy.report.page import Block, Bullets, Html, Page, Table, Text, render
@@ -133,29 +134,39 @@ def _what(content: ReportContent, words: Texts) -> list[Block]:
     return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
 
 
-def chance(share: float) -> str:
+def chance(share: float, *, rounding: str = ROUND_HALF_EVEN) -> str:
     """Write a probability in per cent, with more decimals where one would read as certainty.
+
+    What is said to be the most is rounded up, what is said to be the least down (``decimal.ROUND_CEILING``, ``ROUND_FLOOR``).
 
     Examples
     --------
     >>> chance(0.7311), chance(0.99981), chance(0.00012), chance(0.0)
     ('73.1%', '99.98%', '0.01%', '0.0%')
+    >>> chance(0.7311, rounding=ROUND_CEILING), chance(0.00012, rounding=ROUND_FLOOR)
+    ('73.2%', '0.01%')
     """
+    exact = 100 * Decimal(repr(float(share)))
     for decimals in range(1, 6):
-        text = f"{share:.{decimals}%}"
-        if 0 < float(text[:-1]) < 100:
-            return text
-    return f"{share:.1%}"
+        number = exact.quantize(Decimal(1).scaleb(-decimals), rounding=rounding)
+        if 0 < number < 100:
+            return f"{number:f}%"
+    return f"{exact.quantize(Decimal('0.1'), rounding=rounding):f}%"
 
 
 def _you(content: ReportContent, words: Texts) -> list[Block]:
     odds = [
-        [f"{before:.0%}", *map(chance, (least, most, usual))] for before, least, most, usual in content.odds
+        [
+            f"{before:.0%}",
+            chance(least, rounding=ROUND_FLOOR),
+            *(chance(x, rounding=ROUND_CEILING) for x in (most, usual)),
+        ]
+        for before, least, most, usual in content.odds
     ]
     blocks: list[Block] = [
         Text(words["you"]),
         *([Text(words["condition"].format(condition=content.condition))] if content.condition else []),
-        Text(words["you_guess"].format(chance=chance(content.right_guess))),
+        Text(words["you_guess"].format(chance=chance(content.right_guess, rounding=ROUND_CEILING))),
         Table(
             words["odds_caption"],
             (words["odds_before"], words["odds_least"], words["odds_after"], words["odds_usual"]),

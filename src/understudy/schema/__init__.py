@@ -13,6 +13,7 @@ from understudy.schema.numeric import Integer, Real
 from understudy.schema.origin import Origin
 from understudy.schema.reading import number_of, truth_of
 from understudy.schema.schema import Schema
+from understudy.schema.spreadsheets import formula_values, formula_warnings, is_formula
 
 __all__ = [
     "Bins",
@@ -36,7 +37,10 @@ __all__ = [
     "Resolution",
     "Schema",
     "Straddle",
+    "formula_values",
+    "formula_warnings",
     "import_schema",
+    "is_formula",
     "number_of",
     "read_date",
     "truth_of",

@@ -43,6 +43,11 @@ def schema_from_plain(cls: type[S], plain: object) -> S:
     """
     if not isinstance(plain, Mapping):
         raise SchemaError("A schema file must hold a mapping with the key 'columns'.")
+    listed = plain.get("columns")
+    if isinstance(listed, list) and len(listed) > MAX_COLUMNS:  # before anything is made of them
+        raise SchemaError(
+            f"The schema has problems:\n  - columns: {len(listed):,} are more than the {MAX_COLUMNS:,} allowed"
+        )
     problems: list[str] = []
     broken: set[int] = set()
     try:
@@ -55,9 +60,8 @@ def schema_from_plain(cls: type[S], plain: object) -> S:
             problems.append(_explain(dict(item), plain))
     columns: list[Column] = []
     codes = 0
-    listed = plain.get("columns")
     for index, item in enumerate(listed if isinstance(listed, list) else ()):
-        if index in broken or index >= MAX_COLUMNS or not isinstance(item, Mapping):
+        if index in broken or not isinstance(item, Mapping):
             continue
         try:
             columns.append(column_from_plain(item))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from understudy.errors import OutputError, SchemaError
-from understudy.schema.limits import MAX_FILE_BYTES, MAX_NESTING
+from understudy.schema.limits import MAX_CODES, MAX_COLUMNS, MAX_FILE_BYTES, MAX_NESTING
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode
@@ -146,11 +146,25 @@ def _parse_yaml(text: str, where: str) -> Any:
 
 
 def _check_events(text: str, where: str) -> None:
-    """Walk over the file once without building anything: no aliases, no tags, bounded depth, one document."""
+    """Walk over the file once without building anything: no aliases, no tags, bounded depth and length, one document.
+
+    A list that is too long is refused where it becomes too long, and the rest of the file is not read.
+    """
     import yaml
 
     depth = documents = 0
+    lists: list[
+        list[int]
+    ] = []  # of each open list or mapping: how many entries it has, and the most it may have
+    key = ""
     for event in yaml.parse(text, Loader=_base()):
+        if isinstance(event, yaml.NodeEvent) and lists:
+            lists[-1][0] += 1
+            if lists[-1][0] > lists[-1][1]:
+                line = "" if event.start_mark is None else f" (line {event.start_mark.line + 1})"
+                raise SchemaError(
+                    f"A list{where} holds more than the {lists[-1][1]:,} entries allowed{line}."
+                )
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SchemaError(
                 f"Anchors and aliases are not allowed{where} (line {event.start_mark.line + 1})."
@@ -163,12 +177,16 @@ def _check_events(text: str, where: str) -> None:
             depth += 1
             if depth > MAX_NESTING:
                 raise SchemaError(f"Lists and mappings are nested more than {MAX_NESTING} deep{where}.")
+            columns = key == "columns" and isinstance(event, yaml.SequenceStartEvent)
+            lists.append([0, MAX_COLUMNS if columns else MAX_CODES])
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+            lists.pop()
         elif isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
                 raise SchemaError(f"There is more than one YAML document{where}; a schema is one.")
+        key = event.value if isinstance(event, yaml.ScalarEvent) else ""
 
 
 def _base() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +12,14 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, Noise
 from understudy.engine import Distribution
-from understudy.errors import NoSuchGuarantee
+from understudy.errors import DomainTooLarge, NoSuchGuarantee
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
+from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, Unit, accounting_for
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._rounds import expected_absolute_noise
+from understudy.synthesizers._trial import try_out
 from understudy.synthesizers.model import Model, Provenance
 
 Progress = Callable[[str, float], None]
@@ -127,15 +129,54 @@ class Synthesizer(ABC):
     def fit(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
         """Fit a model, spending at most ``budget``.
 
-        Everything that can be checked without the records is checked before anything is spent.
+        Everything that can be established without the records is established before anything is spent; see :meth:`prepare`.
 
         Privacy
         -------
         The mechanism sees the records only through a curator limited to ``budget``; the model it
         returns is a function of what that curator released.
         """
+        self.prepare(curator.schema, unit=curator.unit, budget=budget)
+        return self._fit_model(curator, budget, progress=progress)
+
+    def prepare(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Establish, before anything is charged, that a fit can be carried out here; return its plan.
+
+        The budget is of a kind that the mechanism accepts, the plan fits the table, the model fits into memory, and the
+        mechanism works: it is tried on made-up records (:meth:`trial`), once per process, which compiles its
+        kernels. Only public facts are used. A fit does all this itself; call it earlier to learn of a refusal before the
+        table is read.
+
+        Raises
+        ------
+        NoSuchGuarantee
+            If the mechanism cannot give this kind of guarantee.
+        DomainTooLarge
+            If the model would not fit into the memory that is free.
+        UnusableMethod
+            If the mechanism does not work on this machine.
+        """
         self.require(budget)
-        self.plan(curator.schema, unit=curator.unit, budget=budget)
+        plan = self.plan(schema, unit=unit, budget=budget)
+        _require_memory(plan)
+        try_out(self, schema, budget)
+        return plan
+
+    def trial(self) -> Synthesizer | None:
+        """Return the mechanism to try on made-up records before a fit: this one with its usual options.
+
+        A mechanism whose usual options take long returns others that use the same kernels and packages; one
+        that has nothing to try returns None.
+        """
+        if any(
+            field.default is MISSING and field.default_factory is MISSING
+            for field in fields(self)  # type: ignore[arg-type]
+        ):
+            return None
+        return type(self)()
+
+    def _fit_model(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
+        """Fit a model after everything was established; nobody but `fit` and the trial calls this."""
         purse = curator.within(
             budget,
             scope=self.name,
@@ -179,6 +220,20 @@ class Synthesizer(ABC):
     def options(self) -> dict[str, Any]:
         """Return the options of this mechanism as plain values, for the model file."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def _require_memory(plan: Plan) -> None:
+    """Refuse a plan whose model is larger than the memory that is free: its fit would end after it was charged."""
+    free = available_mb()
+    need = plan.model_cells * 8 / 2**20
+    if free is not None and need > free:
+        raise DomainTooLarge(
+            f"The model of {plan.method} may take {need:,.0f} MB and {free:,.0f} MB of memory are free. Nothing was "
+            "charged. Allow a smaller model (max_model_mb), choose a smaller workload or wider bins, or use a machine with "
+            "more memory.",
+            cells=plan.model_cells,
+            allowed=int(free * 2**20 / 8),
+        )
 
 
 def _plain(value: Any) -> Any:

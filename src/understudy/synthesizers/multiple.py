@@ -140,6 +140,7 @@ def synthesize_many(
     how: str = "posterior",
     seed: int | None = None,
     progress: Progress = no_progress,
+    fit: Callable[..., Model] | None = None,
 ) -> MultipleSynthesis:
     """Make ``m`` models of one table under one budget.
 
@@ -162,6 +163,8 @@ def synthesize_many(
         Of the parameter draws, which are post-processing. It never touches the privacy noise.
     progress
         Is told what is being done and which share is finished.
+    fit
+        Fits each model in place of ``method.fit``, for whoever keeps models of interrupted work.
 
     Privacy
     -------
@@ -187,15 +190,16 @@ def synthesize_many(
     """
     check_sets(method, how=how, m=m)
     method.require(budget)
+    fit = method.fit if fit is None else fit
     if how == "independent":
         share = share_of(budget, m, method, schema=curator.schema)
         method.require(share)
         method.plan(curator.schema, unit=curator.unit, budget=share)
         models = []
         for index in range(m):
-            models.append(method.fit(curator, share, progress=_part(progress, index, m)))
+            models.append(fit(curator, share, progress=_part(progress, index, m)))
         return MultipleSynthesis(how, tuple(models), budget)
-    model = method.fit(curator, budget, progress=progress)
+    model = fit(curator, budget, progress=progress)
     if how == "resampled":
         return MultipleSynthesis(how, (model,) * m, budget)
     return posterior_sets(model, m, seed=seed)

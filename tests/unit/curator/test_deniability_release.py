@@ -26,7 +26,7 @@ from understudy.curator import (
 )
 from understudy.curator._deniability_network import _whole_numbers
 from understudy.curator.information import entropy_sensitivity
-from understudy.curator.sealed import _entropy
+from understudy.curator.sealed import entropy_of
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
 from understudy.privacy import (
@@ -214,7 +214,7 @@ def test_a_split_that_cannot_be_paid_reads_nothing() -> None:
 
 
 def padded_entropy(counts: np.ndarray, at_least: int) -> float:
-    return _entropy(np.append(counts, max(0, at_least - int(counts.sum()))))
+    return entropy_of(np.append(counts, max(0, at_least - int(counts.sum()))))
 
 
 @pytest.mark.parametrize("at_least", [1, 2, 5, 9])
@@ -240,7 +240,7 @@ def test_a_noisy_number_of_rows_in_the_sensitivity_is_wrong() -> None:
     paper = math.log(2) * (2 + 1 / math.log(2) + 2 * math.log2(noisy)) / noisy
     spread, lumped = np.array([n, 0]), np.array([n - 1, 1])
     ours = entropy_sensitivity(REPLACE, cells=2, known_rows=n)
-    assert abs(_entropy(spread) - _entropy(lumped)) <= ours + 1e-12
+    assert abs(entropy_of(spread) - entropy_of(lumped)) <= ours + 1e-12
     assert entropy_sensitivity(REPLACE, cells=100, known_rows=2) > paper
 
 
@@ -265,7 +265,7 @@ def test_a_wrong_guess_of_the_rows_costs_utility_not_privacy() -> None:
     noise = Laplace(0.01)
     (part,) = open_parts(box, [[entropy_event(noise)]], shares=None, purpose="entropy")
     (value,) = part.entropies([{"c0": np.arange(4)}], noise=noise, at_least=1000)
-    assert value == pytest.approx(_entropy(np.array([10, 990])), abs=1e-2)  # the imaginary rows show
+    assert value == pytest.approx(entropy_of(np.array([10, 990])), abs=1e-2)  # the imaginary rows show
 
 
 # ---------------------------------------------------------------------------------------- moments, lazy counts

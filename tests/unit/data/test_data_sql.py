@@ -71,6 +71,66 @@ def test_secrets_in_an_address_are_refused_and_not_shown(address):
     assert raised.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        # what 0.1.0 let through
+        "pyspark://?spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net=hunter2",
+        "pyspark://?spark.hadoop.fs.s3a.access.key=hunter2",
+        "postgresql://clerk%3Ahunter2@db/registry",
+        "postgresql://clerk%3ahunter2@db/registry",
+        "postgresql://clerk%253Ahunter2@db/registry",
+        # other spellings of the same
+        "pyspark://?fs.azure.sas.box.store.blob.core.windows.net=hunter2",
+        "pyspark://?spark.hadoop.fs.azure.account%2Ekey.store=hunter2",
+        "mssql://db/registry?odbc_connect=DRIVER%3DX%3BUID%3Dclerk%3BPWD%3Dhunter2",
+        "mssql://db/registry;password=hunter2",
+        "azure://store?connection=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=hunter2",
+        "azure://store?connection=AccountName%3Da%3BSharedAccessSignature%3Dhunter2",
+        "https://store/table?sv=2020&sig=hunter2",
+        "snowflake://clerk@account/db?TOKEN=hunter2",
+        "trino://clerk@db/catalog?Authorization=hunter2",
+        "bigquery://project?credentials_base64=hunter2",
+        "postgresql://db/registry?proxy=http%3A%2F%2Fclerk%3Ahunter2%40gate",
+        "duckdb:///a.duckdb?key=hunter2",
+        "postgresql://db/registry#password=hunter2",
+        "x://" + "%25" * 3 + "2525252525" + "3Ahunter2@db",
+    ],
+)
+def test_secrets_are_found_however_they_are_written(address):
+    with pytest.raises(DataError) as caught:
+        Database(url=address, table="births")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_secret_in_the_address_of_a_file_is_refused_too():
+    with pytest.raises(DataError, match="password") as caught:
+        Database(url="local[2]", table="s3a://me:hunter2@bucket/births.parquet")
+    assert "hunter2" not in str(caught.value)
+    Database(url="local[2]", table="abfss://box@store.dfs.core.windows.net/births.parquet")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://clerk@db.example:5432/registry?sslmode=require&application_name=under%20study",
+        "postgresql://clerk%40office@db/registry?keepalives=1&keepalives_idle=30",
+        "postgresql://clerk@db/registry?sslkey=client.key&sslcert=client.crt&options=-c%20search_path%3Dhealth",
+        "postgresql://clerk@[::1]:5432/registry",
+        "duckdb:///folder/keys%20of%20houses.duckdb",
+        "pyspark://?spark.sql.shuffle.partitions=8&spark.hadoop.fs.s3a.endpoint=http://store:9000",
+        "pyspark://?spark.hadoop.fs.azure.account.auth.type=OAuth",
+        "snowflake://clerk@account/db?authenticator=externalbrowser&warehouse=small",
+        "trino://clerk@db:8080/catalog/schema?SessionTimeZone=UTC",
+        "spark://host:7077",
+        "k8s://https://cluster:6443",
+        "local[2]",
+    ],
+)
+def test_addresses_without_secrets_stay(address):
+    assert Database(url=address, table="births").url == address
+
+
 def test_a_port_and_an_empty_option_are_no_secret():
     assert (
         Database(url="postgresql://clerk@db:5432/registry?connect_timeout=3", table="t").kind == "postgresql"

@@ -381,3 +381,5 @@ def test_a_ledger_by_plain_addition_opens_again_and_verifies(tmp_path):
             ledger.charge(InsideEvent("model", GaussianEvent(1.0, 1.0)), purpose="measure")
         with pytest.raises(BudgetError, match="allowance"):
             ledger.charge(GaussianEvent(1.0, 1.0), purpose="measure")
+        with pytest.raises(BudgetError, match="never opened"):
+            ledger.charge(InsideEvent("other", PureEvent(0.1)), purpose="measure")

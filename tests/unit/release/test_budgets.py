@@ -33,6 +33,7 @@ from understudy.release._spec_budget import divide
 from understudy.release.bundle import write_bundle
 from understudy.release.documents import odds
 from understudy.release.planning import plan_release
+from understudy.release.rehearsal import rehearse
 from understudy.release.reporting import bundle_report, odds_limit, posterior_range, trade_off_curve
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run_release
@@ -68,7 +69,7 @@ def test_one_and_a_half_and_three_tenths_fit_into_two() -> None:
     assert shares.promise.epsilon == pytest.approx(1.8)
 
 
-@pytest.mark.parametrize("draw", range(30))
+@pytest.mark.parametrize("draw", range(16))
 def test_parts_fit_whenever_one_accounting_says_so(draw: int) -> None:
     """Random parts: accepted if plain addition or the Gaussian curve fits, and promised what the better of the two says."""
     generator = np.random.default_rng(draw)
@@ -238,6 +239,13 @@ def test_a_gaussian_ledger_without_room_is_refused_before_anything_is_spent(tmp_
         assert book.spent == 0
 
 
+def test_a_rehearsal_pays_in_the_same_way() -> None:
+    found = rehearse(small_spec(**FINDING_8), people(), trials=2, jobs=1).results
+    trials = [trial for item in found for trial in item.trials]
+    assert trials
+    assert not any(trial.failure for trial in trials)
+
+
 def test_a_plan_names_the_promise_beside_the_total() -> None:
     planned = plan_release(small_spec(**FINDING_8))
     assert planned.accounting == "pure"
@@ -307,6 +315,8 @@ def test_published_odds_lie_between_the_truth_and_the_old_ones(
     old = 1 / (1 + math.exp(-shares.total.epsilon))
     assert truth <= known.right_guess() * (1 + 1e-12)
     assert known.right_guess() <= old + delta
+    told = re.search(r"right to at most ([\d.]+) %", odds(shares.promise, known))
+    assert truth <= float(told[1]) / 100 <= old + 0.001  # type: ignore[index]
     usual = known.moved(0.05)
     assert true_tail(mu, usual + pure) <= 0.05
     for prior in (0.01, 0.5, 0.9):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from understudy.release.criteria import (
     resized_mean,
 )
 from understudy.release.criteria import _regression as regression_module
-from understudy.release.criteria._linear import sums_of_products
+from understudy.release.criteria._linear import applied, whole_sums
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
 
@@ -125,7 +126,8 @@ def test_the_worst_record_attains_the_claims_of_sums(name: str, unit: Unit) -> N
             value = criterion.released_value(real, candidate) - criterion.released_value(neighbour, candidate)
             slack = criterion.slack(real, candidate) - criterion.slack(neighbour, candidate)
             moved = {"value": max(moved["value"], abs(value)), "slack": max(moved["slack"], abs(slack))}
-    assert moved["value"] == pytest.approx(criterion.sensitivity(unit, 60, candidate), rel=1e-9)
+    assert moved["value"] <= criterion.sensitivity(unit, 60, candidate)
+    assert float(moved["value"]) == pytest.approx(criterion.sensitivity(unit, 60, candidate), rel=1e-9)
     assert moved["slack"] <= criterion.slack_sensitivity(unit)
     if unit.relation == "replace-one":
         assert moved["slack"] == pytest.approx(criterion.slack_sensitivity(unit), rel=1e-5)
@@ -173,13 +175,13 @@ def test_dropping_absent_cells_breaks_the_claim(seed: int) -> None:
     """The published code compared only cells that occur in both tables; the same trial refutes it."""
 
     class Published(MaxMarginalError):
-        def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
-            worst = 0.0
+        def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+            worst = 0
             for name in real.domain:
                 r, s = real.marginal((name,)), synthetic.marginal((name,))
                 both = (r > 0) & (s > 0)
-                worst = max(worst, np.abs(r - s)[both].max(initial=0) / synthetic.rows)
-            return worst
+                worst = max(worst, int(np.abs(r - s)[both].max(initial=0)))
+            return Fraction(worst, synthetic.rows)
 
     moves = largest_moves(
         Published(name="published", threshold=0.1),
@@ -227,9 +229,11 @@ def test_the_resize_parameter_is_public() -> None:
     candidate = RecordTypes(DOMAIN, [[0, 0, 0], [1, 2, 1], [1, 3, 4]], [30, 15, 5])
     # sex 0: 30 rows; sex 1: 15 (the missing code does not count); ages: 30 and 15; everybody: 45; minus ceil(.1 * 50)
     assert criterion.resize_parameters(candidate).tolist() == [25, 10, 25, 10, 40]
-    assert criterion.sensitivity(Unit.replace_one(), 50, candidate) == 7.0 / 10
-    assert criterion.sensitivity(Unit.add_remove(), 50, candidate) == 7.0 / 11
-    assert criterion.sensitivity(Unit.replace_person("id", max_rows=3), 50, candidate) == 7.0 * 3 / 10
+    assert criterion.sensitivity(Unit.replace_one(), 50, candidate) == pytest.approx(7.0 / 10)
+    assert criterion.sensitivity(Unit.add_remove(), 50, candidate) == pytest.approx(7.0 / 11)
+    assert criterion.sensitivity(Unit.replace_person("id", max_rows=3), 50, candidate) == pytest.approx(
+        7.0 * 3 / 10
+    )
     assert criterion.sensitivity(Unit.replace_one(), 50) == 7.0
 
 
@@ -345,8 +349,9 @@ def test_no_unit_moves_a_moment_further_than_claimed(unit: Unit, seed: int) -> N
         worst = np.zeros(len(claimed))
         generator = np.random.default_rng(seed)
         for real, neighbour, _ in neighbouring_tables(DOMAIN, unit, rows=12, pairs=400, generator=generator):
-            worst = np.maximum(worst, np.abs(moments.exact(real) - moments.exact(neighbour)))
-        assert (worst <= claimed + 1e-9).all()
+            apart = np.subtract(moments.exact(real), moments.exact(neighbour))
+            worst = np.maximum(worst, np.abs(apart).astype(np.float64))
+        assert (worst <= claimed).all()
         assert (worst >= 0.5 * claimed).all()
         assert len(moments.names) == len(claimed)
 
@@ -422,24 +427,42 @@ def test_an_average_moves_half_as_far_when_rows_come_and_go() -> None:
 # ---------------------------------------------------------------------- rounding
 
 
-def test_sums_over_many_types_are_added_in_pairs() -> None:
-    """A running sum over 100,000 types is off by more than the allowance for rounding is made for (``ROUNDING``)."""
+def test_sums_over_many_types_are_exact() -> None:
+    """Over 100,000 types a running sum of doubles is off; whole numbers of steps are not."""
     domain = Domain(("x", "y"), (320, 320))
     every = RecordTypes(domain, np.argwhere(np.ones(domain.sizes, dtype=bool)), np.ones(320 * 320, dtype=int))
     one = RecordTypes.from_rows(domain, [[0, 0]])
     score = AverageScore(
         name="s", threshold=1.0, columns=("x", "y"), scores=np.full(domain.sizes, 0.1) + np.eye(320) * 0.7
     )
-    exact = math.fsum(np.asarray(score.scores).ravel()) - np.asarray(score.scores)[0, 0]
-    assert abs(score.value(every, one) - exact) <= 2.0**-44 * exact
+    found = score.released_value(every, one)
+    exact = sum(map(Fraction, np.asarray(score.scores).ravel().tolist())) - Fraction(
+        float(score.scores[0, 0])
+    )  # type: ignore[index]
+    assert abs(found - exact) <= exact / 2**50  # the grid of the scores, which are public
     levels = tuple(np.linspace(0.0, 1.0, 320) ** 2 * 0.1 + 0.9)
     moments = RegressionMoments(Regression(Feature("y", levels), (Feature("x", levels),)))
     z = moments.scaling.design(np.asarray(levels)[every.codes[:, :1]])[:, 1]
-    assert abs(moments.exact(every)[1] - math.fsum(z * z)) <= 2.0**-44 * math.fsum(z * z)
+    whole = sum(round(Fraction(float(x * x)) * 2**30) for x in z)
+    assert moments.exact(every)[1] == Fraction(whole, 2**30)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 5000])
-def test_sums_in_blocks_are_the_matrix_product(rows: int) -> None:
+def test_sums_of_steps_do_not_end_where_64_bits_do(rows: int) -> None:
     generator = np.random.default_rng(rows)
-    left, right = generator.normal(size=(rows, 3)), generator.normal(size=(rows, 2))
-    assert sums_of_products(left, right) == pytest.approx(left.T @ right, abs=1e-9)
+    counts, steps = generator.integers(1, 1 << 20, rows), generator.integers(-(1 << 30), 1 << 30, (rows, 3))
+    exact = [sum(int(c) * int(s) for c, s in zip(counts, column, strict=True)) for column in steps.T]
+    assert whole_sums(counts, steps).tolist() == exact
+    many = np.full(3, 1 << 40)
+    assert whole_sums(many, np.array([1 << 30, 1 << 30, -5])).tolist() == 1 << 62, "cut at the end"
+    assert whole_sums(many, np.array([1, 2, -5])).tolist() == -(2 << 40)
+
+
+def test_a_record_has_the_same_prediction_wherever_it_stands() -> None:
+    """A matrix product adds the rows of a block in an order that depends on the block."""
+    generator = np.random.default_rng(1)
+    design, weights = generator.normal(size=(1000, 9)), generator.normal(size=(9, 31))
+    whole = applied(design, weights)
+    for part in (slice(0, 1), slice(3, 10), slice(991, 1000)):
+        assert np.array_equal(applied(design[part], weights), whole[part])
+    assert whole == pytest.approx(design @ weights)

@@ -22,7 +22,7 @@ from understudy.errors import (
     OutputError,
     SchemaError,
 )
-from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import run as running
 from understudy.release import state as states
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
@@ -370,13 +370,14 @@ def _instants(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> Callable[[], int
 
 
 def _crashes(
-    spec: Spec, folder: Path, most: int = 60, *, total: PureDP | None = None
+    spec: Spec, folder: Path, most: int = 60, *, total: Budget | None = None, accounting: str | None = None
 ) -> Iterator[tuple[int, Path, bool]]:
     """Run a release that is stopped at each instant in turn, then again without a stop."""
     for instant in range(1, most):
         ledger = folder / f"{instant}.ledger"
         if total is not None:
-            Ledger.create(ledger, budget=total, unit=spec.unit, table=spec.source.table or spec.name)
+            table = spec.source.table or spec.name
+            Ledger.create(ledger, budget=total, unit=spec.unit, table=table, accounting=accounting)
         with pytest.MonkeyPatch.context() as patch:
             _instants(patch, instant)
             try:
@@ -435,6 +436,28 @@ def test_a_charge_lost_on_a_full_ledger_is_refused_and_the_answers_are_kept(tmp_
             assert len(charges(ledger)) == 3
         assert spent(ledger) <= 120
     assert refused == 3
+
+
+def test_an_allowance_left_behind_is_used_again(tmp_path: Path) -> None:
+    """Where epsilons and deltas are added up a model is paid for when its allowance is opened, and not twice for a stop after that."""
+    spec = small_spec(
+        acceptance__epsilon=30.0,
+        budget={"total": {"epsilon": 50, "delta": 1e-9}, "model": {"epsilon": 15, "delta": 1e-9}},
+    )
+    assert spec.shares.accounting == "pure"
+    opened = []
+    for _, ledger, stopped in _crashes(spec, tmp_path, total=ApproxDP(200.0, 1e-8), accounting="pure"):
+        outcome = run_release(spec, ledger=ledger, source=people())
+        assert isinstance(outcome, ReleaseResult)
+        with Ledger.open(ledger) as book:
+            book.verify()
+        purposes = [entry.purpose for entry in charges(ledger)]
+        assert len(set(purposes)) == 3  # the allowance, marginals, test
+        assert len(purposes) - 3 <= (
+            2 if stopped else 0
+        )  # an answer being drawn was all there was in its allowance
+        opened.append(sum(purpose.startswith("allowance") for purpose in purposes))
+    assert sorted(opened)[-2:] == [1, 2]  # twice only where the one answer inside was lost
 
 
 def test_a_loop_stopped_at_any_instant_is_charged_once(tmp_path: Path) -> None:

@@ -310,3 +310,87 @@ def test_the_json_schema_accepts_good_files_and_refuses_bad_ones() -> None:
         "columns: [{name: x, kind: integer, minimum: a}]",
     ):
         assert not validator.is_valid(parse_plain(wrong))
+
+
+# ---------------------------------------------------------------------- files that are too large, refused at once
+
+
+def _no_building(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if anything is made of the entries of a file: that is what took minutes."""
+    from understudy.schema import fileread, files
+
+    def built(*given: object, **options: object) -> None:
+        raise AssertionError("the entries were read before they were counted")
+
+    monkeypatch.setattr(fileread.SchemaPart, "model_validate", built)
+    monkeypatch.setattr(fileread, "column_from_plain", built)
+    monkeypatch.setattr(files, "_loader", built)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "boolan"])
+def test_a_hundred_thousand_columns_are_refused_before_anything_is_built(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _no_building(monkeypatch)
+    lines = [f"  - {{name: c{i}, kind: {kind}}}\n" for i in range(100_000)]
+    with pytest.raises(SchemaError, match="more than the 5,000") as yaml:
+        Schema.parse("name: wide\ncolumns:\n" + "".join(lines))
+    assert "line 5003" in str(yaml.value), "the rest of the file is not read"
+    text = json.dumps({"columns": [{"name": f"c{i}", "kind": kind} for i in range(100_000)]})
+    with pytest.raises(SchemaError, match="100,000 are more than the 5,000"):
+        Schema.parse(text, format="json")
+
+
+def test_a_specification_with_as_many_is_refused_at_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy.release.spec import Spec
+
+    _no_building(monkeypatch)
+    columns = "".join(f"    - {{name: c{i}, kind: boolean}}\n" for i in range(100_000))
+    with pytest.raises(SchemaError, match="more than the 5,000"):
+        Spec.parse("name: x\nschema:\n  columns:\n" + columns)
+
+
+def test_the_largest_schema_allowed_is_still_read() -> None:
+    lines = "".join(f"  - {{name: c{i}, kind: boolean}}\n" for i in range(5_000))
+    assert len(Schema.parse("columns:\n" + lines).names) == 5_000
+
+
+def test_a_list_longer_than_any_column_is_refused_where_it_becomes_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from understudy.schema import files
+
+    _no_building(monkeypatch)
+    monkeypatch.setattr(files, "MAX_CODES", 1_000)
+    labels = "".join(f"      - v{i}\n" for i in range(100_000))
+    with pytest.raises(SchemaError, match="more than the 1,000"):
+        Schema.parse("columns:\n  - name: a\n    kind: categorical\n    values:\n" + labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x [1]\nb: [*x, *x]\n", "Anchors and aliases"),
+        ("columns: " + "[" * 100_000, "nested more than"),
+        ("columns: " + "{a: " * 100_000, "nested more than"),
+        ("- " * 100_000 + "a", "nested more than"),
+    ],
+)
+def test_bombs_are_refused_before_anything_is_built(
+    text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _no_building(monkeypatch)
+    with pytest.raises(SchemaError, match=message):
+        Schema.parse(text)
+
+
+def test_a_table_with_too_many_columns_is_not_drafted() -> None:
+    import numpy as np
+    import pandas as pd
+
+    from understudy.data import draft_schema
+    from understudy.errors import DataError
+
+    frame = pd.DataFrame(np.zeros((2, 20_000), np.int8), columns=[f"c{i}" for i in range(20_000)])
+    with pytest.raises(DataError, match="20,000 columns"):
+        draft_schema(frame)

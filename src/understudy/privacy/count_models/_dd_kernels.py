@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from understudy._compile import compiled
 
 _UP = 2.0**600
 _DOWN = 2.0**-1000
@@ -25,7 +26,7 @@ _SPLIT = 134217729.0  # 2**27 + 1
 # ------------------------------------------------------------------------------- double precision
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def steps(  # type: ignore[no-untyped-def]
     kind, mean, sigma, nu, psi, chi, ratios, first, last
 ):
@@ -60,7 +61,7 @@ def steps(  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def step_bound(kind, mean, sigma, nu, psi, chi, b):  # type: ignore[no-untyped-def]
     """Return a bound on ``p(j + 1) / p(j)`` that holds for all ``j >= b``.
 
@@ -92,14 +93,14 @@ def step_bound(kind, mean, sigma, nu, psi, chi, b):  # type: ignore[no-untyped-d
 # ----------------------------------------------------------------------------------- double-double
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _two_sum(a, b):  # type: ignore[no-untyped-def]
     s = a + b
     v = s - a
     return s, (a - (s - v)) + (b - v)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _two_prod(a, b):  # type: ignore[no-untyped-def]
     p = a * b
     t = _SPLIT * a
@@ -111,7 +112,7 @@ def _two_prod(a, b):  # type: ignore[no-untyped-def]
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     s, e = _two_sum(ah, bh)
     t, f = _two_sum(al, bl)
@@ -122,7 +123,7 @@ def _add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     return s, e - (s - h)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _mul(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     p, e = _two_prod(ah, bh)
     e += ah * bl + al * bh
@@ -130,7 +131,7 @@ def _mul(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     return s, e - (s - p)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _mul_double(ah, al, b):  # type: ignore[no-untyped-def]
     p, e = _two_prod(ah, b)
     e += al * b
@@ -138,7 +139,7 @@ def _mul_double(ah, al, b):  # type: ignore[no-untyped-def]
     return s, e - (s - p)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _div(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     q = ah / bh
     ph, pl = _mul_double(bh, bl, q)
@@ -149,7 +150,7 @@ def _div(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     return h, q2 - (h - q)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _sqrt(ah, al):  # type: ignore[no-untyped-def]
     x = math.sqrt(ah)
     ph, pl = _two_prod(x, x)
@@ -160,14 +161,14 @@ def _sqrt(ah, al):  # type: ignore[no-untyped-def]
     return _add(h, e, rh / (2.0 * h), 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _grown(values):  # type: ignore[no-untyped-def]
     out = np.empty(2 * len(values))
     out[: len(values)] = values
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _table(  # type: ignore[no-untyped-def]
     kind, count, alpha, sigma, nu, psi, chi, ratios, first, negligible, high, low
 ):
@@ -254,12 +255,12 @@ def _table(  # type: ignore[no-untyped-def]
                 return high, low, size
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _above(h, low, xh, xl):  # type: ignore[no-untyped-def]
     return h > xh or (h == xh and low > xl)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _first_above(high, low, size, xh, xl):  # type: ignore[no-untyped-def]
     left, right = 0, size - 1
     while left < right:
@@ -271,7 +272,7 @@ def _first_above(high, low, size, xh, xl):  # type: ignore[no-untyped-def]
     return left
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def draw_groups(  # type: ignore[no-untyped-def]
     kind, alpha, sigma, nu, psi, chi, values, firsts, starts, ratios, words, out
 ):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from understudy._compile import compiled
 from understudy.privacy._noise_kernels import below
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def urn(numerator, shift, cells, n, owners, occupied, ends, stream, drawn):  # type: ignore[no-untyped-def]
     """Fill ``drawn`` with the cells of successive draws."""
     prior = numerator * cells

@@ -3,8 +3,8 @@
 from understudy.release.criteria._regression import Feature, LinearFit, Regression
 from understudy.release.criteria.aggregate import AverageMarginalError, TailMarginalError
 from understudy.release.criteria.base import (
-    ROUNDING,
     Criterion,
+    Number,
     conservative_threshold,
     laplace_deviation,
     laplace_upper_tail,
@@ -27,7 +27,6 @@ from understudy.release.criteria.regression import RegressionCoefficients
 from understudy.release.criteria.trial import Moves, largest_moves, neighbouring_tables
 
 __all__ = [
-    "ROUNDING",
     "AnonymousCombinations",
     "AverageMarginalError",
     "AverageScore",
@@ -40,6 +39,7 @@ __all__ = [
     "LinearFit",
     "MaxMarginalError",
     "Moves",
+    "Number",
     "PredictionError",
     "RareRecords",
     "Regression",

@@ -9,11 +9,14 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from understudy.release.criteria._linear import linear_slacks, sums_of_products
+from understudy.release.criteria._linear import Conditions, applied, whole_sums
 from understudy.release.criteria._regression import Points, Regression, Scaling
 from understudy.release.types import RecordTypes
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_BLOCK = 1 << 21
 
 SHARES = (
     0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7,
@@ -37,18 +40,16 @@ class Certificate:
     ``|M|_1 = max over j and s of s.M e_j``. With ``a = G^-1 s``, ``n s.u`` is the sum over real records of
     ``(a.x)(y - w.x)``, and ``n s.M e_j`` is the sum of ``(a.x) x_j`` minus ``n s_j``. So each condition is a sum over
     records below a public limit; its slack, divided by the range of the contribution over *all possible
-    records* (zero included), has step sensitivity 1 (`linear_slacks`), and so has the minimum over conditions. The
+    records* (zero included), has step sensitivity 1 (`Conditions`), and so has the minimum over conditions. The
     maximum over a public list of ``t`` keeps the step sensitivity, and is positive only if some ``t`` works.
     """
 
     n: float
     signs: Floats
-    residual_total: Floats
-    residual_low: Floats
-    residual_high: Floats
-    gram_total: Floats
-    gram_low: Floats
-    gram_high: Floats
+    residual: Conditions
+    residual_total: Ints
+    gram: Conditions
+    gram_total: Ints
 
     @classmethod
     def build(
@@ -56,40 +57,47 @@ class Certificate:
     ) -> Certificate:
         """Compute the sums over the real table and the ranges over the possible records."""
         coefficients, gram = fit
-        signs = np.array([(1.0, *rest) for rest in product((1.0, -1.0), repeat=len(coefficients) - 1)])
-        directions = np.linalg.solve(gram / n, signs.T)
-        x, y, counts = regression.rows(real)
-        design = scaling.design(x)
-        along = design @ directions
-        weighted = design * counts[:, None]
-        residual = counts * (y - design @ coefficients)
-        totals = sums_of_products(along, np.concatenate([residual[:, None], weighted], axis=1))
-        residual_total, gram_total = totals[:, 0], totals[:, 1:]
+        half = np.array([(1.0, *rest) for rest in product((1.0, -1.0), repeat=len(coefficients) - 1)])
+        signs = np.concatenate([half, -half])
+        directions = np.linalg.solve(gram / n, half.T)
         low_u, high_u, low_m, high_m = _ranges(regression.points, scaling, directions, coefficients)
-        return cls(
-            n,
-            np.concatenate([signs, -signs]),
-            *_both(residual_total, low_u, high_u),
-            *_both(gram_total, low_m, high_m),
-        )
+        close = Conditions.between(np.concatenate([low_u, -high_u]), np.concatenate([high_u, -low_u]))
+        stable = Conditions.between(np.concatenate([low_m, -high_m]), np.concatenate([high_m, -low_m]))
+        x, y, counts = regression.rows(real)
+        residual_total = np.zeros(len(signs), dtype=np.int64)
+        gram_total = np.zeros((len(signs), len(coefficients)), dtype=np.int64)
+        for part in _blocks(len(counts), len(half)):
+            design, many = scaling.design(x[part]), counts[part]
+            along = applied(design, directions)
+            along = np.concatenate([along, -along], axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                residual = y[part] - applied(design, coefficients)
+                residual_total += whole_sums(many, close.steps(along * residual[:, None]))
+                for j in range(len(coefficients)):
+                    column = Conditions(
+                        stable.lowest[:, j], stable.highest[:, j], stable.width[:, j], stable.bottom[:, j]
+                    )
+                    gram_total[:, j] += whole_sums(many, column.steps(along * design[:, j : j + 1]))
+        return cls(n, signs, close, residual_total, stable, gram_total)
 
-    def slack(self, limit: float) -> float:
-        """Return how many records away the certificate is from failing for an L1 error of ``limit``."""
+    def slack(self, limit: float) -> int:
+        """Return how many steps of a record the certificate is away from failing for an L1 error of ``limit``."""
         allowed = self.n * limit * (1 - np.array(SHARES))[:, None]
-        close = linear_slacks(allowed, self.residual_total, self.residual_low, self.residual_high)
-        return float(np.minimum(close.min(axis=1), self._stable).max())
+        close = self.residual.slacks(allowed, self.residual_total)
+        return int(np.minimum(close.min(axis=1), self._stable).max())
 
     @cached_property
-    def _stable(self) -> Floats:
-        """How many records away the Gram matrix is from leaving each share."""
+    def _stable(self) -> Ints:
+        """How many steps away the Gram matrix is from leaving each share."""
         allowed = self.n * (np.array(SHARES)[:, None, None] + self.signs)
-        slacks = linear_slacks(allowed, self.gram_total, self.gram_low, self.gram_high)
+        slacks = self.gram.slacks(allowed, self.gram_total)
         return np.asarray(slacks.min(axis=(1, 2)))
 
 
-def _both(total: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """Add the conditions of the opposite signs."""
-    return np.concatenate([total, -total]), np.concatenate([low, -high]), np.concatenate([high, -low])
+def _blocks(records: int, conditions: int) -> list[slice]:
+    """Return parts of the records that are small enough to hold the contributions of all conditions."""
+    size = max(1, _BLOCK // max(1, conditions))
+    return [slice(start, start + size) for start in range(0, records, size)]
 
 
 def _ranges(

@@ -35,6 +35,10 @@ class Feature:
             raise WorkloadError(
                 f"The values of {self.column!r} must be finite, or NaN for codes without one."
             )
+        if not math.isfinite(self.bounds[1] - self.bounds[0]):
+            raise WorkloadError(
+                f"The values of {self.column!r} lie further apart than the largest number a computer has. Use values that lie closer."
+            )
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -169,14 +173,14 @@ class Regression:
         inside = self.support[tuple(real.column(name) for name in self.columns)]
         return RecordTypes(real.domain, real.codes[inside], real.counts[inside])
 
-    def rows(self, types: RecordTypes) -> tuple[Floats, Floats, Floats]:
+    def rows(self, types: RecordTypes) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
         """Return feature values, target values and counts of the types that have all of them."""
         if set(types.domain.names) != set(self.columns):
             types = types.project(self.columns)
         x = np.stack([np.asarray(f.values)[types.column(f.column)] for f in self.features], axis=1)
         y = np.asarray(self.target.values)[types.column(self.target.column)]
         usable = np.isfinite(x).all(axis=1) & np.isfinite(y)
-        return x[usable], y[usable], types.counts[usable].astype(np.float64)
+        return x[usable], y[usable], types.counts[usable]
 
     def scaling(self, synthetic: RecordTypes) -> Scaling | None:
         """Return the scaling by the candidate's means and deviations; None if a feature does not vary."""
@@ -184,9 +188,10 @@ class Regression:
         total = counts.sum()
         if total == 0:
             return None
-        centre = counts @ x / total
-        deviation = np.sqrt(counts @ (x - centre) ** 2 / total)
-        if not np.all(deviation > 1e-9 * np.abs(x).max(axis=0)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = counts @ x / total
+            deviation = np.sqrt(counts @ (x - centre) ** 2 / total)
+        if not np.all((deviation > 1e-9 * np.abs(x).max(axis=0)) & np.isfinite(deviation)):
             return None
         return Scaling(centre, deviation)
 
@@ -195,10 +200,13 @@ class Regression:
         x, y, counts = self.rows(types)
         design = scaling.design(x)
         weighted = design * counts[:, None]
-        gram = design.T @ weighted
-        if len(x) == 0 or not np.linalg.cond(gram) < _WORST_CONDITION:
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram, products = design.T @ weighted, weighted.T @ y
+        if len(x) == 0 or not np.isfinite(gram).all() or not np.isfinite(products).all():
             return None
-        return np.asarray(np.linalg.solve(gram, weighted.T @ y), dtype=np.float64), gram
+        if not np.linalg.cond(gram) < _WORST_CONDITION:
+            return None
+        return np.asarray(np.linalg.solve(gram, products), dtype=np.float64), gram
 
     # ------------------------------------------------------------------ possible records
 

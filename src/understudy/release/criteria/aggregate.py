@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from understudy.errors import WorkloadError
+from understudy.privacy import float_up
 from understudy.release.criteria._differences import differences
 from understudy.release.criteria.marginals import _Marginals, order_words
 from understudy.release.types import RecordTypes
@@ -59,21 +61,25 @@ class AverageMarginalError(_Marginals):
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the average total variation distance. Private."""
+        return float(self.released_value(real, synthetic))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the average total variation distance exactly. Private."""
         return self._average(real, synthetic) / synthetic.rows
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the rows per unit over the rows, half of it for add-remove."""
-        return unit.max_rows / n * (0.5 if unit.relation == "add-remove" else 1.0)
+        return float_up(Fraction(unit.max_rows, 2 * n if unit.relation == "add-remove" else n))
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may move before the average is too large. Private."""
-        return synthetic.rows * self.threshold - self._average(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._average(real, synthetic)
 
-    def _average(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def _average(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         self.require(real, synthetic)
         cliques = self._cliques(real.domain)
         total = sum(int(np.abs(difference).sum()) for _, difference in differences(real, synthetic, cliques))
-        return total / 2 / len(cliques)
+        return Fraction(total, 2 * len(cliques))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +132,19 @@ class TailMarginalError(_Marginals):
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the error that only the given share of cells exceeds. Private."""
-        return self._tail(real, synthetic) / synthetic.rows
+        return float(self.released_value(real, synthetic))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the error that only the given share of cells exceeds, exactly. Private."""
+        return Fraction(self._tail(real, synthetic), synthetic.rows)
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the rows per unit over the rows."""
-        return unit.max_rows / n
+        return float_up(Fraction(unit.max_rows, n))
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may move before too many cells are too wrong. Private."""
-        return synthetic.rows * self.threshold - self._tail(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._tail(real, synthetic)
 
     def _tail(self, real: RecordTypes, synthetic: RecordTypes) -> int:
         self.require(real, synthetic)

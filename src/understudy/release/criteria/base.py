@@ -16,6 +16,10 @@ comparison decides about all of them at once: see :mod:`understudy.release.slack
 Sensitivities are proved for one *step*: a row is added, removed, or replaced by another. A unit of up to ``k`` rows
 is at most ``k`` steps away from its neighbour (pair the rows that leave with rows that come; the unpaired
 rest is added or removed), so everything scales with ``k``.
+
+**No rounding.** The numbers that noise is added to are exact. Counts are whole; public numbers that they meet are rounded to a public grid first
+(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.criteria._linear`), and the sensitivity is that of the rounded
+ones. So the bounds hold for values far from zero, for steps of any size, and for tables of any number of rows.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import BudgetError, WorkloadError
@@ -32,14 +37,10 @@ from understudy.schema import Domain
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["ROUNDING", "Criterion", "conservative_threshold", "laplace_deviation", "laplace_upper_tail"]
+__all__ = ["Criterion", "Number", "conservative_threshold", "laplace_deviation", "laplace_upper_tail"]
 
-ROUNDING = 2.0**-20
-"""Added to the sensitivity of sums of floating-point contributions, far above their rounding error.
-
-Types are added in blocks of 2**8 and the blocks in pairs (`sums_of_products`), so a sum of contributions of at
-most 1 with total weight ``n`` is off by little more than ``n 2**-44``: 2**-20 for 2**24 rows. In larger tables the 2**-13
-that the curator allows for what is computed comes to its help."""
+Number = int | float | Fraction
+"""An error or a slack: whole, a fraction, or a double."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +99,11 @@ class Criterion(ABC):
         """
 
     @abstractmethod
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Number:
         """Return how many records the real table is away from violating the criterion. Private.
 
         Positive slack implies that the criterion is met. ``inf`` (``-inf``) where no real table could
-        violate (meet) it with this candidate, which is a public fact.
+        violate (meet) it with this candidate, which is a public fact. Exact: what `slack_sensitivity` bounds is this number, not one near it.
         """
 
     # ------------------------------------------------------------------ shared
@@ -117,15 +118,15 @@ class Criterion(ABC):
         """Public range of the error, or of the values behind it, where there is one."""
         return None
 
-    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
-        """Return the low-sensitivity variant of the error to which noise may be added. Private."""
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Number:
+        """Return the low-sensitivity variant of the error to which noise may be added, exactly. Private."""
         return self.value(real, synthetic)
 
     def slack_sensitivity(self, unit: Unit) -> float:
-        """Return the most that one unit can change `slack`: one per row, and an allowance for rounding."""
-        return unit.max_rows * (1.0 + ROUNDING)
+        """Return the most that one unit can change `slack`: one per row."""
+        return float(unit.max_rows)
 
-    def met(self, value: float) -> bool:
+    def met(self, value: Number) -> bool:
         """Say whether an error (exact or noisy) is small enough."""
         return value < self.threshold
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.curator import PublicNumbers, to_float
 from understudy.errors import WorkloadError
-from understudy.release.criteria._linear import linear_slack
+from understudy.privacy import float_up
+from understudy.release.criteria._linear import Conditions, as_slack, smallest, whole_sums
 from understudy.release.criteria.base import Criterion
 from understudy.release.types import RecordTypes
 from understudy.schema import Domain
@@ -42,7 +47,8 @@ class AverageScore(Criterion):
     -------
     The error is ``|sum over R of f - sum over S of f| / n`` with public ``n``. *Sensitivity*: a replaced row changes
     the sum by at most ``max f - min f``, an added or removed one by at most ``max |f|``; times ``k/n``.
-    *Slack*: of the two linear conditions, each divided by ``max(0, max f) - min(0, min f)``.
+    *Slack*: of the two linear conditions, each divided by ``max(0, max f) - min(0, min f)``. Scores are put on a public grid first, and
+    sums of them are exact.
 
     Examples
     --------
@@ -52,7 +58,7 @@ class AverageScore(Criterion):
     ... )
     >>> real = RecordTypes(domain, [[0, 0], [1, 0], [1, 2]], [1, 2, 17])
     >>> synthetic = RecordTypes(domain, [[1, 0], [1, 2]], [3, 17])
-    >>> light_at_term.value(real, synthetic), light_at_term.slack(real, synthetic)
+    >>> light_at_term.value(real, synthetic), float(light_at_term.slack(real, synthetic))
     (0.05, 1.0)
     """
 
@@ -68,6 +74,10 @@ class AverageScore(Criterion):
         array = np.array(self.scores, dtype=np.float64)
         if array.size == 0 or not np.isfinite(array).all() or array.ndim != len(self.columns):
             raise WorkloadError(f"The scores of {self.name!r} need one axis per column and finite numbers.")
+        if not math.isfinite(float(array.max()) - float(array.min())):
+            raise WorkloadError(
+                f"The scores of {self.name!r} lie further apart than the largest number a computer has. Use scores that lie closer."
+            )
         array.flags.writeable = False
         object.__setattr__(self, "scores", array)
 
@@ -84,28 +94,46 @@ class AverageScore(Criterion):
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the difference of the averages. Private."""
-        return abs(self._difference(real, synthetic)) / synthetic.rows
+        return to_float(self.released_value(real, synthetic))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the difference of the averages, exactly. Private."""
+        self.require(real, synthetic)
+        return abs(self._total(real) - self._total(synthetic)) / synthetic.rows
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the range of the scores over the rows, times the rows per unit."""
-        low, high = float(self._scores.min()), float(self._scores.max())
+        low, high = self._grid.low, self._grid.high
         if unit.relation == "add-remove":
-            return unit.max_rows * max(abs(low), abs(high)) / n
-        return unit.max_rows * (high - low if unit.max_rows == 1 else max(0.0, high) - min(0.0, low)) / n
+            return float_up(unit.max_rows * max(abs(low), abs(high)) / n)
+        if unit.max_rows > 1:
+            low, high = min(Fraction(0), low), max(Fraction(0), high)
+        return float_up(unit.max_rows * (high - low) / n)
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may change before the averages are too far apart. Private."""
-        difference = self._difference(real, synthetic)
-        low, high = float(self._scores.min()), float(self._scores.max())
-        offset = self._total(synthetic)
-        limit = synthetic.rows * self.threshold
-        total = difference + offset
-        return linear_slack([limit + offset, limit - offset], [total, -total], [low, -high], [high, -low])
-
-    def _difference(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         self.require(real, synthetic)
-        return self._total(real) - self._total(synthetic)
+        scores = self._scores.ravel()
+        both = np.stack([scores, -scores], axis=1)
+        conditions = Conditions.between(both.min(axis=0), both.max(axis=0))
+        totals = whole_sums(real.counts, conditions.steps(both[self._cells(real)]))
+        offset = whole_sums(synthetic.counts, conditions.steps(both[self._cells(synthetic)], down=True))
+        limit = synthetic.rows * self.threshold
+        sign = np.array([1.0, -1.0])
+        with np.errstate(over="ignore"):
+            bound = limit + sign * to_float(self._total(synthetic))
+        return as_slack(smallest(conditions.slacks(bound, totals, allowed=conditions.limits(limit) + offset)))
 
-    def _total(self, types: RecordTypes) -> float:
+    @cached_property
+    def _grid(self) -> PublicNumbers:
+        """The scores on their public grid, in the order of the cells."""
+        return PublicNumbers.of(self._scores.ravel())
+
+    def _cells(self, types: RecordTypes) -> npt.NDArray[np.int64]:
         codes = tuple(types.column(name) for name in self.columns)
-        return float((types.counts * self._scores[codes]).sum())  # in pairs, unlike a matrix product
+        return np.ravel_multi_index(codes, self._scores.shape).astype(np.int64)
+
+    def _total(self, types: RecordTypes) -> Fraction:
+        cells = self._cells(types)
+        grid = self._grid
+        return PublicNumbers(grid.base, grid.step, grid.upper[cells], grid.lower[cells]).dot(types.counts)

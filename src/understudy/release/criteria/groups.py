@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Grouping", "code_values"]
 
-Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 def code_values(column: Column) -> tuple[float, ...]:
@@ -111,12 +111,12 @@ class Grouping:
             return [f"the grouping of {self.column!r} needs one group per code"]
         return []
 
-    def tabulate(self, types: RecordTypes, column: str) -> Floats:
+    def tabulate(self, types: RecordTypes, column: str) -> Ints:
         """Return the counts by group and code of another column, or of the same one."""
         size = types.domain.size(column)
         if self.column is None:
-            return types.marginal((column,)).astype(np.float64)[None, :]
-        table = np.zeros((self.count, size))
+            return types.marginal((column,))[None, :]
+        table = np.zeros((self.count, size), dtype=np.int64)
         kept = np.asarray(self.groups) >= 0
         if self.column == column:
             cells = np.diag(types.marginal((column,)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import WorkloadError
+from understudy.privacy import float_up
 from understudy.release.criteria._differences import cliques_of_orders, differences, too_many
 from understudy.release.criteria.base import Criterion
 from understudy.release.types import RecordTypes
@@ -19,7 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MaxMarginalError", "RelativeMarginalError", "clipped_ratio_sensitivity", "proposition_5"]
 
-Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_PARTS = 1 << 20
+"""Public limits of counts are whole numbers of this part of a record."""
+_MOST_ROWS = 2.0**41
+"""Limits and counts beyond are taken for this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +90,7 @@ class MaxMarginalError(_Marginals):
     >>> real = RecordTypes.from_rows(domain, [[0], [0], [1], [1]])
     >>> synthetic = RecordTypes.from_rows(domain, [[0], [0], [2], [2]])
     >>> criterion = MaxMarginalError(name="cells", threshold=0.6)
-    >>> criterion.value(real, synthetic), round(criterion.slack(real, synthetic), 6)
+    >>> criterion.value(real, synthetic), round(float(criterion.slack(real, synthetic)), 6)
     (0.5, 0.4)
     """
 
@@ -101,15 +109,19 @@ class MaxMarginalError(_Marginals):
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a cell as a share of the rows. Private."""
-        return self._largest(real, synthetic) / synthetic.rows
+        return float(self.released_value(real, synthetic))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the largest error of a cell as an exact share of the rows. Private."""
+        return Fraction(self._largest(real, synthetic), synthetic.rows)
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the rows per unit over the rows."""
-        return unit.max_rows / n
+        return float_up(Fraction(unit.max_rows, n))
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may move before a cell is too wrong. Private."""
-        return synthetic.rows * self.threshold - self._largest(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._largest(real, synthetic)
 
     def _largest(self, real: RecordTypes, synthetic: RecordTypes) -> int:
         self.require(real, synthetic)
@@ -148,7 +160,8 @@ class RelativeMarginalError(Criterion):
     enumeration, see `clipped_ratio_sensitivity`; the closed form of Proposition 5 is an upper bound for ``k = 1``.
 
     *Slack* ``min(T (s + 1) - (r + 1), (r + 1) - (s + 1)/T)`` over all values. Each term is positive exactly
-    when one of the two ratios is below ``T``, and has slope 1 or -1 in ``r``, which a step moves by at most one.
+    when one of the two ratios is below ``T``, and has slope 1 or -1 in ``r``, which a step moves by at most one. The public numbers
+    ``T (s + 1)`` and ``(s + 1)/T`` are rounded to ``2**-20`` of a record, away from what the candidate gains by.
 
     Examples
     --------
@@ -158,7 +171,7 @@ class RelativeMarginalError(Criterion):
     >>> criterion = RelativeMarginalError(name="bins", threshold=1.5, clip=2.0)
     >>> criterion.value(real, synthetic)
     1.4
-    >>> round(criterion.slack(real, synthetic), 3)
+    >>> round(float(criterion.slack(real, synthetic)), 3)
     0.333
     """
 
@@ -193,43 +206,57 @@ class RelativeMarginalError(Criterion):
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest factor, unclipped. Private."""
-        r, s = self._counts(real, synthetic)
-        return float(np.maximum((r + 1) / (s + 1), (s + 1) / (r + 1)).max(initial=1.0))
+        return float(self._largest(real, synthetic))
 
-    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return the largest factor, clipped to ``[1, clip]``. Private."""
-        return min(self.value(real, synthetic), self.clip)
+        return min(self._largest(real, synthetic), Fraction(self.clip))
+
+    def _largest(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the largest factor exactly: doubles find the few that may be it, fractions decide between these."""
+        r, s = (counts + 1 for counts in self._counts(real, synthetic))
+        larger, smaller = np.maximum(r, s), np.minimum(r, s)
+        ratios = larger / smaller
+        nearly = ratios >= ratios.max(initial=1.0) * (1 - 2.0**-50)
+        pairs = {*zip(larger[nearly].tolist(), smaller[nearly].tolist(), strict=True)}
+        return max((Fraction(a, b) for a, b in pairs), default=Fraction(1))
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the largest change of the clipped factor, by enumeration over the candidate's counts."""
         if synthetic is None:
-            return self.clip - 1.0
+            return float_up(Fraction(self.clip) - 1)
         self.require(synthetic)
         counts = self._counts(synthetic, synthetic)[1]
         return clipped_ratio_sensitivity(counts, clip=self.clip, rows_per_unit=unit.max_rows)
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may move before a value is too wrong. Private."""
-        r, s = self._counts(real, synthetic)
-        above = self.threshold * (s + 1) - (r + 1)
-        below = (r + 1) - (s + 1) / self.threshold
-        return float(np.minimum(above, below).min(initial=np.inf))
+        r, s = (counts + 1 for counts in self._counts(real, synthetic))
+        if not len(r):
+            return math.inf
+        with np.errstate(over="ignore"):
+            most = np.floor(np.minimum(s * self.threshold, _MOST_ROWS) * _PARTS).astype(np.int64)
+        least = np.ceil(s / self.threshold * _PARTS).astype(np.int64)
+        steps = np.minimum(r, int(_MOST_ROWS)) * _PARTS
+        return Fraction(int(np.minimum(most - steps, steps - least).min()), _PARTS)
 
-    def _counts(self, real: RecordTypes, synthetic: RecordTypes) -> tuple[Floats, Floats]:
+    def _counts(self, real: RecordTypes, synthetic: RecordTypes) -> tuple[Ints, Ints]:
         self.require(real, synthetic)
         names = real.domain.names if self.columns is None else self.columns
+        if not names:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         tables = [np.concatenate([table.marginal((name,)) for name in names]) for table in (real, synthetic)]
-        return tables[0].astype(np.float64), tables[1].astype(np.float64)
+        return tables[0], tables[1]
 
 
 def clipped_ratio_sensitivity(counts: npt.ArrayLike, *, clip: float, rows_per_unit: int = 1) -> float:
     """Return the largest change of ``clip(max((r+1)/(s+1), (s+1)/(r+1)))`` when ``r`` moves by a few rows.
 
     The error ``e_s(r)`` is constant at ``clip`` up to ``r + 1 = (s + 1)/clip``, falls convexly to 1 at
-    ``r = s``, rises with slope ``1/(s + 1)`` to ``clip`` at ``r + 1 = clip (s + 1)``, and stays there. Over a
-    window of ``k`` rows the change on the falling side is therefore largest where the window reaches the upper
-    end of that side, and constant on the rising side. Enumerating ``r`` within ``k + 2`` of the three
-    corners covers every window with the largest change.
+    ``r = s``, rises with slope ``1/(s + 1)`` to ``clip`` at ``r + 1 = clip (s + 1)``, and stays there. On the rising side ``k`` rows change it
+    by at most ``min(clip - 1, k/(s + 1))``. On the falling side, which is convex from the last ``r`` with the value ``clip`` on, a window of ``k`` rows
+    changes it most where it begins highest: at that ``r``, or, since the value before it is cut, at the next one. A window
+    that reaches beyond ``r = s`` changes it by less than its longer side. Computed in fractions and rounded up.
 
     Parameters
     ----------
@@ -245,18 +272,16 @@ def clipped_ratio_sensitivity(counts: npt.ArrayLike, *, clip: float, rows_per_un
     >>> round(clipped_ratio_sensitivity([50, 900], clip=2.0), 4)
     0.0726
     """
-    s = np.unique(np.asarray(counts, dtype=np.int64)).astype(np.float64)[:, None]
-    k = int(rows_per_unit)
-    around = np.arange(-k - 2, k + 3, dtype=np.float64)[None, :]
-    corners = [np.floor((s + 1) / clip - 1), s, np.floor(clip * (s + 1) - 1)]
-    r = np.maximum(0.0, np.concatenate([corner + around for corner in corners], axis=1))
-
-    def error(rows: Floats) -> Floats:
-        ratio = (rows + 1) / (s + 1)
-        return np.minimum(np.maximum(ratio, 1 / ratio), clip)
-
-    start = error(r)
-    return float(max(np.abs(error(r + step) - start).max(initial=0.0) for step in range(1, k + 1)))
+    k, top = int(rows_per_unit), Fraction(clip)
+    largest = Fraction(0)
+    for s in {int(count) for count in np.unique(np.asarray(counts, dtype=np.int64))}:
+        last = math.floor((s + 1) / top) - 1  # the last r where the falling side is cut, -1 if none is
+        rising = min(top - 1, Fraction(k, s + 1))
+        largest = max(largest, rising)
+        for r in (max(last, 0), last + 1):
+            if r < s:
+                largest = max(largest, min(top, Fraction(s + 1, r + 1)) - Fraction(s + 1, min(r + k, s) + 1))
+    return float_up(largest)
 
 
 def proposition_5(smallest_count: int, *, clip: float) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import WorkloadError
+from understudy.privacy import float_up
 from understudy.release.criteria.base import Criterion
 from understudy.release.faithfulness import Similarity, matched_records
 from understudy.release.types import RecordTypes
@@ -41,7 +43,7 @@ class Faithfulness(Criterion):
     >>> synthetic = RecordTypes(domain, [[0, 2], [0, 3], [1, 1]], [4, 4, 2])
     >>> similarity = Similarity(exact=("sex",), near={"age": 1})
     >>> criterion = Faithfulness(name="faithful", threshold=0.25, similarity=similarity)
-    >>> round(criterion.value(real, synthetic), 3), criterion.slack(real, synthetic)
+    >>> round(criterion.value(real, synthetic), 3), float(criterion.slack(real, synthetic))
     (0.2, 0.5)
     """
 
@@ -71,15 +73,19 @@ class Faithfulness(Criterion):
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the share of synthetic records without a partner. Private."""
-        return self._unpaired(real, synthetic) / synthetic.rows
+        return float(self.released_value(real, synthetic))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the share of synthetic records without a partner, exactly. Private."""
+        return Fraction(self._unpaired(real, synthetic), synthetic.rows)
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the rows per unit over the rows."""
-        return unit.max_rows / n
+        return float_up(Fraction(unit.max_rows, n))
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
         """Return how many records may change before too many have no partner. Private."""
-        return synthetic.rows * self.threshold - self._unpaired(real, synthetic)
+        return Fraction(synthetic.rows * self.threshold) - self._unpaired(real, synthetic)
 
     def _unpaired(self, real: RecordTypes, synthetic: RecordTypes) -> int:
         self.require(real, synthetic)

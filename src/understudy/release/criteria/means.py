@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.curator import PublicNumbers, to_float
 from understudy.errors import WorkloadError
-from understudy.release.criteria._linear import linear_slack
+from understudy.privacy import float_up
+from understudy.release.criteria._linear import Conditions, as_slack, group_sums, smallest
 from understudy.release.criteria.base import Criterion
 from understudy.release.criteria.groups import Grouping
 from understudy.release.types import RecordTypes
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalMeans", "resized_mean"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,11 @@ class _Conditional(Criterion):
             raise WorkloadError(f"{self.name!r} needs at least one grouping.")
         if not any(map(math.isfinite, self.values)) or any(map(math.isinf, self.values)):
             raise WorkloadError(f"The values of {self.name!r} must be finite, or NaN for codes without one.")
+        low, high = self.bounds
+        if not math.isfinite(high - low):
+            raise WorkloadError(
+                f"The values of {self.name!r} lie further apart than the largest number a computer has. Use values that lie closer."
+            )
 
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""
@@ -66,7 +76,7 @@ class _Conditional(Criterion):
         usable = np.isfinite(values)
         return values[usable], usable
 
-    def _tables(self, types: RecordTypes) -> Floats:
+    def _tables(self, types: RecordTypes) -> Ints:
         """Return counts by group (all groupings stacked) and by the codes that have a value."""
         usable = self._numbers()[1]
         return np.concatenate([grouping.tabulate(types, self.column)[:, usable] for grouping in self.groups])
@@ -121,6 +131,9 @@ class ConditionalMeans(_Conditional):
     the sum by at most the width of that range with zero included. Divided by the width, the slack has step
     sensitivity 1, and no resizing is needed.
 
+    *No rounding.* Values are put on a public grid and entered relative to the lowest of them; sums and means are exact fractions. For the
+    slack every contribution is a whole number of steps within its range (:class:`~understudy.release.criteria._linear.Conditions`).
+
     Examples
     --------
     >>> domain = Domain(("sex", "size"), (2, 3))
@@ -131,7 +144,7 @@ class ConditionalMeans(_Conditional):
     ... )
     >>> criterion.value(real, synthetic)
     1.0
-    >>> round(criterion.slack(real, synthetic), 3)
+    >>> round(float(criterion.slack(real, synthetic)), 3)
     2.0
     """
 
@@ -155,56 +168,77 @@ class ConditionalMeans(_Conditional):
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a group's mean, without resizing. Private."""
         self.require(real, synthetic)
-        numbers = self._numbers()[0]
-        counts = self._tables(real)
-        size = counts.sum(axis=1)
         target = self._means(synthetic)
-        means = np.where(size > 0, (counts * numbers).sum(axis=1) / np.maximum(size, 1), target)
-        return float(np.abs(means - target).max())
+        sums, sizes = self._sums(real)
+        return to_float(
+            max(
+                abs(total / size - goal) if size else Fraction(0)
+                for total, size, goal in zip(sums, sizes, target, strict=True)
+            )
+        )
 
-    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
-        """Return the largest error of a group's expected resized mean. Private."""
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        """Return the largest error of a group's expected resized mean, exactly. Private."""
         self.require(real, synthetic)
-        counts = self._tables(real)
-        size, kept = counts.sum(axis=1), self.resize_parameters(synthetic)
-        filled = np.maximum(0.0, kept - size) * self._middle
-        means = ((counts * self._numbers()[0]).sum(axis=1) + filled) / np.maximum(size, kept)
-        return float(np.abs(means - self._means(synthetic)).max())
+        target = self._means(synthetic)
+        kept: list[int] = self.resize_parameters(synthetic).tolist()
+        sums, sizes = self._sums(real)
+        middle = self._centre
+        return max(
+            abs((total + max(0, many - size) * middle) / max(size, many) - goal)
+            for total, size, many, goal in zip(sums, sizes, kept, target, strict=True)
+        )
 
-    def resize_parameters(self, synthetic: RecordTypes) -> Floats:
+    def resize_parameters(self, synthetic: RecordTypes) -> Ints:
         """Return ``m`` for every group, from the candidate alone."""
         size = self._tables(synthetic).sum(axis=1)
-        return np.asarray(np.maximum(1.0, size - math.ceil(synthetic.rows * self.marginal_threshold)))
+        return np.asarray(np.maximum(1, size - math.ceil(synthetic.rows * self.marginal_threshold)))
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the range of values over the smallest resize parameter, times the rows per unit; at most the range."""
-        low, high = self.bounds
-        smallest = 1.0
+        width = self._grid.high - self._grid.low
+        smallest = 1
         if synthetic is not None:
             self.require(synthetic)
-            smallest = float(self.resize_parameters(synthetic).min())
+            smallest = int(self.resize_parameters(synthetic).min())
         if unit.relation == "add-remove":
-            smallest += 1.0
-        return min(high - low, unit.max_rows * (high - low) / smallest)
+            smallest += 1
+        return float_up(min(width, unit.max_rows * width / smallest))
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may change before a group's mean is too wrong. Private."""
         self.require(real, synthetic)
         numbers = self._numbers()[0]
-        counts, target = self._tables(real), self._means(synthetic)
-        smallest = math.inf
+        counts = self._tables(real)
+        target = np.array([to_float(mean) for mean in self._means(synthetic)])
+        found = []
         for sign in (1.0, -1.0):
-            excess = sign * (numbers[None, :] - target[:, None]) - self.threshold
-            total = (counts * excess).sum(axis=1)
-            smallest = min(smallest, linear_slack(0.0, total, excess.min(axis=1), excess.max(axis=1)))
-        return smallest
+            with np.errstate(over="ignore"):
+                excess = (sign * (numbers[None, :] - target[:, None]) - self.threshold).T
+            conditions = Conditions.between(excess.min(axis=0), excess.max(axis=0))
+            totals = group_sums(counts, conditions.steps(excess).T)
+            found.append(conditions.slacks(0.0, totals))
+        return as_slack(smallest(*found))
 
-    def _means(self, synthetic: RecordTypes) -> Floats:
-        counts = self._tables(synthetic)
-        size = counts.sum(axis=1)
-        return np.where(
-            size > 0, (counts * self._numbers()[0]).sum(axis=1) / np.maximum(size, 1), self._middle
-        )
+    @cached_property
+    def _grid(self) -> PublicNumbers:
+        """The values on their public grid, those of codes without one left out."""
+        return PublicNumbers.of(self._numbers()[0])
+
+    @property
+    def _centre(self) -> Fraction:
+        return (self._grid.low + self._grid.high) / 2
+
+    def _sums(self, types: RecordTypes) -> tuple[list[Fraction], list[int]]:
+        """Return the sum of the values and the number of records of every group."""
+        counts = self._tables(types)
+        return self._grid.dots(counts), counts.sum(axis=1).tolist()
+
+    def _means(self, synthetic: RecordTypes) -> list[Fraction]:
+        """Return the mean of every group; the middle of the range of values for an empty one."""
+        return [
+            total / size if size else self._centre for total, size in zip(*self._sums(synthetic), strict=True)
+        ]
 
 
 def resized_mean(values: npt.ArrayLike, priorities: npt.ArrayLike, *, size: int, fill: float) -> float:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalMedians"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class ConditionalMedians(_Conditional):
         # the largest error has infinite slack; when it is the only one its score is a constant
         return errors, np.where(np.isfinite(scores), scores, 0.0)
 
-    def _sorted(self, types: RecordTypes) -> tuple[Floats, Floats]:
+    def _sorted(self, types: RecordTypes) -> tuple[Ints, Floats]:
         values = self._numbers()[0]
         order = np.argsort(values, kind="stable")
         return self._tables(types)[:, order], values[order]
@@ -123,13 +124,13 @@ class ConditionalMedians(_Conditional):
         return np.where(counts.sum(axis=1) > 0, _lower_median(counts, values), self._middle)
 
 
-def _lower_median(counts: Floats, values: Floats) -> Floats:
+def _lower_median(counts: Ints, values: Floats) -> Floats:
     """Return the lower median of each row of counts; the first value for a row of zeros."""
     reached = 2 * np.cumsum(counts, axis=1) >= counts.sum(axis=1, keepdims=True)
     return np.asarray(values[np.argmax(reached, axis=1)])
 
 
-def _half_slack(counts: Floats, below: npt.NDArray[np.bool_], above: npt.NDArray[np.bool_]) -> Floats:
+def _half_slack(counts: Ints, below: npt.NDArray[np.bool_], above: npt.NDArray[np.bool_]) -> Floats:
     """Return ``min(c/2 - b, c/2 - u + 1/2)`` of each group; a side nobody can be on does not count."""
     half = counts.sum(axis=1) / 2
     low = np.where(below.any(axis=1), half - (counts * below).sum(axis=1), math.inf)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import BudgetError
-from understudy.release.criteria._linear import sums_of_products
+from understudy.release.criteria._linear import STEPS, whole_sums
 from understudy.release.criteria._regression import LinearFit, Regression, Scaling
 from understudy.release.types import RecordTypes
 
@@ -22,8 +23,6 @@ __all__ = ["RegressionMoments"]
 Floats = npt.NDArray[np.float64]
 
 _SMALLEST_EIGENVALUE = 1e-4  # of the Gram matrix per row, in units where features lie in [-1, 1]
-_CONSTANT = 2.0**-40
-"""Products that differ by no more differ by rounding: a feature of two values, brought to -1 and 1, has the square 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,8 @@ class RegressionMoments:
     `exact` is private, `fit` is post-processing of noisy moments. A moment is a sum over records of a number
     between public bounds, so replacing a row changes it by at most their difference and adding or removing a
     row by at most the larger absolute value; ``k`` rows change it ``k`` times as much (with zero included where
-    a replaced row may be one that does not count). Laplace noise of scale ``sensitivity * count / epsilon``
+    a replaced row may be one that does not count). Products are rounded to whole multiples of ``2**-30`` before they are multiplied by a count, and
+    the bounds are those of the rounded products, so sums are exact. Laplace noise of scale ``sensitivity * count / epsilon``
     on each of the ``count`` moments costs ``epsilon`` in total. The number of rows enters as a public
     constant unless some codes have no value, in which case the number of rows that count is a moment too.
 
@@ -64,12 +64,12 @@ class RegressionMoments:
     def scaling(self) -> Scaling:
         """The public scaling of the features to ``[-1, 1]``."""
         low, high = np.transpose([feature.bounds for feature in self.regression.features])
-        return Scaling((low + high) / 2, np.where(high > low, (high - low) / 2, 1.0))
+        return Scaling(low / 2 + high / 2, np.where(high > low, high / 2 - low / 2, 1.0))
 
     @property
     def _target_scaling(self) -> tuple[float, float]:
         low, high = self.regression.target.bounds
-        return (low + high) / 2, (high - low) / 2 if high > low else 1.0
+        return low / 2 + high / 2, high / 2 - low / 2 if high > low else 1.0
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -87,13 +87,13 @@ class RegressionMoments:
             " * ".join(part for part in (labels[i], labels[j]) if part) or "rows" for i, j in self._pairs
         )
 
-    def exact(self, real: RecordTypes) -> Floats:
+    def exact(self, real: RecordTypes) -> list[Fraction]:
         """Return the moments of a table. Private."""
         x, y, counts = self.regression.rows(real)
         middle, width = self._target_scaling
         z = np.concatenate([self.scaling.design(x), (y[:, None] - middle) / width], axis=1)
-        products = sums_of_products(z * counts[:, None], z)
-        return np.array([products[i, j] for i, j in self._pairs])
+        products = np.stack([_whole(z[:, i] * z[:, j]) for i, j in self._pairs], axis=1)
+        return [Fraction(total, STEPS) for total in whole_sums(counts, products).tolist()]
 
     def sensitivities(self, unit: Unit) -> Floats:
         """Return the most that one unit can change each moment."""
@@ -108,15 +108,15 @@ class RegressionMoments:
             levels.append((array - centre) / spread)
         bounds = []
         for i, j in self._pairs:
-            products = levels[i] ** 2 if i == j else np.outer(levels[i], levels[j])
-            low, high = float(products.min()), float(products.max())
+            products = _whole(levels[i] * levels[i] if i == j else np.multiply.outer(levels[i], levels[j]))
+            low, high = int(products.min()), int(products.max())
             if unit.relation == "add-remove":
                 bounds.append(max(abs(low), abs(high)))
             elif unit.max_rows > 1 or self.regression.has_gaps:
-                bounds.append(max(0.0, high) - min(0.0, low))
+                bounds.append(max(0, high) - min(0, low))
             else:
-                bounds.append(high - low if high - low > _CONSTANT else 0.0)
-        return unit.max_rows * np.array(bounds)
+                bounds.append(high - low)
+        return unit.max_rows * np.array(bounds) / STEPS  # whole numbers below 2**53, so this is exact
 
     def noise_scales(self, epsilon: float, unit: Unit) -> Floats:
         """Return the Laplace scale of each moment for a total cost of ``epsilon``.
@@ -168,7 +168,7 @@ class RegressionMoments:
                 "The public table has a feature that does not vary; no regression can be rehearsed."
             )
         generator = np.random.default_rng(seed)
-        exact, scales = self.exact(public), self.noise_scales(epsilon, unit)
+        exact, scales = np.array(self.exact(public), dtype=np.float64), self.noise_scales(epsilon, unit)
         truth = self.fit(exact, n=public.rows).in_units(scaling)
         errors = [
             np.abs(
@@ -177,3 +177,8 @@ class RegressionMoments:
             for _ in range(draws)
         ]
         return np.asarray(np.quantile(errors, quantiles))
+
+
+def _whole(products: Floats) -> npt.NDArray[np.int64]:
+    """Return numbers of at most one in size as whole steps."""
+    return np.rint(np.clip(np.nan_to_num(products), -1.0, 1.0) * STEPS).astype(np.int64)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.curator import to_float
 from understudy.errors import BudgetError
+from understudy.privacy import float_up
 from understudy.release.criteria._certificate import Certificate
-from understudy.release.criteria._linear import linear_slack, sums_of_products
+from understudy.release.criteria._linear import Conditions, applied, as_slack, smallest, whole_sums
 from understudy.release.criteria._regression import LinearFit, Regression, Scaling
 from understudy.release.criteria.base import Criterion
 from understudy.release.types import RecordTypes
@@ -112,27 +115,36 @@ class PredictionError(Criterion):
         scaling, (candidate, _) = fitted
         real = self.regression.possible(real)
         if self.baseline is not None:
-            reference = self.baseline.in_units(scaling)
-        else:
-            fit = self.regression.fit(real, scaling)
-            if fit is None:
-                return math.inf
-            reference = fit[0]
+            return to_float(self._difference(real, synthetic, scaling, candidate))
+        fit = self.regression.fit(real, scaling)
+        if fit is None:
+            return math.inf
+        reference = fit[0]
         x, y, counts = self.regression.rows(real)
         return (
             abs(float((counts * self._loss(scaling.design(x), y, reference, candidate)).sum()))
             / synthetic.rows
         )
 
-    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
-        """Return the difference of the mean absolute errors from the baseline. Private."""
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
+        """Return the difference of the mean absolute errors from the baseline, exactly. Private."""
         self._require_baseline()
-        return self.value(real, synthetic)
+        self.require(real, synthetic)
+        fitted = self._fitted(synthetic)
+        if fitted is None:
+            return math.inf
+        scaling, (candidate, _) = fitted
+        return self._difference(self.regression.possible(real), synthetic, scaling, candidate)
+
+    def can_be_released(self, synthetic: RecordTypes) -> bool:
+        """Say whether the candidate has a regression at all. Public."""
+        return self._fitted(synthetic) is not None
 
     def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
         """Return the range of one record's contribution over the rows, times the rows per unit."""
         self._require_baseline()
-        low, high = -(self.bounds[1] - self.bounds[0]), self.bounds[1] - self.bounds[0]
+        bottom, top = Fraction(self.bounds[0]), Fraction(self.bounds[1])
+        low, high = bottom - top, top - bottom
         if synthetic is not None:
             self.require(synthetic)
             fitted = self._fitted(synthetic)
@@ -140,16 +152,18 @@ class PredictionError(Criterion):
                 raise BudgetError(
                     f"{self.name!r}: the candidate's regression is singular; it cannot be released."
                 )
-            low, high = self._loss_range(*fitted)
+            steps = self._loss_steps(*fitted)
+            low, high = steps.low, steps.high
         if unit.relation == "add-remove":
             per_row = max(abs(low), abs(high))
         else:
             # zero is included where a replaced record may be one that does not count
             open_ended = unit.max_rows > 1 or self.regression.has_gaps or self.regression.support is not None
-            per_row = max(0.0, high) - min(0.0, low) if open_ended else high - low
-        return unit.max_rows * per_row / n
+            zero = Fraction(0)
+            per_row = max(zero, high) - min(zero, low) if open_ended else high - low
+        return float_up(unit.max_rows * per_row / n)
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may change before the predictions are too wrong. Private."""
         self.require(real, synthetic)
         fitted = self._fitted(synthetic)
@@ -160,16 +174,19 @@ class PredictionError(Criterion):
         if self.baseline is not None:
             x, y, counts = self.regression.rows(real)
             losses = self._loss(scaling.design(x), y, self.baseline.in_units(scaling), fit[0])
-            total, (low, high) = float((counts * losses).sum()), self._loss_range(scaling, fit)
-            return linear_slack(n * self.threshold, np.array([total, -total]), [low, -high], [high, -low])
+            low, high = self._loss_range(scaling, fit)
+            conditions = Conditions.between([low, -high], [high, -low])
+            totals = whole_sums(counts, conditions.steps(np.stack([losses, -losses], axis=1)))
+            return as_slack(smallest(conditions.slacks(n * self.threshold, totals)))
         certificate = Certificate.build(self.regression, real, scaling, fit, n)
         corners = self._corners(real, scaling, fit[0])
-        best = -math.inf
-        for radius in (self.threshold * multiple for multiple in RADII):
+        best = certificate.slack(self.threshold * RADII[0])
+        best = min(best, corners.slack(self.threshold * RADII[0], n * self.threshold))
+        for radius in (self.threshold * multiple for multiple in RADII[1:]):
             inside = certificate.slack(radius)
             if inside > best:
                 best = max(best, min(inside, corners.slack(radius, n * self.threshold)))
-        return best
+        return as_slack(best)
 
     # ------------------------------------------------------------------ pieces
 
@@ -188,8 +205,21 @@ class PredictionError(Criterion):
     def _loss(self, design: Floats, y: Floats, reference: Floats, candidate: Floats) -> Floats:
         """Return how much larger the absolute error of the reference is than that of the candidate."""
         low, high = self.bounds
-        errors = [np.abs(y - np.clip(design @ fit, low, high)) for fit in (reference, candidate)]
+        errors = [np.abs(y - np.clip(applied(design, fit), low, high)) for fit in (reference, candidate)]
         return errors[0] - errors[1]
+
+    def _difference(
+        self, real: RecordTypes, synthetic: RecordTypes, scaling: Scaling, candidate: Floats
+    ) -> Fraction:
+        """Return the difference of the mean absolute errors from the baseline, of records that are possible. Private."""
+        assert self.baseline is not None
+        steps = self._loss_steps(scaling, (candidate, candidate))
+        x, y, counts = self.regression.rows(real)
+        losses = self._loss(scaling.design(x), y, self.baseline.in_units(scaling), candidate)
+        return abs(steps.total(losses, counts)) / synthetic.rows
+
+    def _loss_steps(self, scaling: Scaling, fit: tuple[Floats, Floats]) -> _LossSteps:
+        return _LossSteps.between(*self._loss_range(scaling, fit))
 
     def _loss_range(self, scaling: Scaling, fit: tuple[Floats, Floats]) -> tuple[float, float]:
         points = self.regression.points
@@ -212,6 +242,33 @@ class PredictionError(Criterion):
         return _Corners(_Residuals.of(scaling.design(x), [y], candidate), counts, possible, self.bounds)
 
 
+@dataclass(frozen=True)
+class _LossSteps:
+    """Contributions between public ends as whole steps above the lower one, ``2**30`` steps or fewer."""
+
+    low: Fraction
+    step: Fraction
+    most: int
+
+    @classmethod
+    def between(cls, low: float, high: float) -> _LossSteps:
+        width = Fraction(high) - Fraction(low)
+        step = Fraction(2) ** (math.frexp(to_float(width))[1] - 30) if width else Fraction(1)
+        return cls(Fraction(low), step, round(width / step))
+
+    @property
+    def high(self) -> Fraction:
+        """The upper end on the grid."""
+        return self.low + self.most * self.step
+
+    def total(self, losses: Floats, counts: npt.NDArray[np.int64]) -> Fraction:
+        """Return the sum over records of what each contributes. As private as the counts."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            above = np.rint((losses - to_float(self.low)) / to_float(self.step))
+        steps = np.clip(np.nan_to_num(above), 0, self.most).astype(np.int64)
+        return self.low * int(counts.sum()) + self.step * int(whole_sums(counts, steps))
+
+
 @dataclass(frozen=True, eq=False)
 class _Residuals:
     """Records seen from the candidate's fit: design, prediction, target minus prediction, largest entry."""
@@ -223,7 +280,7 @@ class _Residuals:
 
     @classmethod
     def of(cls, design: Floats, targets: list[Floats], candidate: Floats) -> _Residuals:
-        predicted = design @ candidate
+        predicted = applied(design, candidate)
         return cls(design, predicted, np.concatenate(targets) - predicted, np.abs(design).max(axis=1))
 
 
@@ -232,22 +289,22 @@ class _Corners:
     """Sums over records that bound the error of all coefficients within a radius of the candidate's."""
 
     real: _Residuals
-    counts: Floats
+    counts: npt.NDArray[np.int64]
     possible: _Residuals | None
     bounds: tuple[float, float]
 
-    def slack(self, radius: float, limit: float) -> float:
-        """Return how many records away the sums of all corners are from the limit."""
-        totals = np.concatenate(
-            [sums_of_products(self.counts[:, None], term)[0] for term in self._terms(self.real, radius)]
-        )
+    def slack(self, radius: float, limit: float) -> int:
+        """Return how many steps of a record the sums of all corners are away from the limit."""
         if self.possible is None:
             width = self.bounds[1] - self.bounds[0]
-            return linear_slack(limit, totals, -width, width)
-        terms = self._terms(self.possible, radius)
-        lowest = np.concatenate([term.min(axis=0) for term in terms])
-        highest = np.concatenate([term.max(axis=0) for term in terms])
-        return linear_slack(limit, totals, lowest, highest)
+            ends = [(-width, width)] * 2
+        else:
+            ends = [(term.min(axis=0), term.max(axis=0)) for term in self._terms(self.possible, radius)]
+        found = []
+        for (low, high), term in zip(ends, self._terms(self.real, radius), strict=True):
+            conditions = Conditions.between(low, high)
+            found.append(conditions.slacks(limit, whole_sums(self.counts, conditions.steps(term))))
+        return smallest(*found)
 
     def _terms(self, records: _Residuals, radius: float) -> list[Floats]:
         """Return the contribution of every record to each corner, for the two directions."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from understudy.errors import BudgetError
 from understudy.release.criteria._certificate import Certificate
+from understudy.release.criteria._linear import as_slack
 from understudy.release.criteria._regression import LinearFit, Regression
 from understudy.release.criteria.base import Criterion
 from understudy.release.types import RecordTypes
@@ -62,7 +64,7 @@ class RegressionCoefficients(Criterion):
     >>> criterion = RegressionCoefficients(name="line", threshold=0.5, regression=line)
     >>> real = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])
     >>> synthetic = RecordTypes(domain, [[0, 0], [1, 1], [2, 1], [2, 2]], [100, 100, 10, 90])
-    >>> round(criterion.value(real, synthetic), 4), round(criterion.slack(real, synthetic), 1)
+    >>> round(criterion.value(real, synthetic), 4), round(float(criterion.slack(real, synthetic)), 1)
     (0.0742, 18.5)
     """
 
@@ -116,7 +118,7 @@ class RegressionCoefficients(Criterion):
             )
         return 0.0
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records the certificate is away from failing. Private."""
         self.require(real, synthetic)
         scaling = self.regression.scaling(synthetic)
@@ -124,6 +126,5 @@ class RegressionCoefficients(Criterion):
         if scaling is None or fit is None:
             return -math.inf
         possible = self.regression.possible(real)
-        return Certificate.build(self.regression, possible, scaling, fit, synthetic.rows).slack(
-            self.threshold
-        )
+        certificate = Certificate.build(self.regression, possible, scaling, fit, synthetic.rows)
+        return as_slack(certificate.slack(self.threshold))

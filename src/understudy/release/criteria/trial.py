@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,14 +73,14 @@ def largest_moves(
     for real, neighbour, candidate in tables:
         claimed = criterion.sensitivity(unit, candidate.rows, candidate)
         if claimed > 0:
-            moved = abs(
-                criterion.released_value(real, candidate) - criterion.released_value(neighbour, candidate)
-            )
-            worst_value = max(worst_value, moved / claimed)
+            errors = [Fraction(criterion.released_value(table, candidate)) for table in (real, neighbour)]
+            worst_value = max(worst_value, float(abs(errors[0] - errors[1]) / Fraction(claimed)))
         slacks = criterion.slack(real, candidate), criterion.slack(neighbour, candidate)
         allowed = criterion.slack_sensitivity(unit)
         if slacks[0] != slacks[1] and allowed > 0:
-            worst_slack = max(worst_slack, abs(slacks[0] - slacks[1]) / allowed)
+            finite = all(map(math.isfinite, slacks))
+            moved = abs(Fraction(slacks[0]) - Fraction(slacks[1])) if finite else math.inf
+            worst_slack = max(worst_slack, float(moved / Fraction(allowed)))
         elif slacks[0] != slacks[1]:
             worst_slack = np.inf
     return Moves(float(round(worst_value, 5)), float(round(worst_slack, 5)))

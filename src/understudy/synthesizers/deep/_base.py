@@ -102,6 +102,13 @@ class Adversarial(Synthesizer):
                     f"device ({self.device!r}) is not there: torch sees no GPU. Use auto or cpu."
                 )
 
+    def trial(self) -> None:
+        """Import torch, which is all there is to try: no kernel waits to be compiled."""
+        try:
+            import torch  # noqa: F401
+        except (ImportError, OSError) as error:  # found, and broken
+            raise MissingExtra(f"{self.name} needs torch, which cannot be imported here: {error}.") from None
+
     def _layout(self, schema: Schema) -> Layout:
         return Layout.of(schema, max_modes=self.max_modes)
 

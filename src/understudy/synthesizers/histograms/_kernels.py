@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from understudy._compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def last_starts(values, penalty):  # type: ignore[no-untyped-def]
     """Return, for every end ``e``, where the last bucket of the best penalised partition of ``values[:e]`` starts."""
     n = len(values)

@@ -84,6 +84,10 @@ class StructureFirst(Synthesizer):
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 
+    def trial(self) -> StructureFirst:
+        """Return one that cuts whatever it sees: two buckets at most would leave half of it untried."""
+        return StructureFirst(buckets=3)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the budget is divided between structure and counts, or why the table cannot be served."""
         line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)

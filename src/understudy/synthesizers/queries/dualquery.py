@@ -95,6 +95,10 @@ class DualQuery(Synthesizer):
     starts: int = 16
     public_seed: int = 0
 
+    def trial(self) -> DualQuery:
+        """Return one that answers few queries."""
+        return DualQuery(num_query=64, rounds=2, starts=1)
+
     def __post_init__(self) -> None:
         refuse(
             at_least(self, 1, "num_query", "samples", "marginal", "starts", optional=True),

@@ -90,6 +90,10 @@ class GEM(RelaxedProjection):
         super().__post_init__()
         refuse(positive(self, "rate"))
 
+    def trial(self) -> GEM:
+        """Return a small network that is trained for a few steps."""
+        return GEM(rounds=2, steps=4, batch=16, hidden=8)
+
     def _counted(self) -> tuple[str, ...]:
         return (*super()._counted(), "batch", "inputs", "hidden")
 

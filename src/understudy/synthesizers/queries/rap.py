@@ -89,6 +89,10 @@ class RAP(RelaxedProjection):
     relax: Literal["softmax", "sparsemax"] = "softmax"
     rate: float = 0.1
 
+    def trial(self) -> RAP:
+        """Return a small one that is trained for a few steps."""
+        return RAP(rounds=2, steps=4, relaxed_rows=16)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse(one_of(self, "relax", ("softmax", "sparsemax")), positive(self, "rate"))

@@ -1,0 +1,145 @@
+"""Everything a mechanism needs is there before its first charge: compiled, imported, tried, and small enough."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from contract_cases import MIXED, OPTIONS_OF, case_of
+
+from understudy.curator import Curator
+from understudy.data import read_table
+from understudy.errors import DomainTooLarge, UnusableMethod
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.schema import Schema
+from understudy.synthesizers import Synthesizer, _trial, base, create, methods
+
+BUDGETS: tuple[Budget, ...] = (ApproxDP(1.0, 1e-6), PureDP(1.0), ZCDP(0.3), GDP(0.7))
+TRIED = [method.name for method in methods() if method.name not in ("dpctgan", "patectgan")]
+
+
+def signatures() -> set[tuple[str, str, str]]:
+    """Everything of ours that Numba has compiled, or loaded, in this process."""
+    from numba.core.dispatcher import Dispatcher
+
+    found = set()
+    for item in gc.get_objects():
+        if isinstance(item, Dispatcher) and item.py_func.__module__.startswith("understudy."):
+            found |= {(item.py_func.__module__, item.py_func.__qualname__, str(s)) for s in item.signatures}
+    return found
+
+
+def fitted(synthesizer: Synthesizer, schema: Schema, frame: Any, budget: Budget, unit: Unit) -> None:
+    reserve = synthesizer.reserve(schema, budget)
+    with Ledger.in_memory(budget=budget, unit=unit, approximate_delta=reserve) as ledger:
+        curator = Curator(read_table(frame, schema), unit=unit, ledger=ledger)
+        synthesizer.fit(curator, budget).sample(50, seed=1)
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_nothing_is_compiled_after_the_first_charge(name: str) -> None:
+    case, synthesizer = case_of(name), create(name)
+    for budget in BUDGETS:
+        if not isinstance(budget, synthesizer.budgets):
+            continue
+        for unit in (Unit.add_remove(), Unit.replace_one()):
+            synthesizer.prepare(case.schema, unit=unit, budget=budget)
+            assert any(key[0] is type(synthesizer) for key in _trial._tried)
+            before = signatures()
+            fitted(synthesizer, case.schema, case.frame(300), budget, unit)
+            assert not signatures() - before, f"{budget}, {unit}"
+
+
+@pytest.mark.parametrize("size", [300, 70_000])
+@pytest.mark.parametrize("name", ["independent", "mst", "privbayes"])
+def test_wide_columns_need_no_other_kernels_either(name: str, size: int) -> None:
+    import numpy as np
+    import pandas as pd
+
+    schema = Schema.parse(
+        f"columns: [{{name: code, kind: integer, minimum: 0, maximum: {size}}}, {{name: smokes, kind: boolean}}]"
+    )
+    frame = pd.DataFrame({"code": np.arange(400) % size, "smokes": np.arange(400) % 3 == 0})
+    synthesizer, budget, unit = create(name), ApproxDP(1.0, 1e-6), Unit.add_remove()
+    synthesizer.prepare(schema, unit=unit, budget=budget)
+    before = signatures()
+    fitted(synthesizer, schema, frame, budget, unit)
+    assert not signatures() - before
+
+
+def charged(fit: Callable[[Curator], Any], budget: Budget) -> tuple[int, Exception | None]:
+    """How many charges a fit left in its ledger, and how it ended."""
+    case, unit = MIXED, Unit.add_remove()
+    with Ledger.in_memory(budget=budget, unit=unit) as ledger:
+        curator = Curator(read_table(case.frame(200), case.schema), unit=unit, ledger=ledger)
+        try:
+            fit(curator)
+        except Exception as error:
+            return sum(entry.event is not None for entry in ledger.entries()), error
+        return sum(entry.event is not None for entry in ledger.entries()), None
+
+
+def test_a_kernel_that_cannot_be_compiled_is_found_before_the_first_charge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a container whose compiler cache fails: 0.1.0 charged, then died where the noisy counts are fitted."""
+    from understudy.engine import estimation
+
+    def broken(*given: Any, **options: Any) -> None:
+        raise RuntimeError("cannot cache function 'fit': no locator available")
+
+    assert hasattr(estimation, "Descent")
+    monkeypatch.setattr(estimation, "Descent", broken)
+    monkeypatch.setattr(_trial, "_tried", set())
+    budget = PureDP(1.0)
+    charges, error = charged(lambda curator: create("mst").fit(curator, budget), budget)
+    assert charges == 0
+    assert isinstance(error, UnusableMethod)
+    assert "mst does not work here" in str(error)
+    assert "Nothing was charged" in str(error)
+    assert not _trial._tried, "a failed trial is made again"
+
+
+def test_a_model_larger_than_the_free_memory_is_refused_before_the_first_charge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(base, "available_mb", lambda: 1e-4)
+    budget = PureDP(1.0)
+    charges, error = charged(lambda curator: create("mst").fit(curator, budget), budget)
+    assert charges == 0
+    assert isinstance(error, DomainTooLarge)
+    assert error.cells > error.allowed
+
+
+def test_a_system_that_does_not_tell_its_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "available_mb", lambda: None)
+    budget = PureDP(1.0)
+    assert charged(lambda curator: create("mst").fit(curator, budget), budget)[1] is None
+
+
+def test_a_mechanism_is_tried_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy.synthesizers.mst import MST
+
+    fits = []
+    real = MST._fit
+    monkeypatch.setattr(
+        MST, "_fit", lambda self, curator, **rest: fits.append(1) or real(self, curator, **rest)
+    )
+    monkeypatch.setattr(_trial, "_tried", set())
+    budget = PureDP(1.0)
+    for _ in range(3):
+        assert charged(lambda curator: create("mst").fit(curator, budget), budget)[1] is None
+    assert len(fits) == 4, "one trial and three fits"
+
+
+def test_a_trial_costs_the_ledger_nothing() -> None:
+    with Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove()) as ledger:
+        create("aim").prepare(MIXED.schema, unit=Unit.add_remove(), budget=PureDP(1.0))
+        assert ledger.spent == 0
+
+
+def test_options_of_deep_methods_are_known_here() -> None:
+    """The two that need torch have no kernels; everything else is tried above."""
+    assert set(OPTIONS_OF) == {"dpctgan", "patectgan"}

@@ -1,0 +1,113 @@
+"""The journal of paid answers: what it keeps, what it refuses, and how much of it is in memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from understudy.curator.journal import Journal, Question, _parts, _whole_lines
+from understudy.errors import LedgerCorrupted
+from understudy.privacy import (
+    Approximated,
+    Composed,
+    GaussianEvent,
+    Ledger,
+    Parallel,
+    PureDP,
+    PureEvent,
+    SelectionEvent,
+    Unit,
+)
+
+ASKED = Question("s", "p", PureEvent(0.5))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "l.ledger", budget=PureDP(9.0), unit=Unit.add_remove(), table="t")
+
+
+def opened(ledger: Ledger) -> Journal:
+    assert ledger.path is not None
+    return Journal(ledger.path.with_name("journal"), ledger=ledger, work={})
+
+
+def keep(journal: Journal, ledger: Ledger, value: Any) -> None:
+    journal.keep(ASKED, ledger.charge(ASKED.event, purpose="p", scope="s"), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        -(2**200),
+        0.1,
+        [1, [2.5, float("inf")]],
+        np.array(7),
+        np.zeros((0, 3)),
+        [np.arange(6, dtype=np.int64).reshape(2, 3)[:, ::2], np.array([True, False]), np.float64(0.1)],
+        np.arange(3, dtype=">i4"),
+    ],
+    ids=str,
+)
+def test_an_answer_comes_back_as_it_was(ledger: Ledger, value: Any) -> None:
+    keep(opened(ledger), ledger, value)
+    found = opened(ledger).repeat(ASKED)
+    assert found is not None
+    given, back = (value, found.value) if isinstance(value, list) else ([value], [found.value])
+    for one, other in zip(given, back, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), strict=isinstance(one, np.ndarray))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Composed((PureEvent(0.1), GaussianEvent(1, 3))),
+        Parallel((SelectionEvent(0.1), SelectionEvent(0.2))),
+        Approximated(0.5, 1e-9, (GaussianEvent(1, 3),)),
+    ],
+)
+def test_a_question_is_recognised_after_it_was_read_back(event: Any, tmp_path: Path) -> None:
+    asked = Question("s", "p", event, [("a", "b"), np.array([1.5, 0.1]), np.int64(3)])
+    (tmp_path / "journal").write_bytes(b"".join(_parts({"question": asked.plain()}, [])))
+    assert next(_whole_lines(tmp_path / "journal")).head["question"] == asked.plain()
+
+
+def test_answers_are_not_held_in_memory(ledger: Ledger) -> None:
+    """Sixteen answers of 8 MB each; of all of them together at most four are held at any time."""
+    one = np.zeros(10**6)
+    tracemalloc.start()
+    try:
+        journal = opened(ledger)
+        for _ in range(16):
+            keep(journal, ledger, [one + 1])
+        assert Journal.has_answers(journal.path)
+        journal = opened(ledger)
+        for _ in range(16):
+            assert journal.repeat(ASKED) is not None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * one.nbytes
+
+
+def test_one_charge_does_not_stand_for_two_answers(ledger: Ledger) -> None:
+    journal = opened(ledger)
+    keep(journal, ledger, 1)
+    first, line = _whole_lines(journal.path)
+    content = journal.path.read_bytes()
+    journal.path.write_bytes(content + content[first.end : line.end])
+    with pytest.raises(LedgerCorrupted, match="another charge"):
+        opened(ledger)
+
+
+def test_a_small_charge_does_not_stand_for_a_large_answer(ledger: Ledger) -> None:
+    journal = opened(ledger)
+    small = ledger.charge(PureEvent(0.01), purpose="p", scope="s")
+    journal.keep(ASKED, small, 1)
+    with pytest.raises(LedgerCorrupted, match="another charge"):
+        opened(ledger)
