@@ -137,8 +137,16 @@ def test_the_json_of_a_plan_has_every_criterion(folder: Path) -> None:
 
 
 def test_a_public_number_of_rows_may_come_from_the_command_line(folder: Path) -> None:
-    right = write_spec(folder)
-    assert understudy("release", right, "--row-count", 17).code == 4
+    spec = write_spec(folder, rows="{epsilon: 1}", total=10)
+    kept = int((pd.read_csv(folder / "staff.csv")["age"] >= 18).sum())
+    wrong = understudy("release", spec, "--row-count", kept + 1)
+    assert wrong.code == 4
+    assert f"does not have {kept + 1} rows after rule 'age >= 18'" in wrong.err
+    another = understudy("release", spec, "--row-count", kept)
+    assert another.code == 5  # one question was answered, and the ledger says so
+    assert "--accept-invariant" in another.err
+    right = understudy("release", spec, "--row-count", kept, "--accept-invariant", "--out", "bundle")
+    assert right.code == 0, right.err
 
 
 def test_a_total_of_which_less_is_used_is_named_beside_the_promise(folder: Path) -> None:

@@ -235,9 +235,9 @@ def facts(
     encoding: Encoding = None,
     json: Json = False,
 ) -> None:
-    """Bind a ledger to facts about its table: the owner's consent, before anybody runs anything.
+    """Bind a ledger to the owner's facts about its table.
 
-    Schema, derived columns, cleaning, reading and unit decide which questions the records answer when they are read. Other
+    The owner's consent, before anybody runs anything. Schema, derived columns, cleaning, reading and unit decide which questions the records answer when they are read. Other
     facts than those of the ledger need --accept-facts. Reads no table.
     """
     from understudy.cli._output import print_json, tell

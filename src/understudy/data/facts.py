@@ -46,7 +46,7 @@ def reading_facts(
     return {
         "columns": sorted((_column(column) for column in schema.columns), key=lambda item: str(item["name"])),
         "transformations": {
-            name: [_column(column) for column in forms.values()]
+            name: sorted((_column(column) for column in forms.values()), key=repr)
             for name, forms in sorted((alternatives or {}).items())
         },
         "derived columns": sorted(

@@ -31,7 +31,7 @@ def fingerprint_of(content: Any) -> str:
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1})
     True
     """
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(b"understudy facts\n" + text.encode("ascii")).hexdigest()
 
 

@@ -121,7 +121,10 @@ def test_every_text_is_used() -> None:
             return super().__getitem__(key)
 
     texts = Seen(ENGLISH)
-    release_page(content(certainty="99.999997 %", allowed="epsilon=2", condition="x"), texts=texts)
+    release_page(
+        content(certainty="99.999997 %", allowed="epsilon=2", condition="It holds among tables with 5 rows."),
+        texts=texts,
+    )
     release_page(content(panels=[], bounds=[], slack=None), texts=texts)
     assert set(ENGLISH) == used
 
