@@ -207,15 +207,8 @@ class PaidWork:
         except BudgetExceeded as error:
             if not self.repeated:
                 raise
-            answers = 0 if self.journal is None else len(self.journal)
-            raise BudgetExceeded(
-                f"{error} What was answered is kept ({answers}); the answer that was being drawn when the fit was "
-                "interrupted is lost and has to be paid for again. Let the owner raise the total of the ledger (understudy ledger "
-                "total), then run the same command again.",
-                requested=error.requested,
-                remaining=error.remaining,
-                accounting=error.accounting,
-            ) from None
+            assert self.journal is not None
+            raise self.journal.with_advice(error) from None
 
 
 @contextlib.contextmanager

@@ -405,9 +405,9 @@ class Curator:
         except UnderstudyError:
             raise
         except Exception:
-            raise DataError(
-                "A number could not be computed from the records. Nothing was charged, and what went wrong is not shown because it may "
-                "depend on them. The function that computes it must answer for every table."
+            raise LookFailed(
+                "A number could not be computed from the records. Nothing was charged for it, and what went wrong is not shown because it "
+                "may depend on them. The function that computes it must answer for every table."
             ) from None
         if len(exact) != len(sensitivities):
             raise BudgetError(

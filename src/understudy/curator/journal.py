@@ -31,8 +31,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from understudy.data import write_private
-from understudy.errors import LedgerCorrupted, LedgerError, LedgerMismatch, OutputError
-from understudy.privacy import Entry, Event, Ledger
+from understudy.errors import BudgetExceeded, LedgerCorrupted, LedgerError, LedgerMismatch, OutputError
+from understudy.privacy import AllowanceEvent, Entry, Event, InsideEvent, Ledger, act_of
 
 __all__ = ["Answer", "Journal", "Question"]
 
@@ -131,6 +131,25 @@ class Journal:
         if path.stat().st_size > self._end(len(self)):
             os.truncate(path, self._end(len(self)))
 
+    def with_advice(self, error: BudgetExceeded) -> BudgetExceeded:
+        """Return a refusal that says what is kept, for work that has to pay once more for an answer that an interruption lost."""
+        return BudgetExceeded(
+            f"{error} What was answered is kept ({len(self)}); an answer that was being drawn when the work was interrupted is lost and "
+            "has to be paid for again. Let the owner raise the total of the ledger (understudy ledger total), then run the same command "
+            "again.",
+            requested=error.requested,
+            remaining=error.remaining,
+            accounting=error.accounting,
+        )
+
+    def lost_one(self, ledger: Ledger, scope: str) -> bool:
+        """Say whether something was charged in a scope whose answer is not here."""
+        kept = {line.head["entry"] for line in self._lines}
+        return any(
+            entry.event is not None and entry.sequence not in kept and entry.scope.startswith(f"{scope}/")
+            for entry in ledger.entries()
+        )
+
     def lost(self, ledger: Ledger) -> list[int]:
         """Return the numbers of the entries whose answers are lost: the same question was charged again later, and that answer is kept.
 
@@ -139,12 +158,22 @@ class Journal:
         An answer is lost if the process ended before it was journalled, and so before anybody saw it. The work does not depend on it.
         """
         kept = {line.head["entry"] for line in self._lines}
+        paid = [entry for entry in ledger.entries() if entry.event is not None]
+        used = {
+            entry.event.allowance
+            for entry in paid
+            if isinstance(entry.event, InsideEvent) and entry.sequence in kept
+        }
+        kept |= {
+            entry.sequence
+            for entry in paid
+            if isinstance(entry.event, AllowanceEvent) and entry.event.name in used
+        }
         last: dict[str, int] = {}
         charges = []
-        for entry in ledger.entries():
-            if entry.event is None:
-                continue
-            question = json.dumps([entry.scope, entry.purpose, entry.event.to_dict()])
+        for entry in paid:
+            assert entry.event is not None
+            question = json.dumps([entry.scope, entry.purpose, act_of(entry.event.to_dict())])
             charges.append((entry.sequence, question))
             if entry.sequence in kept:
                 last[question] = entry.sequence
@@ -164,7 +193,7 @@ class Journal:
                     f"The journal {str(self.path)!r} holds an answer whose charge is not in the ledger: the ledger was cut back "
                     "or replaced. Restore the file that was there."
                 )
-            if number <= before or entry.event.to_dict() != line.head["question"]["event"]:
+            if number <= before or act_of(entry.event.to_dict()) != line.head["question"]["event"]:
                 raise LedgerCorrupted(
                     f"The journal {str(self.path)!r} holds an answer that another charge was made for: it was changed by hand. "
                     "Restore the file that was there."

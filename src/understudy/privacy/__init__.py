@@ -46,6 +46,7 @@ from understudy.privacy.events import (
     SelectionEvent,
     SubsampledGaussianEvent,
     ZcdpEvent,
+    act_of,
     event_from_dict,
 )
 from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint_of, remember_facts
@@ -151,6 +152,7 @@ __all__ = [
     "ZcdpEvent",
     "accounting_for",
     "accounting_named",
+    "act_of",
     "anchor_in",
     "anchors_near",
     "approx_to_gdp",

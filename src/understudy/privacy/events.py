@@ -28,6 +28,7 @@ __all__ = [
     "SelectionEvent",
     "SubsampledGaussianEvent",
     "ZcdpEvent",
+    "act_of",
     "event_from_dict",
 ]
 
@@ -318,6 +319,21 @@ class InsideEvent:
     def to_dict(self) -> dict[str, Any]:
         """Return the event as plain values; `event_from_dict` reads them back."""
         return {"kind": self.kind, "allowance": self.allowance, "event": self.event.to_dict()}
+
+
+def act_of(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event in plain values without the name of an allowance: what was done, whichever allowance paid for it.
+
+    Examples
+    --------
+    >>> act_of(InsideEvent("9f3c", GaussianEvent(1, 5)).to_dict()) == GaussianEvent(1, 5).to_dict()
+    True
+    """
+    if event["kind"] == InsideEvent.kind:
+        return dict(event["event"])
+    return {
+        name: value for name, value in event.items() if event["kind"] != AllowanceEvent.kind or name != "name"
+    }
 
 
 def _require_name(name: object) -> None:

@@ -196,6 +196,10 @@ class Release(Work):
             yield
         except LookFailed as error:
             reason = str(error)
+        except BudgetExceeded as error:
+            if self.journal is None or not self.journal.lost_one(self.ledger, self.scope):
+                raise
+            raise self.journal.with_advice(error) from None
         except (UnderstudyError, OSError, MemoryError):
             raise
         except Exception:

@@ -21,6 +21,7 @@ from understudy.privacy import (
     InsideEvent,
     Spending,
     Unit,
+    act_of,
     budget_from_dict,
     event_from_dict,
     float_down,
@@ -158,7 +159,8 @@ def _answered(ledger: dict[str, Any], problems: Problems) -> list[dict[str, Any]
     for entry in charges:
         again = (
             other["sequence"] > entry["sequence"]
-            and all(other[name] == entry[name] for name in ("scope", "purpose", "event"))
+            and all(other[name] == entry[name] for name in ("scope", "purpose"))
+            and act_of(other["event"]) == act_of(entry["event"])
             for other in answered
         )
         if entry["sequence"] in lost and not any(again):

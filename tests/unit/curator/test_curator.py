@@ -11,7 +11,7 @@ import pytest
 from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar, noise_for
 from understudy.curator._softmax import Weighted
 from understudy.data import LocalTable
-from understudy.errors import BudgetError, BudgetExceeded, DataError
+from understudy.errors import BudgetError, BudgetExceeded, DataError, LookFailed
 from understudy.privacy import (
     GDP,
     GDP_ACCOUNTING,
@@ -399,7 +399,7 @@ def test_trusted_code_that_fails_says_nothing_and_costs_nothing(error: Exception
     def fails(table: object) -> float:
         raise error
 
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(LookFailed) as caught:
         curator.statistic(fails, sensitivity=1.0)
     assert "17" not in str(caught.value)
     assert "Ada" not in str(caught.value)

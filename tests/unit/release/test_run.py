@@ -24,7 +24,7 @@ from understudy.errors import (
     Problems,
     SchemaError,
 )
-from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, PureEvent, SeededRandomness, Unit
 from understudy.release import run as running
 from understudy.release import state as states
 from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
@@ -221,11 +221,13 @@ def test_a_ledger_of_another_table_or_unit_is_refused(tmp_path: Path) -> None:
 
 def test_a_ledger_without_room_is_refused_before_the_table_is_read(tmp_path: Path) -> None:
     ledger = tmp_path / "people.ledger"
-    with Ledger.create(ledger, budget=PureDP(4.5), unit=Unit.replace_one(), table="people.csv"):
-        pass
-    with pytest.raises(BudgetExceeded, match="The release needs"):
-        run_release(small_spec(), ledger=ledger, source=object())
-    assert charges(ledger) == []
+    with Ledger.create(ledger, budget=PureDP(4.5), unit=Unit.replace_one(), table="people.csv") as book:
+        with pytest.raises(LedgerMismatch, match="understudy ledger total"):
+            run_release(small_spec(), ledger=ledger, source=object())
+        book.charge(PureEvent(0.1), purpose="something else")
+        with pytest.raises(BudgetExceeded, match="The release needs"):
+            run_release(small_spec(), ledger=ledger, source=object())
+        assert len(charges(ledger)) == 1
 
 
 def test_a_changed_specification_does_not_go_on_with_the_old_state(tmp_path: Path) -> None:
@@ -445,7 +447,8 @@ def test_a_charge_lost_on_a_full_ledger_is_refused_and_the_answers_are_kept(tmp_
         before = charges(ledger) if ledger.exists() else []
         try:
             outcome = run_release(spec, ledger=ledger, source=people())
-        except BudgetExceeded:
+        except BudgetExceeded as error:
+            assert "understudy ledger total" in str(error)
             refused += 1
             after = charges(ledger)
             assert after[: len(before)] == before
