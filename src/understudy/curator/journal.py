@@ -100,6 +100,11 @@ class Journal:
     work
         Public facts that identify the work: method, options, budget. A journal of other work is refused.
 
+    Attributes
+    ----------
+    resumed
+        Whether it held answers when it was opened: the work goes on after an interruption.
+
     Privacy
     -------
     In: answers that were charged. Out: the same answers. Repeating an answer is post-processing of it, so it costs nothing. The entry that
@@ -127,6 +132,7 @@ class Journal:
         if {name: found.get(name) for name in wanted} != wanted:
             raise LedgerMismatch(f"The journal {str(path)!r} belongs to other work, or to another ledger.")
         self.software = str(found.get("software", ""))
+        self.resumed = bool(self._lines)
         self._require_paid(ledger)
         if path.stat().st_size > self._end(len(self)):
             os.truncate(path, self._end(len(self)))
@@ -241,6 +247,14 @@ class Journal:
         answer = Answer(_decoded(line.head["value"], self.path, line.arrays), line.head["failed"])
         self._next += 1
         return answer
+
+    def allowance(self, ledger: Ledger) -> str | None:
+        """Return the name of the allowance that the next answer was charged to; None if there is no such answer or allowance."""
+        if not self.left:
+            return None
+        number = self._lines[self._next].head["entry"]
+        event = next((entry.event for entry in ledger.entries() if entry.sequence == number), None)
+        return event.allowance if isinstance(event, InsideEvent) else None
 
     def skip(self, scope: str) -> None:
         """Pass over the answers of a part of the work whose result is kept elsewhere, such as a model that was stored."""
