@@ -94,7 +94,7 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     """Price every charge anew and add them up."""
     promised = document["guarantee"]
     budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
-    entries = _answered(document["ledger"], problems)
+    entries = _rejoined(document["ledger"], _answered(document["ledger"], problems))
     events = [event_from_dict(entry["event"]) for entry in entries]
     reserve = sum((Fraction(float(entry["delta"])) for entry in entries), Fraction(0))
     if not events:
@@ -166,6 +166,33 @@ def _answered(ledger: dict[str, Any], problems: Problems) -> list[dict[str, Any]
         if entry["sequence"] in lost and not any(again):
             problems.add(f"charge {entry['sequence']} is said to be lost and was not made again")
     return answered
+
+
+def _rejoined(ledger: Mapping[str, Any], answered: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the charges with every act in the allowance that its part of the release was opened with.
+
+    Where lost answers had filled that one, later acts were charged to others beside it. The part was held to its own budget all the same,
+    lost answers left out; so all its acts have to fit the first allowance, and the others need not be counted.
+    """
+    lost = set(ledger.get("lost_entries", ()))
+    filled = {
+        entry["event"]["allowance"]
+        for entry in ledger["entries"]
+        if entry["sequence"] in lost and entry["event"]["kind"] == InsideEvent.kind
+    }
+    first: dict[str, str] = {}
+    others: dict[str, str] = {}
+    kept = []
+    for entry in answered:
+        event, place = entry["event"], entry["scope"]
+        if event["kind"] == AllowanceEvent.kind and first.setdefault(place, event["name"]) in filled:
+            if event["name"] != first[place]:
+                others[event["name"]] = first[place]
+                continue
+        if event["kind"] == InsideEvent.kind and event["allowance"] in others:
+            entry = entry | {"event": event | {"allowance": others[event["allowance"]]}}
+        kept.append(entry)
+    return kept
 
 
 def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:
