@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from scipy.stats import norm
 from spec_examples import people, small_spec
 
-from understudy.errors import BudgetExceeded, SchemaError
+from understudy.errors import BudgetExceeded, BundleError, SchemaError
 from understudy.privacy import (
     GDP,
     GDP_ACCOUNTING,
@@ -32,7 +34,7 @@ from understudy.privacy import (
 )
 from understudy.release._profiles import Bound, best_profile
 from understudy.release._spec_budget import divide
-from understudy.release.bundle import write_bundle
+from understudy.release.bundle import MANIFEST, manifest_text, write_bundle
 from understudy.release.documents import odds
 from understudy.release.planning import plan_release
 from understudy.release.rehearsal import rehearse
@@ -243,6 +245,43 @@ def test_charges_beyond_the_promise_do_not_verify(
     entry = next(e for e in louder["ledger"]["entries"] if e["event"] and e["event"]["kind"] == "inside")
     entry["event"]["event"] = {"kind": "composed", "events": [entry["event"]["event"]] * 2}
     assert found(louder)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda g: g["budget"].update(epsilon=17.9), "more than is promised"),
+        (lambda g: g["budget"].update(delta=0.9e-9), "more than is promised"),
+        (lambda g: g["trade_off"].append({"epsilon": 0.0, "beside": {"kind": "gdp", "mu": 0.1}}), "proves"),
+        (lambda g: g["trade_off"][-1]["beside"].update(mu=0.1), "proves"),
+        (lambda g: g["trade_off"][1].update(epsilon=0.0), "proves"),
+        (lambda g: g.update(steps=0), "further apart"),
+    ],
+)
+def test_a_certificate_that_promises_less_than_its_specification_does_not_verify(
+    plain_release: tuple[ReleaseResult, Path, Path], tmp_path: Path, change: Any, words: str
+) -> None:
+    """Charges chosen in the light of answers may come to less than the parts allowed; odds are told from bounds that no charge shows."""
+    bundle = tmp_path / "bundle"
+    shutil.copytree(plain_release[2], bundle)
+    document = json.loads((bundle / "certificate.json").read_text())
+    for entry in document["ledger"]["entries"]:  # as if little had been asked in the end
+        if entry["event"] and entry["event"]["kind"] == "allowance":
+            entry["event"]["epsilon"] = 12.0
+        if entry["event"] and entry["event"]["kind"] == "inside":
+            entry["event"]["event"] = {"kind": "gaussian", "l2_sensitivity": 1.0, "sigma": 100.0}
+    for changed in (False, True):
+        if changed:
+            change(document["guarantee"])
+        (bundle / "certificate.json").write_text(json.dumps(document))
+        names = [path for path in bundle.iterdir() if path.name != MANIFEST]
+        hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
+        (bundle / MANIFEST).write_text(manifest_text(hashes))
+        if not changed:
+            verify_bundle(bundle)
+            continue
+        with pytest.raises(BundleError, match=words):
+            verify_bundle(bundle)
 
 
 def test_parts_that_need_plain_addition_run_on_a_ledger_with_room_in_another_accounting(
