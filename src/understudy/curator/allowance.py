@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Allowance"]
 
+_LEAST = 2.0**-1000
+"""An allowance needs some epsilon, if only for acts that have a delta and nothing else."""
+
 
 class Allowance:
     """A share of a ledger's budget, with what has been spent of it.
@@ -190,7 +193,7 @@ class Allowance:
         parts, purpose = self.ledger.unit.parts_touched, "allowance for an act in place of one that was lost"
         pure, own = PURE.exact_cost(event, parts=parts, reserve=True), float_up(delta_of(event, parts=parts))
         if pure is not None:
-            return self._open(float_up(pure), own, PURE.name, own, purpose)
+            return self._open(max(float_up(pure), _LEAST), own, PURE.name, own, purpose)
         cost = self.accounting.exact_cost(event, parts=parts)
         assert cost is not None  # it was affordable here
         delta = min(most, self._delta_left("Noise that is not pure, in place of an answer that was lost,"))
@@ -198,7 +201,9 @@ class Allowance:
             epsilon = gdp_to_approx(float_up(sqrt_up(cost, bits=60)), delta)
         else:
             epsilon = zcdp_to_approx(float_up(cost), delta)
-        return self._open(epsilon * (1 + 1e-9), delta, self.accounting.name, 0.0, purpose)
+        while self.accounting.exact_total(ApproxDP(epsilon, delta)) < cost:
+            epsilon *= 1 + 1e-9  # conversions there and back are rounded on the safe side
+        return self._open(epsilon, delta, self.accounting.name, 0.0, purpose)
 
     def _open(self, epsilon: float, delta: float, kind: str, reserve: float, purpose: str) -> str:
         event = AllowanceEvent(f"{self._key}-{secrets.token_hex(8)}", epsilon, delta, kind, reserve)
