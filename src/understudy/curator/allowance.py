@@ -152,22 +152,26 @@ class Allowance:
     def _opened(self, child: Allowance) -> _Opened:
         """Charge the ledger for a whole allowance, or find an equal one which an interruption left behind.
 
-        If its acts are about to be repeated from a journal, that is the one that the next of them was charged to. Else it is one that is
-        still untouched: looked for only where the work has a journal or a scope of its own, so that two fits do not share it.
+        If its acts are about to be repeated from a journal, that is the one that the next of them was charged to. Else it is the last one
+        where the work has a scope of its own and a journal that holds none of its answers: all were lost. Else it is one
+        that is still untouched: looked for only where the work has a journal or a scope of its own, so that two fits do not share it.
         """
         kind, reserve = child.accounting.name, float(child._delta)
-        repeating = self.journal is not None and self.journal.left > 0
-        before = self.journal.allowance(self.ledger) if self.journal is not None else None
+        journal = self.journal
+        repeating = journal is not None and journal.left > 0
+        kept = [] if journal is None else journal.allowances(self.ledger)
+        before = kept[journal.place] if journal is not None and repeating else None
         if before is not None and before.startswith(f"{child._key}-"):
-            return _Opened(child, before, begun=True)
+            return _Opened(child, before, begun=True, again=True)
         for name, (opened, inside) in reversed(tuple(self.ledger.spending.allowances.items())):
             same = (opened.accounting, opened.reserve) == (kind, reserve) and name.startswith(
                 f"{child._key}-"
             )
             room = same and filter_of(opened).total >= (child._total or 0)
-            if room and (repeating or (_untouched(inside) and (self.scope or self.journal is not None))):
-                return _Opened(child, name, begun=repeating)
-        return _Opened(child, child._open_whole(), begun=False)
+            again = repeating or bool(self.scope and journal is not None and name not in kept)
+            if room and (again or (_untouched(inside) and (self.scope or journal is not None))):
+                return _Opened(child, name, begun=again, again=again)
+        return _Opened(child, child._open_whole(), begun=False, again=False)
 
     @property
     def _key(self) -> str:
@@ -175,7 +179,7 @@ class Allowance:
         return hashlib.sha256(self.scope.encode()).hexdigest()[:16]
 
     def _open_whole(self) -> str:
-        """Charge the ledger for all of this allowance, and return the name under which acts are charged to it."""
+        """Open all of this allowance."""
         budget, reserve = self.budget, float(self._delta)
         if isinstance(budget, ApproxDP):
             epsilon, delta = budget.epsilon, budget.delta
@@ -189,7 +193,7 @@ class Allowance:
         return self._open(epsilon, delta, self.accounting.name, reserve, f"allowance of {budget.describe()}")
 
     def _open_for(self, event: Event, most: float) -> str:
-        """Charge the ledger for an allowance that holds one act, with at most so much delta, and return its name."""
+        """Open an allowance that holds one act, with at most so much delta."""
         parts, purpose = self.ledger.unit.parts_touched, "allowance for an act in place of one that was lost"
         pure, own = PURE.exact_cost(event, parts=parts, reserve=True), float_up(delta_of(event, parts=parts))
         if pure is not None:
@@ -206,6 +210,7 @@ class Allowance:
         return self._open(epsilon, delta, self.accounting.name, 0.0, purpose)
 
     def _open(self, epsilon: float, delta: float, kind: str, reserve: float, purpose: str) -> str:
+        """Charge the ledger for an allowance, and return the name under which acts are charged to it."""
         event = AllowanceEvent(f"{self._key}-{secrets.token_hex(8)}", epsilon, delta, kind, reserve)
         self.ledger.charge(event, purpose=purpose, scope=self.scope)
         return event.name
@@ -242,7 +247,7 @@ class Allowance:
             inside.name = inside.owner._open_whole()
             held, spent = self.ledger.spending.allowances[inside.name]
         full = not filter_of(held).holds(spent.plus(event, parts=self.ledger.unit.parts_touched))
-        if full and self.journal is not None and self.journal.resumed:
+        if full and inside.again:
             return inside.owner._open_for(event, held.delta)
         return inside.name
 
@@ -372,11 +377,14 @@ class _Opened:
         Its name in the ledger.
     begun
         Whether an act of this work was charged to it.
+    again
+        Whether that was before an interruption, which may have lost an answer.
     """
 
     owner: Allowance
     name: str
     begun: bool
+    again: bool
 
 
 def _untouched(inside: Spending) -> bool:

@@ -100,11 +100,6 @@ class Journal:
     work
         Public facts that identify the work: method, options, budget. A journal of other work is refused.
 
-    Attributes
-    ----------
-    resumed
-        Whether it held answers when it was opened: the work goes on after an interruption.
-
     Privacy
     -------
     In: answers that were charged. Out: the same answers. Repeating an answer is post-processing of it, so it costs nothing. The entry that
@@ -132,7 +127,6 @@ class Journal:
         if {name: found.get(name) for name in wanted} != wanted:
             raise LedgerMismatch(f"The journal {str(path)!r} belongs to other work, or to another ledger.")
         self.software = str(found.get("software", ""))
-        self.resumed = bool(self._lines)
         self._require_paid(ledger)
         if path.stat().st_size > self._end(len(self)):
             os.truncate(path, self._end(len(self)))
@@ -248,13 +242,11 @@ class Journal:
         self._next += 1
         return answer
 
-    def allowance(self, ledger: Ledger) -> str | None:
-        """Return the name of the allowance that the next answer was charged to; None if there is no such answer or allowance."""
-        if not self.left:
-            return None
-        number = self._lines[self._next].head["entry"]
-        event = next((entry.event for entry in ledger.entries() if entry.sequence == number), None)
-        return event.allowance if isinstance(event, InsideEvent) else None
+    def allowances(self, ledger: Ledger) -> list[str | None]:
+        """Return for each answer the name of the allowance that it was charged to; None for those that were charged by themselves."""
+        paid = {entry.sequence: entry.event for entry in ledger.entries()} if self._lines else {}
+        events = [paid[line.head["entry"]] for line in self._lines]
+        return [event.allowance if isinstance(event, InsideEvent) else None for event in events]
 
     def skip(self, scope: str) -> None:
         """Pass over the answers of a part of the work whose result is kept elsewhere, such as a model that was stored."""

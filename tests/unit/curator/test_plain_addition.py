@@ -213,3 +213,31 @@ def test_repeated_work_goes_on_in_the_allowance_that_its_answers_were_charged_to
     assert names[:2] == names[2:]
     assert names[0] != names[1]
     assert book.spent == 2.0
+
+
+def test_the_first_answer_of_a_named_work_may_be_lost_too(tmp_path: Path) -> None:
+    """Its allowance is used again, since nobody else has this scope; a second fit of the same work opens its own."""
+    book = Ledger.create(
+        tmp_path / "x.ledger",
+        budget=ApproxDP(9.0, 1e-5),
+        unit=Unit.add_remove(),
+        table="x",
+        accounting="pure",
+    )
+
+    def fit(journal: Journal) -> Allowance:
+        return Allowance(book, scope="release 1", journal=journal).within(ApproxDP(1.0, 1e-6), scope="aim")
+
+    first = fit(Journal(tmp_path / "journal", ledger=book, work={}))
+    event = GaussianEvent(1.0, first.accounting.gaussian_sigma(first.remaining / 4, 1.0))
+    first.charge(event, purpose="measure")
+    journal = Journal(tmp_path / "journal", ledger=book, work={})
+    again = fit(journal)
+    for number in range(4):
+        entry = again.charge(event, purpose="measure")
+        journal.keep(Question("aim", f"measure {number}", event), entry, 1.0)
+    assert 1.0 < book.spent < 2.0
+    before = book.spent
+    fit(journal)
+    assert book.spent == before + 1.0
+    book.verify()
