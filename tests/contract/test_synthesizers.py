@@ -28,6 +28,7 @@ from understudy.errors import (
 from understudy.marginals import all_kway, workload_error
 from understudy.privacy import (
     GDP,
+    PURE,
     ZCDP,
     ApproxDP,
     Budget,
@@ -104,7 +105,8 @@ def test_spends_what_it_was_given_and_never_more(name: str, unit: str, budget: s
             fit(name, given, UNITS[unit])
         return
     model, curator = fit(name, given, UNITS[unit])
-    spent, total = model.provenance.spent, synthesizer(name).accounting(given).total(given)
+    ways = {way.name: way.total(given) for way in synthesizer(name).accountings(given)}
+    spent, total = model.provenance.spent, ways[model.provenance.accounting]
     assert spent <= total
     assert spent >= 0.9 * total, (
         f"{spent / total:.0%} of the budget was spent; the rest is accuracy thrown away"
@@ -112,6 +114,53 @@ def test_spends_what_it_was_given_and_never_more(name: str, unit: str, budget: s
     curator.ledger.verify()
     with pytest.raises(BudgetExceeded):
         synthesizer(name).fit(curator, given)
+
+
+EPSILONS = (0.1, 1.0, 8.0, 50.0)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_delta_never_makes_a_method_worse(name: str, unit: str) -> None:
+    """Whoever may spend epsilon and a delta may also spend epsilon alone, and does so where that has less noise."""
+    method, schema = synthesizer(name), case_of(name).schema
+    if not {PureDP, ApproxDP} <= set(method.budgets):
+        pytest.skip(f"{name} does not take both kinds of budget")
+    for epsilon in EPSILONS:
+        pure, approximate = PureDP(epsilon), ApproxDP(epsilon, 1e-6)
+        chosen = method.accounting(approximate, schema, UNITS[unit])
+        assert chosen.name == method.plan(schema, unit=UNITS[unit], budget=approximate).accounting
+        if chosen is PURE:
+            continue
+        assert PURE in method.accountings(approximate), "give the method expected_noise()"
+        noise = method.expected_noise(schema, UNITS[unit], chosen, chosen.total(approximate))
+        assert noise <= method.expected_noise(schema, UNITS[unit], PURE, PURE.total(pure))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_released_is_not_noisier_with_a_delta(name: str) -> None:
+    """The noise in the model of a real fit, where both budgets release as many numbers. The number of rows is left out."""
+    if not (accepts(name, PureDP(1.0)) and accepts(name, ApproxDP(1.0, 1e-6))):
+        pytest.skip(f"{name} does not take both kinds of budget")
+    for epsilon in (0.5, 8.0):
+        pure, _ = fit(name, PureDP(epsilon), UNITS["add-remove"])
+        approximate, _ = fit(name, ApproxDP(epsilon, 1e-6), UNITS["add-remove"])
+        (number, least), (numbers, noise) = _released_noise(pure), _released_noise(approximate)
+        if number == numbers:
+            assert noise <= 1.0001 * least, (
+                f"epsilon {epsilon}: a delta made the noise {noise / least:.3g} times as large"
+            )
+
+
+def _released_noise(model: Model) -> tuple[int, float]:
+    """How many noisy numbers a model holds, and their standard deviations added up."""
+    noisy = [
+        item
+        for item in (*model.measurements, *model.statistics)
+        if item.noise != "mechanism" and np.size(item.values) > 1
+    ]
+    sizes = [np.size(item.values) for item in noisy]
+    return sum(sizes), sum(size * item.variance**0.5 for size, item in zip(sizes, noisy, strict=True))
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -89,7 +89,8 @@ def plan(
         }
         for item in planned.measurements
     ]
-    notes = [*planned.notes, *_not_public(described)]
+    spent_as = synthesizer.accounting_note(budget, described, privacy_unit)
+    notes = [*([spent_as] if spent_as else []), *planned.notes, *_not_public(described)]
     facts = {
         "method": planned.method,
         "guarantee": f"{budget.describe()} for {privacy_unit.describe()}",

@@ -28,14 +28,20 @@ from understudy.privacy import (
     ApproxEvent,
     Budget,
     Unit,
-    accounting_for,
 )
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._deniability_accounting import describe_accountings
 from understudy.synthesizers._deniability_learning import Recipe
 from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +162,7 @@ class Deniability(Synthesizer):
 
     # ------------------------------------------------------------------ public facts
 
-    def accounting(self, budget: Budget) -> Accounting:
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """Return pure accounting for Laplace noise under an approximate budget, else the usual one.
 
         For as few Laplace acts as there are here, epsilon adds up to no more than what concentrated or
@@ -164,8 +170,14 @@ class Deniability(Synthesizer):
         their own, so everything beside them is spent as pure too.
         """
         if isinstance(budget, ApproxDP) and (self.omega is not None or self.noise == "laplace"):
-            return PURE
-        return accounting_for(budget)
+            return (PURE,)
+        return super().accountings(budget)
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a table; entropies, which choose the parents, follow it."""
+        known = total_is_public(schema, unit) and not self.disjoint
+        design = self._recipe.design(schema, unit, accounting, cost, rows_known=known)
+        return total_deviation([(1, design.counts)])
 
     def reserve(self, schema: Schema, budget: Budget) -> float:
         """Half of the delta goes to seed-based records, where there are any."""
@@ -227,7 +239,7 @@ class Deniability(Synthesizer):
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy entropies and tables will be, and what seed-based records would cost."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         design = self._recipe.design(
             schema, unit, accounting, accounting.total(budget), rows_known=known and not self.disjoint

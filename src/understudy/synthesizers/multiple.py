@@ -16,7 +16,7 @@ from understudy.engine.grouped import GroupedTable
 from understudy.errors import WorkloadError
 from understudy.inference import Combined, combine, combine_fits, proportion_draws
 from understudy.marginals import Measurement
-from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.schema import Schema
 from understudy.synthesizers.base import Progress, Synthesizer, no_progress
 from understudy.synthesizers.model import Model
@@ -188,7 +188,7 @@ def synthesize_many(
     check_sets(method, how=how, m=m)
     method.require(budget)
     if how == "independent":
-        share = share_of(budget, m, method, schema=curator.schema)
+        share = share_of(budget, m, method, schema=curator.schema, unit=curator.unit)
         method.require(share)
         method.plan(curator.schema, unit=curator.unit, budget=share)
         models = []
@@ -241,21 +241,21 @@ def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> Multiple
     return MultipleSynthesis("posterior", tuple(drawn), model.provenance.budget)
 
 
-def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema) -> Budget:
-    """Return one of equal parts of a budget that add up to it in the accounting of the method.
+def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema, unit: Unit) -> Budget:
+    """Return one of equal parts of a budget that add up to it in the accounting that serves the method best.
 
     Examples
     --------
     >>> from understudy.synthesizers import create
     >>> schema = Schema.parse("name: t\\ncolumns: [{name: smokes, kind: boolean}]")
-    >>> share_of(ZCDP(1.0), 4, create("independent"), schema=schema)
+    >>> share_of(ZCDP(1.0), 4, create("independent"), schema=schema, unit=Unit.add_remove())
     ZCDP(rho=0.25)
     """
     if isinstance(budget, PureDP):
         return PureDP(_equal_part(budget.epsilon, parts))
     if isinstance(budget, ApproxDP) and method.reserve(schema, budget) > 0:
         return ApproxDP(_equal_part(budget.epsilon, parts), _equal_part(budget.delta, parts))
-    accounting = method.accounting(budget)
+    accounting = method.accounting(budget, schema, unit, parts=parts)
     cost = accounting.split(accounting.total(budget), [1.0] * parts)[0]
     makers: dict[str, Callable[[float], Budget]] = {"pure": PureDP, "zcdp": ZCDP, "gdp": _gdp}
     share = makers[accounting.name](cost)

@@ -33,7 +33,15 @@ from understudy.synthesizers._network import (
 from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers._rounds import expected_absolute_noise
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, fixed_total
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    total_deviation,
+)
 
 FLAVOURS = ("theta", "degree")
 ALLOCATIONS = ("cells", "equal")
@@ -135,6 +143,14 @@ class PrivBayes(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a measured table."""
+        domain = schema.domain
+        _, _, tables = self._shares(accounting, cost, domain, known=total_is_public(schema, unit))
+        return total_deviation(
+            [(1, noise_for(accounting, unit, accounting.split(tables, [1.0] * len(domain))[0]))]
+        )
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how large families may be and how noisy their tables will be, or refuse with a reason."""
         domain = schema.domain
@@ -148,7 +164,7 @@ class PrivBayes(Synthesizer):
                 allowed=self.max_cells,
             )
         root, score = self._root(domain), self._score(schema, unit)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         row_cost, structure, tables = self._shares(accounting, accounting.total(budget), domain, known=known)
         noise = noise_for(accounting, unit, accounting.split(tables, [1.0] * len(domain))[0])

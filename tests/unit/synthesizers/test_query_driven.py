@@ -21,7 +21,7 @@ from understudy.privacy import (
     PureDP,
     SeededRandomness,
     Unit,
-    accounting_for,
+    accounting_named,
 )
 from understudy.schema import Domain, Schema
 from understudy.synthesizers import Model, Synthesizer
@@ -112,9 +112,10 @@ def test_error_falls_with_the_budget(name: str) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_all_charges_add_up_to_the_budget_and_never_more(name: str, unit: Unit, budget: Budget) -> None:
     model, ledger = fit(QUICK[name], budget, n=300, unit=unit)
-    total = accounting_for(budget).total(budget)
-    assert 0.999 * total <= ledger.spent <= total
-    assert model.provenance.spent == pytest.approx(ledger.spent)
+    accounting = accounting_named(model.provenance.accounting)
+    total, spent = accounting.total(budget), ledger.spending.spent(accounting.name)
+    assert 0.999 * total <= spent <= total
+    assert model.provenance.spent == pytest.approx(spent)
     ledger.verify()
 
 

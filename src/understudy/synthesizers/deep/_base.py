@@ -126,7 +126,7 @@ class Adversarial(Synthesizer):
             method=self.name,
             budget=budget,
             unit=unit,
-            accounting=self.accounting(budget).name,
+            accounting=self.accounting(budget, schema, unit).name,
             measurements=planned(schema.domain, [((name,), noise) for name in schema.names]),
             model_cells=generator_cells(self, self._layout(schema)),
             notes=(notes,),

@@ -20,7 +20,16 @@ from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises_by_size, workload_for
 from understudy.synthesizers._options import at_least, one_of, positive, refuse
 from understudy.synthesizers._rounds import columns_again, expected_absolute_noise, require_columns
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
 from understudy.synthesizers.graphs._dense import combine_pairs, select_pairs, share_power
 from understudy.synthesizers.graphs._gaps import gap_noises, measure_gaps
 from understudy.synthesizers.graphs._gum import Updates, make_consistent, synthesize_records
@@ -110,6 +119,18 @@ class PrivSyn(Synthesizer):
 
     # ------------------------------------------------------------------ public facts
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of the cells of all columns and of as many pairs of average size as there are columns."""
+        domain = schema.domain
+        pairs = self._pairs(domain)
+        one_way, _, rest = self._parts(accounting, cost, bool(pairs))
+        looks = list(zip(domain.sizes, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True))
+        if pairs:
+            number = len(domain)
+            noise = noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0])
+            looks.append((number * sum(map(domain.cells, pairs)) // len(pairs), noise))
+        return total_deviation(looks)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how columns and dependences will be measured, and what a marginal could get at best."""
         domain = schema.domain
@@ -118,7 +139,7 @@ class PrivSyn(Synthesizer):
             schema, max_cells=self.max_cells, max_model_mb=self.max_model_mb, method=self.name
         )
         pairs = self._pairs(domain)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         one_way, gaps, rest = self._parts(accounting, accounting.total(budget), bool(pairs))
         design = list(zip(columns, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True))
         notes = []

@@ -99,9 +99,19 @@ class Fourier(Synthesizer):
             positive(self, "max_model_mb"),
         )
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all cells of the largest tables, before they are made legitimate."""
+        known = total_is_public(schema, unit)
+        design = self._design(self._wanted(schema.domain), accounting, total=not known)
+        variance = design.reach(unit).noise(accounting, cost).variance
+        return math.fsum(
+            schema.domain.cells(table) * math.sqrt(design.cell_variance(table, variance))
+            for table in maximal([part for part in design.parts if part])
+        )
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many coefficients there are and how noisy, or why there are too many."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         design = self._design(
             self._wanted(schema.domain), accounting, total=not total_is_public(schema, unit)
         )

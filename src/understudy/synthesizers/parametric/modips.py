@@ -25,7 +25,14 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._options import at_least, positive, refuse
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.parametric.models import (
     Ask,
     AskCounts,
@@ -160,15 +167,24 @@ class Modips(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
-    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
-        """Say which statistics will be released with which noise, or refuse the table with a reason."""
-        accounting = self.accounting(budget)
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all statistics, in rows."""
+        _, planned = self._asked(schema, unit, accounting, cost)
+        return total_deviation((item.cells, item.noise) for item in planned)
+
+    def _planned_setting(self, schema: Schema, unit: Unit) -> Setting:
         fixed = unit.keeps_rows
         rows = schema.row_count if schema.row_count is not None else (1 if fixed else None)
-        setting = self._setting(schema, rows=rows, rows_fixed=fixed)
+        return self._setting(schema, rows=rows, rows_fixed=fixed)
+
+    def _asked(
+        self, schema: Schema, unit: Unit, accounting: Accounting, cost: float
+    ) -> tuple[ParametricModel, list[PlannedMeasurement]]:
+        """Return the model and what will be measured for it, in rows."""
+        setting = self._planned_setting(schema, unit)
         model = self._model(setting)
         asked = model.ask(setting)
-        design = _design(asked, schema.domain, unit, accounting, accounting.total(budget), rows_fixed=fixed)
+        design = _design(asked, schema.domain, unit, accounting, cost, rows_fixed=unit.keeps_rows)
         planned = []
         for question, noise in design:
             if isinstance(question, AskCounts):
@@ -180,6 +196,13 @@ class Modips(Synthesizer):
             per_row = Laplace(scale) if isinstance(noise, Laplace) else Gaussian(scale)
             cells = block.cells(schema.domain) * len(block.pairs)
             planned.append(PlannedMeasurement(schema.domain.canonical(used), cells, per_row))
+        return model, planned
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say which statistics will be released with which noise, or refuse the table with a reason."""
+        accounting = self.accounting(budget, schema, unit)
+        setting = self._planned_setting(schema, unit)
+        model, planned = self._asked(schema, unit, accounting, accounting.total(budget))
         numbers = ", ".join(setting.continuous) or "none"
         return Plan(
             method=self.name,

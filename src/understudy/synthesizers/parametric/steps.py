@@ -23,7 +23,7 @@ from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._options import at_least, between, refuse
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, total_deviation
 from understudy.synthesizers.parametric._margins import (
     Ladder,
     combined_total,
@@ -113,9 +113,23 @@ class STEPS(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the noise of the coarsest margins of all columns."""
+        groups = self._groups(schema)
+        layers = self._layer_count(schema, groups)
+        shares = self._shares(accounting, cost, layers, self._wide(schema, groups))
+        each = accounting.split(shares.margins, [1.0] * len(schema.names))[0]
+        return total_deviation(
+            (
+                int(steps[0].max()) + 1,
+                noise_for(accounting, unit, accounting.split(each, [1.0] * len(steps))[0]),
+            )
+            for steps in (ladder_of(column).steps for column in schema.columns)
+        )
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many parts there may be and how noisy their margins will be, or refuse with a reason."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         groups = self._groups(schema)
         layers = self._layer_count(schema, groups)
         subsets = self._most_subsets(groups, layers)

@@ -151,11 +151,16 @@ class DualQuery(Synthesizer):
             rate *= (total * (1 - 1e-5) / cost) ** (1 / power)
         return rate
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return one over the rate at which records follow the queries, for the same number of draws."""
+        rounds, samples = self.rounds or 100, self.samples or _FEWEST
+        return 1.0 / self._rate(accounting, cost, rounds, samples, exact=True)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many records are made and what each draw costs at most."""
         pool = self._pool(schema)
         reach_of(pool, unit)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         total = accounting.total(budget) * (1.0 if known else 1 - TOTAL_SHARE)
         rows = None if schema.row_count is None else float(schema.row_count)

@@ -18,7 +18,15 @@ from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises_by_size
 from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
 from understudy.synthesizers._rounds import require_fixed, small_first
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    planned,
+    support_of,
+    total_deviation,
+)
 from understudy.synthesizers.queries._asking import Marginals, Queries, above_noise, first_look
 from understudy.synthesizers.queries._pool import (
     answer_noise,
@@ -160,6 +168,13 @@ class PEP(Synthesizer):
             return answer_noise(accounting, cost, reach_of(queries, unit))
         return noise_for(accounting, unit, cost)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell, or answer, if two are measured for each column."""
+        _, queries = self._pool(schema)
+        _, rest = accounting.split(cost, [self.one_way_share, 1 - self.one_way_share])
+        each = rest / (self.num_iterations or 2 * len(schema.domain)) * self.measure_share
+        return total_deviation([(1, self._noise(accounting, unit, each, queries))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what is measured at first and how each iteration is priced."""
         domain = schema.domain
@@ -174,7 +189,7 @@ class PEP(Synthesizer):
                 cells=cells_of(smallest),
                 allowed=cells_of(self.max_model_mb),
             )
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         columns, rest = accounting.split(
             accounting.total(budget), [self.one_way_share, 1 - self.one_way_share]
         )
