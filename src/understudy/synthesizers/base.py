@@ -6,6 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -171,7 +172,10 @@ class Synthesizer(ABC):
         least, more = (self._noise_of(way, budget, schema, unit) for way in (best, other))
         ratio = more / least if 0 < least < math.inf else math.inf
         much = f"{ratio:,.3g} times as much" if ratio < 1e6 else "more than a million times as much"
-        return f"{how[best.name]}: by the other accounting ({other.name}) there would be {much} noise."
+        return (
+            f"{how[best.name]}: by the other accounting ({other.name}) there would be {much} noise. A fit that shares its ledger with "
+            f"others is spent as {ways[0].name}."
+        )
 
     def with_fixed_accounting(self) -> Self:
         """Return this mechanism limited to the first of its :meth:`accountings`.
@@ -247,27 +251,24 @@ class Synthesizer(ABC):
         )
 
     def _allowance(self, curator: Curator, budget: Budget) -> Curator:
-        """Return a curator limited to the budget, in the best accounting that the ledger can pay.
+        """Return a curator limited to the budget, in the best accounting that its ledger can pay.
 
-        A ledger with an approximate budget pays by the Gaussian curve or, for all its charges together, as a pure one
-        (:mod:`understudy.privacy.filter`); after Gaussian noise the second is closed. Any other ledger has one accounting.
+        A ledger with an approximate budget pays by its main accounting or, for all its charges together, as a pure one
+        (:mod:`understudy.privacy.filter`): after Gaussian noise the second is closed, and after a pure charge of its size usually the
+        first. So a fit that has the ledger to itself chooses freely, and one that shares it takes the main
+        accounting while that is open. Any other ledger has one accounting.
         """
         schema, unit = curator.schema, curator.unit
-        best, *others = self.accountings(budget)
-        if others and not self._accounting_fixed and isinstance(curator.ledger.budget, ApproxDP):
-            best, *others = sorted((best, *others), key=lambda way: self._noise_of(way, budget, schema, unit))
-        else:
-            others = []
+        ways = list(self.accountings(budget))
+        if self._accounting_fixed or not isinstance(curator.ledger.budget, ApproxDP):
+            ways = ways[:1]
+        elif len(ways) > 1 and curator.ledger.budget == budget:
+            ways.sort(key=lambda way: self._noise_of(way, budget, schema, unit))
         reserve = self.reserve(schema, budget)
-        try:
-            return curator.within(budget, scope=self.name, accounting=best, reserve=reserve)
-        except BudgetExceeded:
-            for way in others:
-                try:
-                    return curator.within(budget, scope=self.name, accounting=way, reserve=reserve)
-                except BudgetExceeded:
-                    continue
-            raise
+        for way in ways[:-1]:
+            with suppress(BudgetExceeded):  # the last one says why
+                return curator.within(budget, scope=self.name, accounting=way, reserve=reserve)
+        return curator.within(budget, scope=self.name, accounting=ways[-1], reserve=reserve)
 
     def require(self, budget: Budget) -> None:
         """Refuse a kind of budget this mechanism cannot work with."""

@@ -40,7 +40,6 @@ from understudy.synthesizers.base import (
     PlannedMeasurement,
     Progress,
     Synthesizer,
-    total_deviation,
 )
 
 
@@ -174,10 +173,14 @@ class Deniability(Synthesizer):
         return super().accountings(budget)
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
-        """Return the deviation of a cell of a table; entropies, which choose the parents, follow it."""
+        """Return the deviations of all entropies and of a cell of every table, in units of what a row can change."""
         known = total_is_public(schema, unit) and not self.disjoint
         design = self._recipe.design(schema, unit, accounting, cost, rows_known=known)
-        return total_deviation([(1, design.counts)])
+        cells = len(design.parameters) * math.sqrt(design.counts.variance)
+        if design.entropy is None:
+            return cells
+        each = design.entropy.scale * (math.sqrt(2) if design.entropy.kind == "laplace" else 1.0)
+        return cells + design.entropies * each
 
     def reserve(self, schema: Schema, budget: Budget) -> float:
         """Half of the delta goes to seed-based records, where there are any."""

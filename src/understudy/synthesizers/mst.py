@@ -70,16 +70,17 @@ class MST(Synthesizer):
         refuse(positive(self, "max_model_mb"))
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
-        """Return the deviations of the cells of all columns and of as many pairs of average size as a tree has."""
+        """Return the deviation of a cell of a measured pair: pairs hold every column. Without pairs, those of all columns."""
         domain = schema.domain
         pairs = self._pairs(domain)
         one_way, _, two_way = _thirds(accounting, cost, choices=bool(pairs))
-        looks = list(zip(domain.sizes, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True))
         if pairs:
             edges = len(domain) - 1
-            noise = noise_for(accounting, unit, accounting.split(two_way, [1.0] * edges)[0])
-            looks.append((edges * sum(map(domain.cells, pairs)) // len(pairs), noise))
-        return total_deviation(looks)
+            return total_deviation(
+                [(1, noise_for(accounting, unit, accounting.split(two_way, [1.0] * edges)[0]))]
+            )
+        noises = noises_by_size(accounting, unit, one_way, domain.sizes)
+        return total_deviation(zip(domain.sizes, noises, strict=True))
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the columns and the pairs will be measured."""

@@ -188,7 +188,14 @@ def synthesize_many(
     check_sets(method, how=how, m=m)
     method.require(budget)
     if how == "independent":
-        share = share_of(budget, m, method, schema=curator.schema, unit=curator.unit)
+        share = share_of(
+            budget,
+            m,
+            method,
+            schema=curator.schema,
+            unit=curator.unit,
+            alone=curator.ledger.budget == budget,
+        )
         method.require(share)
         method.plan(curator.schema, unit=curator.unit, budget=share)
         models = []
@@ -241,8 +248,15 @@ def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> Multiple
     return MultipleSynthesis("posterior", tuple(drawn), model.provenance.budget)
 
 
-def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema, unit: Unit) -> Budget:
+def share_of(
+    budget: Budget, parts: int, method: Synthesizer, *, schema: Schema, unit: Unit, alone: bool = True
+) -> Budget:
     """Return one of equal parts of a budget that add up to it in the accounting that serves the method best.
+
+    Parameters
+    ----------
+    alone
+        Whether the ledger holds this budget and nothing else; otherwise the accounting is the method's first.
 
     Examples
     --------
@@ -255,7 +269,9 @@ def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema,
         return PureDP(_equal_part(budget.epsilon, parts))
     if isinstance(budget, ApproxDP) and method.reserve(schema, budget) > 0:
         return ApproxDP(_equal_part(budget.epsilon, parts), _equal_part(budget.delta, parts))
-    accounting = method.accounting(budget, schema, unit, parts=parts)
+    accounting = (
+        method.accounting(budget, schema, unit, parts=parts) if alone else method.accountings(budget)[0]
+    )
     cost = accounting.split(accounting.total(budget), [1.0] * parts)[0]
     makers: dict[str, Callable[[float], Budget]] = {"pure": PureDP, "zcdp": ZCDP, "gdp": _gdp}
     share = makers[accounting.name](cost)

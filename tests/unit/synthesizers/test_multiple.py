@@ -192,3 +192,24 @@ def test_shares_of_a_budget_with_a_delta_of_its_own_add_up() -> None:
     assert isinstance(part, ApproxDP)
     assert 10 * Fraction(part.epsilon) <= 1
     assert 10 * Fraction(part.delta) <= Fraction(1e-6)
+
+
+@pytest.mark.parametrize("total", [ApproxDP(1.0, 1e-6), ApproxDP(4.0, 1e-6)], ids=["alone", "shared"])
+def test_a_fit_that_shares_its_ledger_leaves_the_gaussian_way_open(total: ApproxDP) -> None:
+    """Alone, a histogram is spent as a pure epsilon, which has less noise; that would close a shared ledger for others."""
+    private = curator(total)
+    model = create("perturbed-histogram").fit(private, ApproxDP(1.0, 1e-6))
+    shared = total.epsilon > 1
+    assert model.provenance.accounting == ("gdp" if shared else "pure")
+    assert {item.noise for item in model.measurements} == {"gaussian" if shared else "laplace"}
+    if shared:
+        create("gaussian-table").fit(private, ApproxDP(1.0, 1e-6))
+    private.ledger.verify()
+
+
+def test_a_ledger_that_is_closed_to_gaussian_noise_is_charged_a_pure_epsilon() -> None:
+    private = curator(ApproxDP(3.0, 1e-6))
+    create("laplace").fit(private, PureDP(2.0))
+    model = create("independent").fit(private, ApproxDP(1.0, 1e-6))
+    assert model.provenance.accounting == "pure"
+    private.ledger.verify()

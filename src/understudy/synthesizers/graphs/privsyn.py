@@ -120,16 +120,17 @@ class PrivSyn(Synthesizer):
     # ------------------------------------------------------------------ public facts
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
-        """Return the deviations of the cells of all columns and of as many pairs of average size as there are columns."""
+        """Return the deviation of a cell of a pair, if as many are measured as there are columns. Without pairs, of all columns."""
         domain = schema.domain
         pairs = self._pairs(domain)
         one_way, _, rest = self._parts(accounting, cost, bool(pairs))
-        looks = list(zip(domain.sizes, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True))
         if pairs:
-            number = len(domain)
-            noise = noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0])
-            looks.append((number * sum(map(domain.cells, pairs)) // len(pairs), noise))
-        return total_deviation(looks)
+            number = min(len(domain), len(pairs))
+            return total_deviation(
+                [(1, noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0]))]
+            )
+        noises = noises_by_size(accounting, unit, one_way, domain.sizes)
+        return total_deviation(zip(domain.sizes, noises, strict=True))
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how columns and dependences will be measured, and what a marginal could get at best."""
