@@ -33,7 +33,7 @@ from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._deniability_accounting import describe_accountings
 from understudy.synthesizers._deniability_learning import Recipe
-from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, unused
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -41,6 +41,19 @@ from understudy.synthesizers.base import (
     Progress,
     Synthesizer,
 )
+
+_SEED_OPTIONS = (
+    "k",
+    "gamma",
+    "epsilon0",
+    "attempts",
+    "min_seeds",
+    "max_plausible",
+    "max_check",
+    "accept_weak",
+    "weak_above",
+)
+_NO_SEEDS = "no record is grown from a seed without omega"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +165,12 @@ class Deniability(Synthesizer):
             one_of(self, "truncation", ("simplex", "zero")),
             one_of(self, "parameters", ("mode", "draw")),
             one_of(self, "continuous", (None, "normal", "regression")),
+            [] if self.omega is not None else unused(self, *_SEED_OPTIONS, because=_NO_SEEDS),
+            [] if self.omega is not None or self.lazy else unused(self, "records", because=_NO_SEEDS),
+            unused(self, "weak_above", because="accept_weak takes any epsilon") if self.accept_weak else [],
+            []
+            if self.disjoint
+            else unused(self, "shares", because="disjoint is off: every row is used for everything"),
             special,
         )
 
@@ -242,6 +261,10 @@ class Deniability(Synthesizer):
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy entropies and tables will be, and what seed-based records would cost."""
+        if self.disjoint and unit.parts_touched == 1:
+            refuse(
+                unused(self, "structure_share", because="disjoint rows pay for structure and tables apart")
+            )
         accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         design = self._recipe.design(

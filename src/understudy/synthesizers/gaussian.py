@@ -15,7 +15,7 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
 from understudy.synthesizers._fixed import estimate_fixed, estimate_smoothed, model_note
-from understudy.synthesizers._options import at_least, positive, refuse, shares
+from understudy.synthesizers._options import at_least, positive, refuse, shares, unused
 from understudy.synthesizers._rare import measure_rare
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, total_deviation
 
@@ -77,6 +77,7 @@ class GaussianWorkload(Synthesizer):
             shares(self, "rare_below"),
             positive(self, "max_model_mb"),
             at_least(self, 1, "max_cells"),
+            [] if self.rare_share else unused(self, "rare_below", because="rare_share is 0"),
         )
         if self.rare_share and not self.smooth:
             raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")

@@ -25,7 +25,7 @@ from understudy.synthesizers.base import (
 class Independent(Synthesizer):
     """Measure every column once and treat the columns as independent.
 
-    The budget is divided equally between the columns. Laplace noise under pure budgets, Gaussian
+    The budget is divided equally between the columns. Laplace noise under pure accounting, Gaussian
     noise otherwise. The estimate is the maximum-likelihood product distribution with a common total.
 
     Privacy

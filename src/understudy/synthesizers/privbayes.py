@@ -30,7 +30,7 @@ from understudy.synthesizers._network import (
     measured_families,
     seal_families,
 )
-from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, unused
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers.base import (
@@ -137,6 +137,11 @@ class PrivBayes(Synthesizer):
             shares(self, "epsilon_split", "rows_share"),
             at_least(self, 1, "max_cells", "max_candidates"),
             at_least(self, 0, "public_seed"),
+            unused(self, "degree", because="flavour is theta, which limits the size of tables")
+            if self.flavour == "theta"
+            else unused(
+                self, "theta", "rows_share", because="flavour is degree, which limits the number of parents"
+            ),
         )
         if self.degree not in range(1, 5):
             raise BudgetError(f"degree ({self.degree}) must be 1, 2, 3 or 4.")

@@ -22,7 +22,7 @@ from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, between, one_of, up_to_one
+from understudy.synthesizers._options import at_least, between, one_of, unused, up_to_one
 from understudy.synthesizers.base import Plan, total_deviation
 from understudy.synthesizers.deep._base import ROWS_SHARE, WIDEST, Adversarial, Pace, Trained
 
@@ -106,6 +106,8 @@ class PATECTGAN(Adversarial):
         found += at_least(self, 1, "sample_per_teacher", "teacher_iters", "student_iters", "questions")
         found += between(self, 1, WIDEST, "teacher_dim")
         found += at_least(self, 1, "teachers", optional=True)
+        if self.teachers is not None:
+            found += unused(self, "sample_per_teacher", because="teachers says how many there are")
         return found + up_to_one(self, "teacher_lr")
 
     # ------------------------------------------------------------------ public facts

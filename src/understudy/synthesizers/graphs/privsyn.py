@@ -18,7 +18,7 @@ from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises_by_size, workload_for
-from understudy.synthesizers._options import at_least, one_of, positive, refuse
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, unused
 from understudy.synthesizers._rounds import columns_again, expected_absolute_noise, require_columns
 from understudy.synthesizers.base import (
     Fitted,
@@ -114,6 +114,9 @@ class PrivSyn(Synthesizer):
             at_least(self, 1, "max_clique_cells", "max_cells", "iterations"),
             at_least(self, 0, "column_noise"),
             one_of(self, "records", ("fitted", "gum")),
+            []
+            if self.records == "gum"
+            else unused(self, "iterations", "public_seed", because="records is not gum, the gradual update"),
             together,
         )
 

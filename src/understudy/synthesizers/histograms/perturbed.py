@@ -9,7 +9,7 @@ from understudy.curator import Curator, Noise, noise_for
 from understudy.inference import History
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, refuse, shares
+from understudy.synthesizers._options import at_least, refuse, shares, unused
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -77,6 +77,7 @@ class PerturbedHistogram(Synthesizer):
         refuse(
             shares(self, "bins_share"),
             at_least(self, 1, "max_cells"),
+            [] if self.bins == "private" else unused(self, "bins_share", because="bins is not private"),
         )
         check_bins(self.bins)
         check_post_processing(self.post_processing)

@@ -15,7 +15,7 @@ from understudy.inference import History
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, refuse, shares
+from understudy.synthesizers._options import at_least, refuse, shares, unused
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -84,6 +84,7 @@ class SortedHistogram(Synthesizer):
         refuse(
             shares(self, "order_share"),
             at_least(self, 1, "max_cells"),
+            [] if self.order == "measured" else unused(self, "order_share", because="the order is public"),
         )
         check_bins(self.bins)
         if self.bins == "private":

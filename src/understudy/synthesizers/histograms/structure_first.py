@@ -10,7 +10,7 @@ from understudy.curator import Curator, SealedBuckets, noise_for
 from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, refuse, shares
+from understudy.synthesizers._options import at_least, refuse, shares, unused
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -85,6 +85,9 @@ class StructureFirst(Synthesizer):
         refuse(
             at_least(self, 1, "buckets", "max_count", optional=True),
             shares(self, "structure_share", "number_share"),
+            []
+            if self.buckets is None
+            else unused(self, "number_share", because="buckets says how many there are"),
         )
         if not self.structure_share + self.number_share < 1:
             raise BudgetError("structure_share and number_share must leave something for the counts.")

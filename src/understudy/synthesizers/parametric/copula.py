@@ -86,7 +86,7 @@ class DPCopula(Synthesizer):
     ``n tau`` changes between neighbours by at most 3 (add-remove) or 4 (replace-one), whatever ``n`` is:
     :mod:`understudy.curator.rank_correlation`. *Scores*: each product lies between -1 and 1 and is summed over
     records: :mod:`understudy.curator.moments`. Scores and ranked groups are functions of the margins released
-    in (2). Laplace noise under pure budgets, Gaussian noise otherwise. Inverting the statistics, repairing the
+    in (2). Laplace noise under pure accounting, Gaussian noise otherwise. Inverting the statistics, repairing the
     correlation matrix and drawing are post-processing.
 
     Examples

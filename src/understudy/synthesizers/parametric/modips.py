@@ -24,7 +24,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Domain, Schema
-from understudy.synthesizers._options import at_least, positive, refuse
+from understudy.synthesizers._options import at_least, positive, refuse, unused
 from understudy.synthesizers.base import (
     Fitted,
     Plan,
@@ -54,6 +54,20 @@ from understudy.synthesizers.parametric.models import (
 
 MODELS = ("auto", "normal", "multinomial", "saturated", "loglinear", "glom", "slomag", "average", "conjugate")
 _SMALLEST_SCALE = 2.0**-20
+
+
+_NUMBERS = {"auto", "normal", "glom", "slomag"}
+_USERS: tuple[tuple[tuple[str, ...], set[str]], ...] = (
+    (("generators",), {"loglinear"}),
+    (("conjugate",), {"conjugate"}),
+    (("models", "weights"), {"average"}),
+    (("order",), {"auto", "slomag"}),
+    (("deviation",), {"auto", "slomag"}),
+    (("prior_weight", "prior_variance", "bounds"), _NUMBERS),
+    (("max_cells",), {"auto", "normal", "saturated", "glom"}),
+    (("alpha",), {"auto", "multinomial", "saturated", "glom", "conjugate"}),
+)
+"""Options that only some models look at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +118,7 @@ class Modips(Synthesizer):
     -------
     Two kinds of looks, whose costs add up to at most the budget: counts of cells, which partition the records, with the
     sensitivity of any histogram; and sums over records of products of bounded public numbers, with the
-    sensitivities of :mod:`understudy.curator.moments`. Laplace noise under pure budgets, Gaussian noise otherwise. Posterior draws
+    sensitivities of :mod:`understudy.curator.moments`. Laplace noise under pure accounting, Gaussian noise otherwise. Posterior draws
     and records see only noisy statistics: post-processing. Several sets
     (:func:`~understudy.synthesizers.multiple.synthesize_many`) either share one release or divide the budget.
 
@@ -155,6 +169,13 @@ class Modips(Synthesizer):
             positive(self, "alpha", optional=True),
             at_least(self, 0, "prior_weight"),
             at_least(self, 2, "few", "max_cells"),
+            [] if self.continuous is None else unused(self, "few", because="continuous names the columns"),
+            *(
+                []
+                if users & {self.model, *(self.models if self.model == "average" else ())}
+                else unused(self, *names, because=f"only the models {', '.join(sorted(users))} use it")
+                for names, users in _USERS
+            ),
         )
         if self.model == "average":
             unknown = [name for name in self.models if name not in MODELS[:7]]

@@ -16,7 +16,7 @@ from understudy.marginals import Query, QuerySource, Statistic, random_boxes
 from understudy.privacy import Accounting, Budget, SelectionEvent, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, refuse
+from understudy.synthesizers._options import at_least, refuse, unused
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.queries._pool import (
     TOTAL_SHARE,
@@ -99,6 +99,9 @@ class DualQuery(Synthesizer):
         refuse(
             at_least(self, 1, "num_query", "samples", "marginal", "starts", optional=True),
             at_least(self, 2, "rounds", optional=True),  # the first one learns nothing
+            []
+            if self.queries is None
+            else unused(self, "num_query", "marginal", because="queries are given"),
         )
 
     def options(self) -> dict[str, Any]:

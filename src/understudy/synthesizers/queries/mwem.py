@@ -16,7 +16,7 @@ from understudy.marginals import Query, QuerySource, random_boxes
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, refuse, shares
+from understudy.synthesizers._options import at_least, refuse, shares, unused
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, total_deviation
 from understudy.synthesizers.queries._asking import Queries
 from understudy.synthesizers.queries._pool import (
@@ -97,6 +97,9 @@ class MWEM(Synthesizer):
             at_least(self, 1, "num_iterations", optional=True),
             self._too_few(query_count(self.queries, self.num_query)),
             shares(self, "measure_share"),
+            []
+            if self.queries is None
+            else unused(self, "num_query", "marginal", "public_seed", because="queries are given"),
         )
 
     def _too_few(self, pool: int | None) -> list[str]:

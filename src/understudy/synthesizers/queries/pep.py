@@ -16,7 +16,7 @@ from understudy.marginals import Measurement, Query, QuerySource, Statistic, all
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises_by_size
-from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, unused
 from understudy.synthesizers._rounds import require_fixed, small_first
 from understudy.synthesizers.base import (
     Fitted,
@@ -120,6 +120,9 @@ class PEP(Synthesizer):
             positive(self, "slack", "max_model_mb"),
             one_of(self, "ask", ("marginals", "queries")),
             self._too_few(query_count(self.queries, self.num_query)),
+            []
+            if self.queries is None
+            else unused(self, "num_query", "marginal", "public_seed", "ask", because="queries are given"),
         )
 
     def _too_few(self, pool: int | None) -> list[str]:
