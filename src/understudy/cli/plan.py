@@ -151,7 +151,12 @@ def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
                 "--method, --unit and a budget."
             ) from None
         raise
-    planned = plan_release(spec, rows=rows)
+    simulated, example = spec.source.simulated, None
+    if simulated is not None and spec.form == "published":
+        from understudy import datasets
+
+        example = datasets.load(simulated.table, simulated.rows, simulated.seed)[0]
+    planned = plan_release(spec, rows=rows, example=example)
     if json:
         print_json(planned.to_dict())
         return

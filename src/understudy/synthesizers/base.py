@@ -152,8 +152,16 @@ class Synthesizer(ABC):
         A choice between valid guarantees by public facts. Pure accounting of an approximate budget keeps ``epsilon`` with
         no delta at all.
         """
+        if self._accounting_fixed or schema is None or unit is None:
+            return self.accountings(budget)[0]
+        return self.least_noisy_accounting(budget, schema, unit, parts=parts)
+
+    def least_noisy_accounting(
+        self, budget: Budget, schema: Schema, unit: Unit, *, parts: int = 1
+    ) -> Accounting:
+        """Return the accounting with the smallest expected noise, whether or not a release could use it."""
         ways = self.accountings(budget)
-        if len(ways) == 1 or self._accounting_fixed or schema is None or unit is None:
+        if len(ways) == 1:
             return ways[0]
         return min(ways, key=lambda way: self._noise_of(way, budget, schema, unit, parts))
 

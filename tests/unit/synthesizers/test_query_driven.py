@@ -214,10 +214,11 @@ def test_tables_that_cannot_be_served_are_refused_before_anything_is_spent(name:
     ledger = Ledger.in_memory(budget=budget, unit=unit, table="t")
     curator = Curator(table(50), unit=unit, ledger=ledger)
     wrong = Domain(("z",), (3,))
+    quick = DualQuery(rounds=120, samples=60) if name == "dualquery" else QUICK[name]
     cases: list[tuple[Synthesizer, type[Exception]]] = [
-        (replace(QUICK[name], queries=[prefix(wrong, "z", 1)], **_fewer(name)), WorkloadError),  # type: ignore[type-var]
-        (replace(QUICK[name], queries=[{"box": {"a": [7]}}]), WorkloadError),  # type: ignore[type-var]
-        (replace(QUICK[name], queries="/nonexistent.yaml"), WorkloadError),  # type: ignore[type-var]
+        (replace(quick, queries=[prefix(wrong, "z", 1)], **_fewer(name)), WorkloadError),  # type: ignore[type-var]
+        (replace(quick, queries=[{"box": {"a": [7]}}]), WorkloadError),  # type: ignore[type-var]
+        (replace(quick, queries="/nonexistent.yaml"), WorkloadError),  # type: ignore[type-var]
     ]
     if name == "pep":
         cases.append((PEP(max_model_mb=1e-5), DomainTooLarge))
