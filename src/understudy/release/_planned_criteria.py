@@ -240,7 +240,8 @@ def _fitted_sensitivity(
         if item["kind"] == "regression-coefficients" and (item["target"], *item["features"]) == columns
     ]
     moments = RegressionMoments(criterion.regression)
-    exact, generator = moments.exact(example), np.random.default_rng(0)
+    exact = np.array([float(moment) for moment in moments.exact(example)])
+    generator = np.random.default_rng(0)
     scales = moments.noise_scales(max(spent), spec.unit) if spent else np.zeros_like(exact)
     found = []
     for _ in range(_REGRESSIONS):

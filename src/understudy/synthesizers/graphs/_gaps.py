@@ -37,7 +37,7 @@ def gap_noises(accounting: Accounting, unit: Unit, cost: float, pairs: int) -> N
     --------
     >>> from understudy.privacy import PURE
     >>> round(gap_noises(PURE, Unit.add_remove(), 1.0, 10).scale, 2)
-    40.01
+    40.0
     """
     share = accounting.split(cost, [1.0] * pairs)[0]
     return scalar_noise(accounting, share, gap_sensitivity(unit))
