@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from understudy.adapters import TableSynthesizer
-from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.privacy import (
     GDP,
@@ -200,3 +200,43 @@ def test_nothing_is_written_to_a_ledger_that_was_rolled_back(tmp_path: Path) -> 
     ):
         raise AssertionError("never reached")
     assert (tmp_path / "t.ledger").read_bytes() == early
+
+
+def test_a_ledger_beside_the_table_counts_for_a_user_who_knows_nothing_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with find_ledger(tmp_path / "t.csv", name="t.csv").opened(**TERMS | {"table": "t.csv"}) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "another user"))
+    other = tmp_path / "other.ledger"
+    with pytest.raises(LedgerMismatch, match=r"has another ledger: .*t\.ledger"):
+        find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other)
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other, another=True).path == other
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", ledger=tmp_path / "t.ledger").path.exists()
+
+
+def test_a_refused_run_does_not_bind_a_table_to_a_ledger_that_was_named_by_mistake(tmp_path: Path) -> None:
+    for year in ("2022", "2023"):
+        (tmp_path / year).mkdir()
+        (tmp_path / year / "t.csv").write_text(f"a\n{year}\n")
+    with find_ledger(tmp_path / "2022" / "t.csv", name="t.csv").opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    wrong = find_ledger(tmp_path / "2023" / "t.csv", name="t.csv", ledger=tmp_path / "2022" / "t.ledger")
+    with pytest.raises(LedgerError, match="other facts"), wrong.opened(**TERMS):
+        raise LedgerError("other facts")
+    right = find_ledger(tmp_path / "2023" / "t.csv", name="t.csv")
+    assert right.path == tmp_path / "2023" / "t.ledger"
+    again = find_ledger(tmp_path / "2022" / "t.csv", name="t.csv")
+    assert again.path == tmp_path / "2022" / "t.ledger"
+
+
+def test_a_ledger_of_another_table_at_the_place_of_0_1_0_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "t.csv").write_text("a\n1\n")
+    earlier = tmp_path / "t.ledger"
+    Ledger.create(earlier, budget=PureDP(1.0), unit=Unit.add_remove(), table="another").close()
+    place = find_ledger(tmp_path / "data" / "t.csv", name="t.csv", earlier=earlier)
+    assert place.path == tmp_path / "data" / "t.ledger"
+    named = find_ledger(tmp_path / "data" / "t.csv", name="t.csv", label="another", earlier=earlier)
+    assert named.path == earlier
