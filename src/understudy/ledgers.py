@@ -109,7 +109,7 @@ class LedgerPlace:
                 # a full disk must not take a paid-for result with it
                 with contextlib.suppress(LedgerError):
                     self._remember(book, charged=book.charged)
-                    if self._record is not None and book.anchor() == before:
+                    if self._record is not None and not self._same_table and book.anchor() == before:
                         # perhaps it was named by mistake; nothing of this table is in it
                         self._record.forget(new, book.ledger_id)
 

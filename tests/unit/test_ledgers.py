@@ -240,3 +240,21 @@ def test_a_ledger_of_another_table_at_the_place_of_0_1_0_is_left_alone(tmp_path:
     assert place.path == tmp_path / "data" / "t.ledger"
     named = find_ledger(tmp_path / "data" / "t.csv", name="t.csv", label="another", earlier=earlier)
     assert named.path == earlier
+
+
+def test_a_ledger_of_the_command_line_pays_in_python_whatever_it_calls_its_table(tmp_path: Path) -> None:
+    path = tmp_path / "staff.ledger"
+    Ledger.create(path, budget=PureDP(2.0), unit=Unit.add_remove(), table="staff.csv").close()
+    TableSynthesizer("independent", schema=SCHEMA, unit="add-remove", epsilon=1.0, ledger=path).fit(FRAME)
+    with Ledger.open(path) as book:
+        assert book.charged
+        assert book.table == "staff.csv"
+
+
+def test_a_file_has_the_same_default_ledger_in_python_as_on_the_command_line(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "staff.csv", index=False)
+    method = TableSynthesizer("independent", schema=SCHEMA, unit="add-remove", epsilon=1.0, ledger="default")
+    method.fit(tmp_path / "staff.csv")
+    with Ledger.open(tmp_path / "staff.ledger") as book:
+        assert book.table == "staff.csv"
+        assert book.charged
