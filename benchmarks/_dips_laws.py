@@ -63,7 +63,7 @@ def multinomial_dirichlet(counts: Array, epsilon: float, rows: int, generator: G
     return dirichlet(counts + rows / np.expm1(epsilon), generator)
 
 
-def binomial_beta(successes: Array, epsilon: float, rows: int) -> Array:
+def mcclure_reiter(successes: Array, epsilon: float, rows: int) -> Array:
     """The probability that the Binomial-Beta synthesizer of McClure and Reiter draws with."""
     alpha = 1 / np.expm1(epsilon / rows)
     return np.asarray((successes + alpha) / (rows + 2 * alpha))

@@ -17,10 +17,10 @@ from benchmarks._dips_common import (
     summary,
 )
 from benchmarks._dips_laws import (
-    binomial_beta,
     boundary_inflated,
     dirichlet,
     laplace_cells,
+    mcclure_reiter,
     modips_probabilities,
     multinomial_dirichlet,
     rounded,
@@ -35,7 +35,7 @@ CHARTED = (
     "modips",
     "laplace",
     "multinomial-dirichlet",
-    "binomial-beta",
+    "mcclure-reiter",
     "posterior, full",
     "posterior, percentile",
 )
@@ -83,7 +83,7 @@ def run(job: Job) -> list[Record]:
     note("laplace", combined(*analysed(rounded(noisy, n, generator)[..., 0]), "partial"))
     drawn = multinomial_dirichlet(sets_of(counts, SETS), part, n, generator)[..., 0]
     note("multinomial-dirichlet", combined(*analysed(generator.binomial(n, drawn)), "partial"))
-    note("binomial-beta", single(*analysed(generator.binomial(n, binomial_beta(ones, job.epsilon, n)))))
+    note("mcclure-reiter", single(*analysed(generator.binomial(n, mcclure_reiter(ones, job.epsilon, n)))))
     # one release with the whole budget
     noisy = laplace_cells(counts, job.epsilon, generator)
     believed = sets_of(shares(boundary_inflated(noisy, n)), SETS)[..., 0]

@@ -82,6 +82,7 @@ RUNS = (
         "--methods aim,privsyn,privmrf,rap,privbayes,mst,independent --epsilons .1,10 --cpu-limit 120"
         " --out .benchmarks/families",
     ),
+    _run("single-columns", "single_columns"),
     _run("noise", "noise"),
     _run("counting", "counting"),
     _run("sql-counting", "sql_counting"),

@@ -49,7 +49,8 @@ def finished(record: Record | None, timeout: float) -> bool:
 
 def in_process(command: Sequence[str], *, timeout: float, env: dict[str, str] | None = None) -> Record:
     """Run a command that prints JSON on its last line; a timeout ends it and everything it started."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | (env or {})
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | (env or {})
     start = time.perf_counter()
     process = subprocess.Popen(
         command,

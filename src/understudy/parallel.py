@@ -248,6 +248,7 @@ def _capped(threads: int, function: Callable[..., T], *arguments: Any) -> T:
         for module, number, limit in (
             ("numba", "get_num_threads", "set_num_threads"),
             ("pyarrow", "cpu_count", "set_cpu_count"),
+            ("torch", "get_num_threads", "set_num_threads"),
         ):
             library = sys.modules.get(module)
             if library is not None:

@@ -76,6 +76,7 @@ class Run:
             self.synthesizer, schema_fingerprint=self.case.schema.fingerprint(), unit=UNIT, budget=SHARE
         )
         table = read_table(self.case.frame(rows), self.case.schema)
+        self.synthesizer.prepare(self.case.schema, unit=UNIT, budget=SHARE)  # its trial asks questions too
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Curator, "_answer", seeded)
             patch.setattr(Journal, "keep", stopping(keep))
@@ -313,6 +314,20 @@ def test_a_fit_whose_look_failed_says_how_to_begin_anew(
     with pytest.raises(LookFailed, match="--unfinished drop"):
         run.fit()
     assert run.charges() == charges
+
+
+@pytest.mark.parametrize("name", ["privsyn", "mst", "dpcube", "universal-histogram"])
+def test_a_raised_total_does_not_change_how_interrupted_work_is_paid_for(name: str, tmp_path: Path) -> None:
+    """A fit that has the ledger to itself chooses its accounting freely; after the total was raised it would choose again."""
+    run = Run(tmp_path, name)
+    run.ledger = Ledger.create(tmp_path / "own.ledger", budget=SHARE, unit=UNIT, table="t")
+    with pytest.raises(Stopped):
+        run.fit(stop=(1, False))
+    (first,) = [entry for entry in run.ledger.entries() if entry.event is not None]
+    run.ledger.change_total(ROOM, who="owner", why="more is wanted")
+    run.fit()
+    charges = [entry for entry in run.ledger.entries() if entry.event is not None]
+    assert charges[0] == first
 
 
 def test_a_failed_look_is_an_answer_and_is_not_tried_again(tmp_path: Path) -> None:

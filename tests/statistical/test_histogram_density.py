@@ -23,7 +23,6 @@ from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, 
 from understudy.data import read_table
 from understudy.privacy import (
     GDP,
-    ApproxDP,
     Budget,
     Gaussian,
     Laplace,
@@ -32,6 +31,7 @@ from understudy.privacy import (
     SeededRandomness,
     Unit,
 )
+from understudy.privacy.conversions import approx_to_gdp
 from understudy.schema import Domain, Schema
 from understudy.synthesizers import Model, create
 from understudy.synthesizers.histograms import kde
@@ -366,7 +366,7 @@ def _l1(model: Model, exact: np.ndarray) -> float:
 
 
 def test_the_order_of_accuracy_on_a_smooth_density(seed: int) -> None:
-    """5,000 rows of a gamma density on 512 bins at epsilon .5, delta 1e-6; means of eight releases.
+    """5,000 rows of a gamma density on 512 bins under the Gaussian curve of epsilon .5, delta 1e-6; means of eight releases.
 
     Noise of scale about 9 rows meets bins of about 10 rows. What averages over neighbours must win: the kernel density
     and private bins over all 512 bins, the tree in distribution functions; the smoothed histogram and the
@@ -374,7 +374,7 @@ def test_the_order_of_accuracy_on_a_smooth_density(seed: int) -> None:
     """
     generator = np.random.default_rng(seed)
     exact = np.bincount(np.minimum(generator.gamma(2.0, 50.0, 5_000), 511).astype(int), minlength=512)
-    budget = ApproxDP(0.5, 1e-6)
+    budget = GDP(approx_to_gdp(0.5, 1e-6))
 
     def mean(measure: Any, name: str, **options: Any) -> float:
         models = (fit(name, exact, budget, seed=100 * seed + i, **options) for i in range(8))

@@ -35,7 +35,7 @@ def check_many(
     check_sets(synthesizer, how=how, m=m)
     if how != "independent":
         return synthesizer.reserve(schema, budget)
-    share = share_of(budget, m, synthesizer, schema=schema)
+    share = share_of(budget, m, synthesizer, schema=schema, unit=unit)
     synthesizer.require(share)
     synthesizer.plan(schema, unit=unit, budget=share)
     return m * synthesizer.reserve(schema, share)

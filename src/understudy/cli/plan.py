@@ -90,7 +90,13 @@ def plan(
         }
         for item in planned.measurements
     ]
-    notes = [*planned.notes, *_not_public(described), *formula_warnings(described)]
+    spent_as = synthesizer.accounting_note(budget, described, privacy_unit)
+    notes = [
+        *([spent_as] if spent_as else []),
+        *planned.notes,
+        *_not_public(described),
+        *formula_warnings(described),
+    ]
     known = [Invariant("number of rows", rows_rule(privacy_unit), described.row_count, "", 0)]
     public = described.row_count is not None or privacy_unit.keeps_rows
     condition = condition_of(privacy_unit, known if public else ()).text
@@ -157,7 +163,12 @@ def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
                 "--method, --unit and a budget."
             ) from None
         raise
-    planned = plan_release(spec, rows=rows)
+    simulated, example = spec.source.simulated, None
+    if simulated is not None and spec.form == "published":
+        from understudy import datasets
+
+        example = datasets.load(simulated.table, simulated.rows, simulated.seed)[0]
+    planned = plan_release(spec, rows=rows, example=example)
     if json:
         print_json(planned.to_dict())
         return

@@ -271,6 +271,13 @@ class Curator:
         child._allowance = self._allowance.within(budget, scope=scope, accounting=accounting, reserve=reserve)
         return child
 
+    def begun_accounting(self, scope: str) -> str | None:
+        """Return the name of the accounting in which interrupted work of a scope was paid for, if it is about to be repeated."""
+        if self._journal is None:
+            return None
+        whole = self._allowance.scope
+        return self._journal.next_accounting(f"{whole}/{scope}" if whole else scope)
+
     def split(self, weights: Sequence[float]) -> list[float]:
         """Divide what remains in proportion to the weights; the parts never add up to more."""
         return list(self.accounting.split(self.remaining, weights))
@@ -305,7 +312,7 @@ class Curator:
         that the journal holds is answered from it: post-processing. An error in ``draw`` is an outcome of the mechanism like any other;
         its text and traceback could tell neighbours apart by more than what was charged, so they are not handed on.
         """
-        question = Question(self._allowance.scope, purpose, _one(events), about)
+        question = Question(self._allowance.scope, purpose, _one(events), about, self.accounting.name)
         kept = None if self._journal is None else self._journal.repeat(question)
         if kept is not None:
             self._allowance.repeat(question.event, purpose=purpose)
@@ -334,7 +341,7 @@ class Curator:
         An interrupted conversation cannot go on: it holds records, and choices that were made at random about them. It is paid for
         anew.
         """
-        question = Question(self._allowance.scope, purpose, _one(events))
+        question = Question(self._allowance.scope, purpose, _one(events), accounting=self.accounting.name)
         if self._journal is not None:
             self._journal.repeat(question)
         entry = self._charge(*events, purpose=purpose)

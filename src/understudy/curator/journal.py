@@ -48,7 +48,7 @@ _LOG = logging.getLogger("understudy")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a look asks, by public facts alone: two questions are the same if all of these are.
+    """What a look asks, by public facts alone: two questions are the same if all of these but the accounting are.
 
     Attributes
     ----------
@@ -58,12 +58,15 @@ class Question:
         What it costs.
     about
         What else tells it from other questions: columns, shapes, scales.
+    accounting
+        In which the work adds its costs up.
     """
 
     scope: str
     purpose: str
     event: Event
     about: Any = None
+    accounting: str = ""
 
     def plain(self) -> dict[str, Any]:
         """Return the question as plain values."""
@@ -246,11 +249,19 @@ class Journal:
         self._next += 1
         return answer
 
+    def _comes_next(self, scope: str) -> bool:
+        """Say whether the next answer belongs to a scope."""
+        if not self.left:
+            return False
+        return f"{self._lines[self._next].head['question']['scope']}/".startswith(f"{scope}/")
+
+    def next_accounting(self, scope: str) -> str | None:
+        """Return the accounting of the next answer, if it belongs to a scope."""
+        return str(self._lines[self._next].head["accounting"]) if self._comes_next(scope) else None
+
     def skip(self, scope: str) -> None:
         """Pass over the answers of a part of the work whose result is kept elsewhere, such as a model that was stored."""
-        while self.left and (str(self._lines[self._next].head["question"]["scope"]) + "/").startswith(
-            scope + "/"
-        ):
+        while self._comes_next(scope):
             self._next += 1
 
     @property
@@ -279,6 +290,7 @@ class Journal:
         arrays: list[np.ndarray[Any, Any]] = []
         head = {
             "question": question.plain(),
+            "accounting": question.accounting,
             "entry": entry.sequence,
             "entry_hash": entry.hash,
             "value": _encoded(value, arrays),

@@ -23,6 +23,10 @@ from understudy.schema import Clique, Domain
 class Workload:
     """Cliques with non-negative weights, over a domain.
 
+    Definition 2 of paper AIM divides a sum of weighted errors by the number ``k`` of queries. A query asked several times is
+    kept once here, with its weights added up and multiplied by the number of distinct queries over ``k``: the error, which divides by the
+    number of distinct ones, is then that of the whole list.
+
     Examples
     --------
     >>> domain = Domain(("a", "b", "c"), (2, 3, 4))
@@ -63,11 +67,26 @@ class Workload:
 
     @classmethod
     def uniform(cls, domain: Domain, cliques: Iterable[Iterable[str]]) -> Workload:
-        """Build a workload in which every marginal has weight one; repeated marginals add up."""
+        """Build a workload in which every marginal of a list has weight one; a marginal may be listed several times.
+
+        Examples
+        --------
+        >>> domain = Domain(("a", "b"), (2, 3))
+        >>> Workload.uniform(domain, [["a"], ["a"], ["a"], ["b"]]).weights  # an average over four queries, two of them distinct
+        (1.5, 0.5)
+        """
+        return cls._merged(domain, ((domain.canonical(clique), 1.0) for clique in cliques))
+
+    @classmethod
+    def _merged(cls, domain: Domain, queries: Iterable[tuple[Clique, float]]) -> Workload:
+        """Keep each query of a list once, so that the error stays that of the list."""
         total: dict[Clique, float] = {}
-        for clique in cliques:
-            key = domain.canonical(clique)
-            total[key] = total.get(key, 0.0) + 1.0
+        number = 0
+        for clique, weight in queries:
+            total[clique] = total.get(clique, 0.0) + weight
+            number += 1
+        if number > len(total):
+            total = {clique: weight * len(total) / number for clique, weight in total.items()}
         return cls(domain, tuple(total), tuple(total.values()))
 
     def to_plain(self) -> list[dict[str, Any]]:
@@ -79,7 +98,7 @@ class Workload:
         """Build a workload from a list of column lists, or of ``{columns: [...], weight: w}``."""
         if not isinstance(items, Sequence) or isinstance(items, str) or not items:
             raise WorkloadError(f"{where} must hold a list of marginals.")
-        weights: dict[Clique, float] = {}
+        queries: list[tuple[Clique, float]] = []
         for item in items:
             columns = item.get("columns") if isinstance(item, Mapping) else item
             weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
@@ -87,9 +106,8 @@ class Workload:
                 raise WorkloadError(f"Each marginal of {where} must be a list of column names; got {item!r}.")
             if isinstance(weight, bool) or not isinstance(weight, int | float):
                 raise WorkloadError(f"The weight of {columns} in {where} must be a number; got {weight!r}.")
-            clique = domain.canonical(columns)
-            weights[clique] = weights.get(clique, 0.0) + float(weight)
-        return cls(domain, tuple(weights), tuple(weights.values()))
+            queries.append((domain.canonical(columns), float(weight)))
+        return cls._merged(domain, queries)
 
     def closure(self) -> tuple[Clique, ...]:
         """Return every non-empty subset of a workload marginal, small ones first."""
@@ -144,7 +162,7 @@ def skewed(domain: Domain, *, k: int = 3, draws: int = 256, seed: int = 0) -> Wo
 
     Each column gets a weight that is the square of an exponential variable; ``draws`` combinations
     are drawn with probability proportional to the product of their weights. A combination drawn
-    several times keeps its multiplicity as weight. The seed is public: a workload says nothing about
+    several times counts as often: errors are averages over all ``draws`` queries. The seed is public: a workload says nothing about
     the records.
     """
     generator = np.random.default_rng(seed)

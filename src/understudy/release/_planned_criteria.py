@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["CriterionPlan", "plan_criteria", "slack_test"]
 
 _RARELY = 0.05
+_REGRESSIONS = 25
+"""Private regressions that the sensitivity of a prediction error is planned from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +85,18 @@ def slack_test(spec: Spec, schema: Schema) -> SlackTest | None:
     return SlackTest(real) if spec.form == "pass-only" and real else None
 
 
-def plan_criteria(spec: Spec, schema: Schema, n: int | None, smallest: int) -> tuple[CriterionPlan, ...]:
-    """Plan every criterion for a public number of rows, if there is one."""
+def plan_criteria(
+    spec: Spec, schema: Schema, n: int | None, smallest: int, example: RecordTypes | None = None
+) -> tuple[CriterionPlan, ...]:
+    """Plan every criterion for a public number of rows, if there is one.
+
+    Parameters
+    ----------
+    smallest
+        Rows that the rarest value is assumed to have where there is no example.
+    example
+        Records of a public table that stands in for candidates; group sizes and regressions are taken from it.
+    """
     test = slack_test(spec, schema)
     found = []
     for criterion, plain, words in zip(
@@ -103,7 +115,7 @@ def plan_criteria(spec: Spec, schema: Schema, n: int | None, smallest: int) -> t
         elif test is not None:
             found.append(CriterionPlan(form="pass-only", **facts, **_by_slack(spec, test, criterion, n)))
         else:
-            values = _by_noise(spec, criterion, plain, n, smallest)
+            values = _by_noise(spec, criterion, plain, n, smallest, example)
             found.append(CriterionPlan(form="published", epsilon=plain.get("epsilon"), **facts, **values))
     return tuple(found)
 
@@ -143,18 +155,31 @@ def _by_slack(spec: Spec, test: SlackTest, criterion: Criterion, n: int | None) 
 
 
 def _by_noise(
-    spec: Spec, criterion: Criterion, plain: Mapping[str, Any], n: int | None, smallest: int
+    spec: Spec,
+    criterion: Criterion,
+    plain: Mapping[str, Any],
+    n: int | None,
+    smallest: int,
+    example: RecordTypes | None,
 ) -> dict[str, Any]:
     """Plan a published error: its noise against its threshold."""
     epsilon = plain.get("epsilon")
     if epsilon is None:
         return {}
     if isinstance(criterion, RegressionCoefficients):
-        return _by_moments(spec, criterion, float(epsilon), n)
-    sensitivity = _planned_sensitivity(spec, criterion, n, smallest)
+        return _by_moments(spec, criterion, float(epsilon), n, example)
+    sensitivity = _planned_sensitivity(spec, criterion, plain, n, smallest, example)
     if sensitivity is None:
         return {}
     scale = sensitivity / epsilon
+    needs = ""
+    if isinstance(criterion, ConditionalMeans):
+        worst = max(criterion.sensitivity(unit, max(1, n or 1)) for unit in neighbours(spec))
+        size = "of the example" if example is not None else "of groups of equal size"
+        needs = (
+            f"groups like those {size}; at worst, with an empty group in the candidate, the noise has a deviation of "
+            f"{laplace_deviation(worst / epsilon):.3g}"
+        )
     base = 1.0 if isinstance(criterion, RelativeMarginalError) else 0.0
     half = (criterion.threshold - base) / 2
     wrong = 0.5 * math.exp(-half / scale) if scale > 0 else 0.0
@@ -169,39 +194,78 @@ def _by_noise(
         "false_reject": wrong,
         "false_accept": wrong,
         "recommended_threshold": conservative_threshold(criterion.threshold, scale, _RARELY),
+        "needs": needs,
         "noise_dominated": criterion.threshold - spread <= base,
     }
 
 
-def _planned_sensitivity(spec: Spec, criterion: Criterion, n: int | None, smallest: int) -> float | None:
+def _planned_sensitivity(
+    spec: Spec,
+    criterion: Criterion,
+    plain: Mapping[str, Any],
+    n: int | None,
+    smallest: int,
+    example: RecordTypes | None,
+) -> float | None:
+    """Return the sensitivity that a candidate like the example would have, or one with groups of equal size."""
+    units = neighbours(spec)
+    if isinstance(criterion, PredictionError):
+        if n is None:
+            return None
+        low, high = criterion.bounds
+        most = 2 * spec.unit.max_rows * (high - low) / n  # paper Proposition 9; the exact one is smaller
+        return most if example is None else min(most, _fitted_sensitivity(spec, criterion, plain, n, example))
+    if example is not None:
+        return max(criterion.sensitivity(unit, n or example.rows, example) for unit in units)
     if isinstance(criterion, RelativeMarginalError):
         return clipped_ratio_sensitivity([smallest], clip=criterion.clip, rows_per_unit=spec.unit.max_rows)
-    if isinstance(criterion, ConditionalMeans):
-        low, high = criterion.bounds
-        return min(high - low, spec.unit.max_rows * (high - low) / max(1, smallest))
     if n is None:
         return None
-    if isinstance(criterion, PredictionError):
+    if isinstance(criterion, ConditionalMeans):
         low, high = criterion.bounds
-        return 2 * spec.unit.max_rows * (high - low) / n  # paper Proposition 9; the exact one is smaller
-    return max(criterion.sensitivity(unit, n) for unit in neighbours(spec))
+        size = n / max(grouping.count for grouping in criterion.groups)
+        kept = max(1.0, math.floor(size) - math.ceil(n * criterion.marginal_threshold))
+        return min(high - low, spec.unit.max_rows * (high - low) / kept)
+    return max(criterion.sensitivity(unit, n) for unit in units)
+
+
+def _fitted_sensitivity(
+    spec: Spec, criterion: PredictionError, plain: Mapping[str, Any], n: int, example: RecordTypes
+) -> float:
+    """Return the middle sensitivity over private regressions of the example, whose noise is most of what it depends on."""
+    columns = (plain["target"], *plain["features"])
+    spent = [
+        float(item["epsilon"])
+        for item in spec.criteria
+        if item["kind"] == "regression-coefficients" and (item["target"], *item["features"]) == columns
+    ]
+    moments = RegressionMoments(criterion.regression)
+    exact, generator = moments.exact(example), np.random.default_rng(0)
+    scales = moments.noise_scales(max(spent), spec.unit) if spent else np.zeros_like(exact)
+    found = []
+    for _ in range(_REGRESSIONS):
+        baseline = moments.fit(exact + generator.laplace(0.0, scales), n=example.rows)
+        fitted = replace(criterion, baseline=baseline)
+        found.append(max(fitted.sensitivity(unit, n, example) for unit in neighbours(spec)))
+    return float(np.median(found))
 
 
 def _by_moments(
-    spec: Spec, criterion: RegressionCoefficients, epsilon: float, n: int | None
+    spec: Spec, criterion: RegressionCoefficients, epsilon: float, n: int | None, example: RecordTypes | None
 ) -> dict[str, Any]:
-    """Plan a private regression: the error its noise alone causes on evenly spread records of that number."""
-    if n is None:
+    """Plan a private regression: the error its noise alone causes on the example, or on evenly spread records."""
+    if n is None and example is None:
         return {}
-    public = _even_records(criterion, n)
+    public = example if example is not None else _even_records(criterion, n or 0)
     if public is None:
         return {"needs": "too many combinations to plan; rehearse"}
     low, middle, high = RegressionMoments(criterion.regression).noise_quantiles(
         public, epsilon=epsilon, unit=spec.unit, draws=100
     )
+    where = "evenly spread records, which vary more than real ones" if example is None else "the example"
     return {
         "noise_deviation": float(middle),
-        "needs": f"noise alone: L1 error {low:.3g} / {middle:.3g} / {high:.3g} (10, 50, 90 %) on evenly spread records",
+        "needs": f"noise alone: L1 error {low:.3g} / {middle:.3g} / {high:.3g} (10, 50, 90 %) on {where}",
         "noise_dominated": bool(high > criterion.threshold / 2),
     }
 

@@ -229,12 +229,13 @@ class SpaceReader:
                 f"{synthesizer.name} releases something with a delta of its own, which a loop of attempts cannot "
                 "account for; use selection: {rule: single}."
             )
-        if synthesizer.accounting(budget).name == "zcdp":
+        way = synthesizer.accountings(budget)[0].name
+        if way == "zcdp":
             raise NoSuchGuarantee(
                 f"{synthesizer.name} with these options is accounted for by rho; in a loop of attempts give "
                 "budget.model a rho."
             )
-        if synthesizer.accounting(budget).name == "pure":
+        if way == "pure":
             raise NoSuchGuarantee(
                 f"{synthesizer.name} spends its epsilon as a pure one and leaves delta unused; in a loop of attempts "
                 "give budget.model an epsilon alone, or use selection: {rule: single}."

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import practice_curator
+from understudy.data import read_table
 from understudy.errors import SchemaError, UnderstudyError
-from understudy.privacy import Laplace, PureDP, Unit
+from understudy.privacy import PURE, ApproxDP, Laplace, PureDP, Unit
 from understudy.release._planned_criteria import CriterionPlan, plan_criteria, slack_test
 from understudy.release._spec_budget import Shares, short
 from understudy.release.result import Configuration
+from understudy.release.types import RecordTypes
 from understudy.schema import Schema, formula_warnings
 
 if TYPE_CHECKING:
@@ -165,8 +167,10 @@ def _plan(spec: Spec, configuration: Configuration, schema: Schema) -> Plan:
 # ---------------------------------------------------------------------- the whole
 
 
-def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = SMALLEST_COUNT) -> ReleasePlan:
-    """Plan a release from public facts alone. No data is opened.
+def plan_release(
+    spec: Spec, *, rows: int | None = None, smallest_count: int = SMALLEST_COUNT, example: Any = None
+) -> ReleasePlan:
+    """Plan a release from public facts alone. No private data is opened.
 
     Parameters
     ----------
@@ -175,14 +179,19 @@ def plan_release(spec: Spec, *, rows: int | None = None, smallest_count: int = S
     rows
         A public guess of the number of rows; by default what the specification says.
     smallest_count
-        Rows that the rarest value or group is assumed to have.
+        Rows that the rarest value is assumed to have, where there is no example.
+    example
+        A public table of the layout of the source, such as a simulated one. Group sizes of conditional means, rare values and
+        regressions are then planned as if candidates looked like it. It must not be the private table.
     """
     usable, refused = _tried(spec)
     n = rows or spec.row_count.value or spec.expected_rows
     if n is None and spec.source.simulated is not None:
         n = spec.source.simulated.rows
-    schema = spec.schema_for(usable[0] if usable else spec.configurations[0])
-    criteria = plan_criteria(spec, schema, n, smallest_count)
+    first = usable[0] if usable else spec.configurations[0]
+    schema = spec.schema_for(first)
+    public = None if example is None or spec.form != "published" else _example(spec, schema, example)
+    criteria = plan_criteria(spec, schema, n, smallest_count, public)
     models = _models(spec, usable, n)
     shares, selection = spec.shares, spec.shares.selection
     warnings = _warnings(spec, criteria, usable, n)
@@ -222,6 +231,12 @@ def _budget_words(shares: Shares) -> str:
     return f"{total} = {shares.words()}" if spent == total else f"{spent} of {total} = {shares.words()}"
 
 
+def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
+    """Return the records of a public table, cleaned and transformed as the private one will be."""
+    read = read_table(table, schema, id_column=spec.unit.id_column, prepare=spec.preparation)
+    return RecordTypes.from_table(read)
+
+
 def _acceptance_words(spec: Spec, threshold: float | None) -> str:
     if spec.form == "published":
         return f"A noisy error is released for each criterion, for epsilon={spec.shares.acceptance:g} per attempt."
@@ -231,6 +246,28 @@ def _acceptance_words(spec: Spec, threshold: float | None) -> str:
         f"One test of all criteria for epsilon={spec.shares.acceptance:g}: accept if the real table is, after noise, more "
         f"than {threshold:.1f} records away from violating any of them. A candidate that violates one is accepted "
         f"with probability {spec.false_accept:g} at most."
+    )
+
+
+def _better_without_delta(spec: Spec, usable: list[Configuration]) -> list[str]:
+    """Name the methods whose model would have less noise if its budget were an epsilon alone."""
+    budget = spec.shares.model
+    found: dict[str, bool] = {}
+    for configuration in usable if isinstance(budget, ApproxDP) else ():
+        if configuration.method in found:
+            continue
+        schema = spec.schema_for(configuration)
+        method = spec.synthesizer_for(configuration, schema)
+        paid, best = method.accounting(budget), method.least_noisy_accounting(budget, schema, spec.unit)
+        found[configuration.method] = best is PURE and paid is not PURE
+    names = [name for name, better in found.items() if better]
+    return (
+        [
+            f"{', '.join(names)}: the parts of a release add up by the Gaussian curve, but with an epsilon alone the model would have "
+            "less noise. Give budget.model no delta."
+        ]
+        if names
+        else []
     )
 
 
@@ -310,6 +347,7 @@ def _warnings(
         found.append(
             "Attempts go on until one is accepted; if none can be, the release never ends. Rehearse first."
         )
+    found += _better_without_delta(spec, usable)
     if spec.row_count.kind == "declared":
         found.append("The number of rows after cleaning is declared public: make sure that its owner agrees.")
     if spec.row_count.kind == "chosen":

@@ -245,11 +245,11 @@ class Spec:
         return found
 
     def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
-        """Return the synthesizer of a configuration."""
+        """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
         options = dict(configuration.options)
         if "workload" in options:
             options["workload"] = workload_of(options["workload"], schema, self.where)
-        return create(configuration.method, **options)
+        return create(configuration.method, **options).with_fixed_accounting()
 
     def projection_for(self, configuration: Configuration, schema: Schema) -> Projection:
         """Return the projection of a configuration."""

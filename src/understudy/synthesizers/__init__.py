@@ -10,6 +10,7 @@ from understudy.synthesizers.base import (
     no_progress,
     planned,
     support_of,
+    total_deviation,
 )
 from understudy.synthesizers.chunks import ChunkedSample, DrawnChunk, usual_chunk_rows
 from understudy.synthesizers.method import Method
@@ -42,5 +43,6 @@ __all__ = [
     "software",
     "support_of",
     "synthesize_many",
+    "total_deviation",
     "usual_chunk_rows",
 ]

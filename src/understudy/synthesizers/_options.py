@@ -12,7 +12,7 @@ from numbers import Real
 
 from understudy.errors import BudgetError
 
-__all__ = ["at_least", "between", "one_of", "positive", "refuse", "shares", "up_to_one"]
+__all__ = ["at_least", "between", "one_of", "positive", "refuse", "shares", "unused", "up_to_one"]
 
 
 def refuse(*problems: Iterable[str]) -> None:
@@ -84,6 +84,27 @@ def one_of(options: object, name: str, choices: Sequence[str | bool | None]) -> 
     if getattr(options, name) in choices:
         return []
     return [_problem(options, name, f"be one of {', '.join(map(str, choices))}")]
+
+
+def unused(options: object, *names: str, because: str) -> list[str]:
+    """Find options that were changed although nothing will look at them; an option left at its default was not asked for.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Options:
+    ...     flavour: str = "theta"
+    ...     degree: int = 2
+    >>> unused(Options(degree=3), "degree", because="flavour is theta")
+    ['degree (3) would have no effect, because flavour is theta: leave it out.']
+    """
+    declared = getattr(options, "__dataclass_fields__", {})
+    return [
+        f"{name} ({getattr(options, name)!r}) would have no effect, because {because}: leave it out."
+        for name in names
+        if getattr(options, name) != declared[name].default
+    ]
 
 
 def _number(options: object, name: str) -> float:

@@ -14,7 +14,7 @@ from understudy.engine import GraphicalModel, candidate_sizes, estimate
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
-from understudy.privacy import Budget, Unit
+from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, workload_for
 from understudy.synthesizers._columns import ColumnSmoother
@@ -29,7 +29,16 @@ from understudy.synthesizers._rounds import (
     require_fixed,
     small_first,
 )
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -115,6 +124,12 @@ class AIM(Synthesizer):
             shares(self, "certify", zero=True),
         )
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell measured in one of the first rounds."""
+        return total_deviation(
+            [(1, noise_for(accounting, unit, self._first_price(schema.domain, cost).measure))]
+        )
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the first rounds are priced, or which columns are too wide for any model."""
         domain = schema.domain
@@ -122,7 +137,7 @@ class AIM(Synthesizer):
         candidates = self._candidates(domain, workload)
         self._check_known(domain)
         require_fixed(schema, self._fixed(), self.max_model_mb)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         price = self._first_price(domain, accounting.total(budget))
         noise = noise_for(accounting, unit, price.measure)
         design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in self._columns(candidates)]

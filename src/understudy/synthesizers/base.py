@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, Noise
 from understudy.engine import Distribution
-from understudy.errors import DomainTooLarge, NoSuchGuarantee
+from understudy.errors import BudgetExceeded, DomainTooLarge, NoSuchGuarantee, UnderstudyError
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.parallel import available_mb
-from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, Unit, accounting_for
+from understudy.privacy import (
+    GDP,
+    GDP_ACCOUNTING,
+    PURE,
+    ZCDP,
+    ZCDP_ACCOUNTING,
+    Accounting,
+    ApproxDP,
+    Budget,
+    PureDP,
+    Unit,
+    accounting_for,
+)
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._rounds import expected_absolute_noise
 from understudy.synthesizers._trial import try_out
@@ -105,10 +120,95 @@ class Synthesizer(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     budgets: ClassVar[tuple[type, ...]] = ALL_BUDGETS
+    _accounting_fixed: bool = False
 
-    def accounting(self, budget: Budget) -> Accounting:
-        """Return the accounting this mechanism uses for a kind of budget."""
-        return accounting_for(budget)
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
+        """Return every accounting in which this mechanism can spend a budget; the first is used where nothing else is known.
+
+        Only an approximate budget leaves a choice: by default the Gaussian curve, or its epsilon as a pure one, which
+        leaves delta unused. The second needs a mechanism that takes pure budgets and can say how noisy it will be
+        (:meth:`expected_noise`).
+        """
+        usual = accounting_for(budget)
+        comparable = type(self).expected_noise is not Synthesizer.expected_noise
+        return (
+            (usual, PURE)
+            if isinstance(budget, ApproxDP) and PureDP in self.budgets and comparable
+            else (usual,)
+        )
+
+    def accounting(
+        self, budget: Budget, schema: Schema | None = None, unit: Unit | None = None, *, parts: int = 1
+    ) -> Accounting:
+        """Return the accounting with the smallest expected noise among :meth:`accountings`.
+
+        Parameters
+        ----------
+        schema, unit
+            The public facts of the table. Without them the first accounting is returned.
+        parts
+            The mechanism gets one of so many equal parts of the budget.
+
+        Privacy
+        -------
+        A choice between valid guarantees by public facts. Pure accounting of an approximate budget keeps ``epsilon`` with
+        no delta at all.
+        """
+        if self._accounting_fixed or schema is None or unit is None:
+            return self.accountings(budget)[0]
+        return self.least_noisy_accounting(budget, schema, unit, parts=parts)
+
+    def least_noisy_accounting(
+        self, budget: Budget, schema: Schema, unit: Unit, *, parts: int = 1
+    ) -> Accounting:
+        """Return the accounting with the smallest expected noise, whether or not a release could use it."""
+        ways = self.accountings(budget)
+        if len(ways) == 1:
+            return ways[0]
+        return min(ways, key=lambda way: self._noise_of(way, budget, schema, unit, parts))
+
+    def accounting_note(self, budget: Budget, schema: Schema, unit: Unit) -> str:
+        """Say in a sentence which accounting is used and why; empty where there is no choice."""
+        ways = self.accountings(budget)
+        if len(ways) == 1 or self._accounting_fixed:
+            return ""
+        best = self.accounting(budget, schema, unit)
+        how = {
+            PURE.name: "Spent as a pure epsilon, which leaves delta unused",
+            ZCDP_ACCOUNTING.name: "Spent as zCDP",
+            GDP_ACCOUNTING.name: "Spent by the Gaussian curve",
+        }
+        (other,) = (way for way in ways if way.name != best.name)
+        least, more = (self._noise_of(way, budget, schema, unit) for way in (best, other))
+        ratio = more / least if 0 < least < math.inf else math.inf
+        much = f"{ratio:,.3g} times as much" if ratio < 1e6 else "more than a million times as much"
+        return (
+            f"{how[best.name]}: by the other accounting ({other.name}) there would be {much} noise. A fit that shares its ledger with "
+            f"others is spent as {ways[0].name}."
+        )
+
+    def with_fixed_accounting(self) -> Self:
+        """Return this mechanism limited to the first of its :meth:`accountings`.
+
+        A release adds the parts of its budget up in that accounting, so its model must be paid for in it.
+        """
+        fixed = copy.copy(self)
+        object.__setattr__(fixed, "_accounting_fixed", True)
+        return fixed
+
+    def _noise_of(self, way: Accounting, budget: Budget, schema: Schema, unit: Unit, parts: int = 1) -> float:
+        """Return the expected noise of one way to spend a budget; a way that cannot be planned is the worst."""
+        try:
+            return self.expected_noise(schema, unit, way, way.split(way.total(budget), [1.0] * parts)[0])
+        except UnderstudyError:
+            return math.inf
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return how noisy a fit of this cost would be, from public facts; smaller is better.
+
+        Compared between accountings only. Where marginals are measured it is the standard deviation of every cell, added up.
+        """
+        raise NotImplementedError(f"{self.name} does not say how noisy it is.")
 
     def reserve(self, schema: Schema, budget: Budget) -> float:
         """Return the part of an approximate budget's delta needed for events with a delta of their own.
@@ -177,12 +277,7 @@ class Synthesizer(ABC):
 
     def _fit_model(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
         """Fit a model after everything was established; nobody but `fit` and the trial calls this."""
-        purse = curator.within(
-            budget,
-            scope=self.name,
-            accounting=self.accounting(budget),
-            reserve=self.reserve(curator.schema, budget),
-        )
+        purse = self._allowance(curator, budget)
         fitted = self._fit(purse, progress=progress)
         # the hash of a ledger in memory covers the times of an attempt, which were not paid for
         anchor = None if curator.ledger.path is None else curator.ledger.anchor()
@@ -208,6 +303,29 @@ class Synthesizer(ABC):
             history=fitted.history,
             statistics=tuple(fitted.statistics),
         )
+
+    def _allowance(self, curator: Curator, budget: Budget) -> Curator:
+        """Return a curator limited to the budget, in the best accounting that its ledger can pay.
+
+        A ledger with an approximate budget pays by its main accounting or, for all its charges together, as a pure one
+        (:mod:`understudy.privacy.filter`): after Gaussian noise the second is closed, and after a pure charge of its size usually the
+        first. So a fit that has the ledger to itself chooses freely, and one that shares it takes the main
+        accounting while that is open. Any other ledger has one accounting.
+        """
+        schema, unit = curator.schema, curator.unit
+        ways = list(self.accountings(budget))
+        begun = curator.begun_accounting(self.name)
+        if begun is not None:  # interrupted work goes on as it began, whatever the ledger has become since
+            ways = [way for way in ways if way.name == begun] or ways[:1]
+        elif self._accounting_fixed or not isinstance(curator.ledger.budget, ApproxDP):
+            ways = ways[:1]
+        elif len(ways) > 1 and curator.ledger.budget == budget:
+            ways.sort(key=lambda way: self._noise_of(way, budget, schema, unit))
+        reserve = self.reserve(schema, budget)
+        for way in ways[:-1]:
+            with suppress(BudgetExceeded):  # the last one says why
+                return curator.within(budget, scope=self.name, accounting=way, reserve=reserve)
+        return curator.within(budget, scope=self.name, accounting=ways[-1], reserve=reserve)
 
     def require(self, budget: Budget) -> None:
         """Refuse a kind of budget this mechanism cannot work with."""
@@ -249,6 +367,18 @@ def _plain(value: Any) -> Any:
 def planned(domain: Domain, design: Sequence[tuple[Clique, Noise]]) -> tuple[PlannedMeasurement, ...]:
     """Turn a list of cliques and noises into planned measurements."""
     return tuple(PlannedMeasurement(clique, domain.cells(clique), noise) for clique, noise in design)
+
+
+def total_deviation(looks: Iterable[tuple[float, Noise]]) -> float:
+    """Return the standard deviations of all noisy numbers together, given how many have which noise.
+
+    Examples
+    --------
+    >>> from understudy.privacy import Gaussian
+    >>> round(total_deviation([(10, Gaussian(100.0)), (1, Gaussian(50.0))]))
+    1050
+    """
+    return math.fsum(number * math.sqrt(noise.variance) for number, noise in looks)
 
 
 def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:

@@ -28,14 +28,32 @@ from understudy.privacy import (
     ApproxEvent,
     Budget,
     Unit,
-    accounting_for,
 )
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._deniability_accounting import describe_accountings
 from understudy.synthesizers._deniability_learning import Recipe
-from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, unused
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+)
+
+_SEED_OPTIONS = (
+    "k",
+    "gamma",
+    "epsilon0",
+    "attempts",
+    "min_seeds",
+    "max_plausible",
+    "max_check",
+    "accept_weak",
+    "weak_above",
+)
+_NO_SEEDS = "no record is grown from a seed without omega"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +165,12 @@ class Deniability(Synthesizer):
             one_of(self, "truncation", ("simplex", "zero")),
             one_of(self, "parameters", ("mode", "draw")),
             one_of(self, "continuous", (None, "normal", "regression")),
+            [] if self.omega is not None else unused(self, *_SEED_OPTIONS, because=_NO_SEEDS),
+            [] if self.omega is not None or self.lazy else unused(self, "records", because=_NO_SEEDS),
+            unused(self, "weak_above", because="accept_weak takes any epsilon") if self.accept_weak else [],
+            []
+            if self.disjoint
+            else unused(self, "shares", because="disjoint is off: every row is used for everything"),
             special,
         )
 
@@ -156,7 +180,7 @@ class Deniability(Synthesizer):
 
     # ------------------------------------------------------------------ public facts
 
-    def accounting(self, budget: Budget) -> Accounting:
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """Return pure accounting for Laplace noise under an approximate budget, else the usual one.
 
         For as few Laplace acts as there are here, epsilon adds up to no more than what concentrated or
@@ -164,8 +188,18 @@ class Deniability(Synthesizer):
         their own, so everything beside them is spent as pure too.
         """
         if isinstance(budget, ApproxDP) and (self.omega is not None or self.noise == "laplace"):
-            return PURE
-        return accounting_for(budget)
+            return (PURE,)
+        return super().accountings(budget)
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all entropies and of a cell of every table, in units of what a row can change."""
+        known = total_is_public(schema, unit) and not self.disjoint
+        design = self._recipe.design(schema, unit, accounting, cost, rows_known=known)
+        cells = len(design.parameters) * math.sqrt(design.counts.variance)
+        if design.entropy is None:
+            return cells
+        each = design.entropy.scale * (math.sqrt(2) if design.entropy.kind == "laplace" else 1.0)
+        return cells + design.entropies * each
 
     def reserve(self, schema: Schema, budget: Budget) -> float:
         """Half of the delta goes to seed-based records, where there are any."""
@@ -227,7 +261,11 @@ class Deniability(Synthesizer):
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy entropies and tables will be, and what seed-based records would cost."""
-        accounting = self.accounting(budget)
+        if self.disjoint and unit.parts_touched == 1:
+            refuse(
+                unused(self, "structure_share", because="disjoint rows pay for structure and tables apart")
+            )
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         design = self._recipe.design(
             schema, unit, accounting, accounting.total(budget), rows_known=known and not self.disjoint

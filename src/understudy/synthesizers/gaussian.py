@@ -15,9 +15,9 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import direct_weights, noises, require_cells, workload_for
 from understudy.synthesizers._fixed import estimate_fixed, estimate_smoothed, model_note
-from understudy.synthesizers._options import at_least, positive, refuse, shares
+from understudy.synthesizers._options import at_least, positive, refuse, shares, unused
 from understudy.synthesizers._rare import measure_rare
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, total_deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +77,20 @@ class GaussianWorkload(Synthesizer):
             shares(self, "rare_below"),
             positive(self, "max_model_mb"),
             at_least(self, 1, "max_cells"),
+            [] if self.rare_share else unused(self, "rare_below", because="rare_share is 0"),
         )
         if self.rare_share and not self.smooth:
             raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of the cells of all marginals."""
+        design = self._design(schema.domain, unit, accounting, self._parts(accounting, cost)[0])
+        return total_deviation((schema.domain.cells(clique), noise) for clique, noise in design)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what every marginal of the workload will be measured with."""
         domain = schema.domain
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         design = self._design(domain, unit, accounting, self._parts(accounting, accounting.total(budget))[0])
         cells, note = model_note(schema, [clique for clique, _ in design], max_model_mb=self.max_model_mb)
         return Plan(

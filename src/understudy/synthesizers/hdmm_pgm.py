@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from understudy.curator import Curator, Noise
+from understudy.curator import Curator, Noise, noise_for
 from understudy.inference import History
 from understudy.marginals import Workload
 from understudy.privacy import Accounting, Budget, Unit
@@ -74,10 +74,17 @@ class HDMMPGM(Synthesizer):
             at_least(self, 1, "max_cells"),
         )
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the error of the best design: its noise, as the workload sees it."""
+        parts = self._parts(schema.domain, total_known=total_is_public(schema, unit))
+        whole = noise_for(accounting, unit, cost).variance  # of a marginal that gets all of the cost
+        error = self._design(parts, accounting).error
+        return error * (whole if self.norm == "l2" else math.sqrt(whole))
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say which marginals will be measured, and how close the design is to the best there is."""
         domain = schema.domain
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         parts = self._parts(domain, total_known=known)
         design = self._design(parts, accounting)

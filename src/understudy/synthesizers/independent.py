@@ -10,14 +10,22 @@ from understudy.engine import estimate
 from understudy.inference import History
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    total_deviation,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Independent(Synthesizer):
     """Measure every column once and treat the columns as independent.
 
-    The budget is divided equally between the columns. Laplace noise under pure budgets, Gaussian
+    The budget is divided equally between the columns. Laplace noise under pure accounting, Gaussian
     noise otherwise. The estimate is the maximum-likelihood product distribution with a common total.
 
     Privacy
@@ -36,9 +44,14 @@ class Independent(Synthesizer):
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "noisy one-way marginals; columns independent"
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of the cells of all columns."""
+        design = _design(schema.domain, unit, accounting, cost)
+        return total_deviation((schema.domain.cells(clique), noise) for clique, noise in design)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what each column will be measured with."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         design = _design(schema.domain, unit, accounting, accounting.total(budget))
         return Plan(
             method=self.name,

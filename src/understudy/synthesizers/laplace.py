@@ -73,9 +73,9 @@ class LaplaceTable(Synthesizer):
                 f"post_processing ({self.post_processing!r}) must be one of {', '.join(POST_PROCESSING)}."
             )
 
-    def accounting(self, budget: Budget) -> Accounting:
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """One pure mechanism needs no delta, so an approximate budget is spent as a pure one."""
-        return PURE if isinstance(budget, ApproxDP) else accounting_for(budget)
+        return (PURE if isinstance(budget, ApproxDP) else accounting_for(budget),)
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy each cell will be, or how much too large the table is."""

@@ -16,7 +16,16 @@ from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises, noises_by_size, workload_for
 from understudy.synthesizers._options import positive, refuse
 from understudy.synthesizers._rounds import require_columns
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +69,19 @@ class MST(Synthesizer):
     def __post_init__(self) -> None:
         refuse(positive(self, "max_model_mb"))
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a measured pair: pairs hold every column. Without pairs, those of all columns."""
+        domain = schema.domain
+        pairs = self._pairs(domain)
+        one_way, _, two_way = _thirds(accounting, cost, choices=bool(pairs))
+        if pairs:
+            edges = len(domain) - 1
+            return total_deviation(
+                [(1, noise_for(accounting, unit, accounting.split(two_way, [1.0] * edges)[0]))]
+            )
+        noises = noises_by_size(accounting, unit, one_way, domain.sizes)
+        return total_deviation(zip(domain.sizes, noises, strict=True))
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the columns and the pairs will be measured."""
         domain = schema.domain
@@ -68,7 +90,7 @@ class MST(Synthesizer):
             schema, max_cells=self._cells(), max_model_mb=self.max_model_mb, method=self.name
         )
         pairs = self._pairs(domain)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         one_way, _, two_way = _thirds(accounting, accounting.total(budget), choices=bool(pairs))
         design: list[tuple[Clique, Noise]] = list(
             zip(columns, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True)

@@ -16,7 +16,7 @@ from understudy.engine.grouped import GroupedTable
 from understudy.errors import WorkloadError
 from understudy.inference import Combined, combine, combine_fits, proportion_draws
 from understudy.marginals import Measurement
-from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.schema import Schema
 from understudy.synthesizers.base import Progress, Synthesizer, no_progress
 from understudy.synthesizers.model import Model
@@ -192,7 +192,14 @@ def synthesize_many(
     method.require(budget)
     fit = method.fit if fit is None else fit
     if how == "independent":
-        share = share_of(budget, m, method, schema=curator.schema)
+        share = share_of(
+            budget,
+            m,
+            method,
+            schema=curator.schema,
+            unit=curator.unit,
+            alone=curator.ledger.budget == budget,
+        )
         method.require(share)
         method.plan(curator.schema, unit=curator.unit, budget=share)
         models = []
@@ -245,21 +252,30 @@ def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> Multiple
     return MultipleSynthesis("posterior", tuple(drawn), model.provenance.budget)
 
 
-def share_of(budget: Budget, parts: int, method: Synthesizer, *, schema: Schema) -> Budget:
-    """Return one of equal parts of a budget that add up to it in the accounting of the method.
+def share_of(
+    budget: Budget, parts: int, method: Synthesizer, *, schema: Schema, unit: Unit, alone: bool = True
+) -> Budget:
+    """Return one of equal parts of a budget that add up to it in the accounting that serves the method best.
+
+    Parameters
+    ----------
+    alone
+        Whether the ledger holds this budget and nothing else; otherwise the accounting is the method's first.
 
     Examples
     --------
     >>> from understudy.synthesizers import create
     >>> schema = Schema.parse("name: t\\ncolumns: [{name: smokes, kind: boolean}]")
-    >>> share_of(ZCDP(1.0), 4, create("independent"), schema=schema)
+    >>> share_of(ZCDP(1.0), 4, create("independent"), schema=schema, unit=Unit.add_remove())
     ZCDP(rho=0.25)
     """
     if isinstance(budget, PureDP):
         return PureDP(_equal_part(budget.epsilon, parts))
     if isinstance(budget, ApproxDP) and method.reserve(schema, budget) > 0:
         return ApproxDP(_equal_part(budget.epsilon, parts), _equal_part(budget.delta, parts))
-    accounting = method.accounting(budget)
+    accounting = (
+        method.accounting(budget, schema, unit, parts=parts) if alone else method.accountings(budget)[0]
+    )
     cost = accounting.split(accounting.total(budget), [1.0] * parts)[0]
     makers: dict[str, Callable[[float], Budget]] = {"pure": PureDP, "zcdp": ZCDP, "gdp": _gdp}
     share = makers[accounting.name](cost)

@@ -16,7 +16,16 @@ from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.synthesizers._options import at_least, positive, refuse, shares
 from understudy.synthesizers._rounds import RoundCost, measure_worst, require_fixed
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
 
 _TOTAL_SHARE = 0.01
 """Share of the budget that measures the number of rows when it is private: the first round needs it."""
@@ -70,6 +79,12 @@ class MWEMPGM(Synthesizer):
             positive(self, "max_model_mb"),
         )
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell measured in one round."""
+        known = total_is_public(schema, unit)
+        _, price = self._prices(schema.domain, accounting, cost, total_known=known)
+        return total_deviation([(1, noise_for(accounting, unit, price.measure))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how each round is priced."""
         domain = schema.domain
@@ -83,7 +98,7 @@ class MWEMPGM(Synthesizer):
                 cells=min(domain.cells(clique) for clique in candidates),
                 allowed=cells_of(self.max_model_mb),
             )
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         rows, price = self._prices(
             domain, accounting, accounting.total(budget), total_known=total_is_public(schema, unit)
         )

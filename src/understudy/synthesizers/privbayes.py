@@ -30,10 +30,18 @@ from understudy.synthesizers._network import (
     measured_families,
     seal_families,
 )
-from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, unused
 from understudy.synthesizers._parents import resolution_of
 from understudy.synthesizers._rounds import expected_absolute_noise
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, fixed_total
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    total_deviation,
+)
 
 FLAVOURS = ("theta", "degree")
 ALLOCATIONS = ("cells", "equal")
@@ -129,11 +137,24 @@ class PrivBayes(Synthesizer):
             shares(self, "epsilon_split", "rows_share"),
             at_least(self, 1, "max_cells", "max_candidates"),
             at_least(self, 0, "public_seed"),
+            unused(self, "degree", because="flavour is theta, which limits the size of tables")
+            if self.flavour == "theta"
+            else unused(
+                self, "theta", "rows_share", because="flavour is degree, which limits the number of parents"
+            ),
         )
         if self.degree not in range(1, 5):
             raise BudgetError(f"degree ({self.degree}) must be 1, 2, 3 or 4.")
 
     # ------------------------------------------------------------------ before
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a measured table."""
+        domain = schema.domain
+        _, _, tables = self._shares(accounting, cost, domain, known=total_is_public(schema, unit))
+        return total_deviation(
+            [(1, noise_for(accounting, unit, accounting.split(tables, [1.0] * len(domain))[0]))]
+        )
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how large families may be and how noisy their tables will be, or refuse with a reason."""
@@ -148,7 +169,7 @@ class PrivBayes(Synthesizer):
                 allowed=self.max_cells,
             )
         root, score = self._root(domain), self._score(schema, unit)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         row_cost, structure, tables = self._shares(accounting, accounting.total(budget), domain, known=known)
         noise = noise_for(accounting, unit, accounting.split(tables, [1.0] * len(domain))[0])

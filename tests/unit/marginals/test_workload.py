@@ -39,8 +39,23 @@ def test_target_contains_its_column() -> None:
 def test_skewed_is_repeatable_and_keeps_multiplicity() -> None:
     workload = skewed(DOMAIN, draws=50, seed=3)
     assert workload == skewed(DOMAIN, draws=50, seed=3)
-    assert sum(workload.weights) == 50
+    assert sum(workload.weights) == pytest.approx(len(workload))
     assert len(workload) <= 4
+
+
+def test_the_error_of_a_list_is_the_average_over_all_its_queries() -> None:
+    """Definition 2 over 256 draws, query by query: repeated ones are not counted as one."""
+    workload = skewed(DOMAIN, draws=256, seed=1)
+    drawn = [clique for clique, weight in workload for _ in range(round(weight * 256 / len(workload)))]
+    assert len(drawn) == 256
+    generator = np.random.default_rng(2)
+    real, made = ({c: generator.integers(0, 9, DOMAIN.shape(c)) for c in workload.cliques} for _ in range(2))
+    one_by_one = sum(np.abs(real[clique] - made[clique]).sum() for clique in drawn) / (256 * 40)
+    merged = workload_error(workload, list(real.values()), list(made.values()), n_rows=40)
+    assert merged == pytest.approx(one_by_one)
+    again = Workload.from_plain(DOMAIN, [list(clique) for clique in drawn])
+    assert dict(again) == pytest.approx(dict(workload))
+    assert dict(Workload.from_plain(DOMAIN, workload.to_plain())) == pytest.approx(dict(workload))
 
 
 @given(st.sets(st.frozensets(st.sampled_from("abcd"), min_size=1), min_size=1, max_size=6))
@@ -95,7 +110,9 @@ def test_files(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text("- [a, b]\n- {columns: [c, a], weight: 2}\n- [b, a]\n", encoding="utf-8")
     workload = read_workload(DOMAIN, path)
-    assert dict(workload) == {("a", "b"): 2.0, ("a", "c"): 2.0}
+    assert dict(workload) == pytest.approx(
+        {("a", "b"): 4 / 3, ("a", "c"): 4 / 3}
+    )  # three queries, two distinct
     for bad in (
         "",
         "3",

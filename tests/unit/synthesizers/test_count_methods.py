@@ -140,6 +140,8 @@ def test_options_that_make_no_sense() -> None:
         ("multinomial-dirichlet", {"rows_share": 1.0}),
         ("binomial-beta", {"records": 0}),
         ("binomial-beta", {"rows_share": 0.0}),
+        ("mcclure-reiter", {"records": 0}),
+        ("mcclure-reiter", {"records": 20_001}),
         ("gaussian-table", {"noise": "laplace"}),
     ):
         with pytest.raises(BudgetError):

@@ -11,7 +11,18 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import WorkloadError, WrongPairing
-from understudy.privacy import GDP, PURE, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy import (
+    GDP,
+    PURE,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Ledger,
+    PureDP,
+    SeededRandomness,
+    Unit,
+    accounting_named,
+)
 from understudy.schema import Schema
 from understudy.synthesizers import Model, MultipleSynthesis, create, posterior_sets, synthesize_many
 from understudy.synthesizers.multiple import share_of
@@ -56,7 +67,8 @@ def test_all_sets_together_spend_the_budget_and_no_more(budget: Budget, name: st
     private = curator(budget)
     sets = synthesize_many(create(name), private, budget, 3, how=how)
     assert sets.sets == 3
-    total = create(name).accounting(budget).total(budget)
+    (way,) = {accounting_named(model.provenance.accounting) for model in sets.models}
+    total = way.total(budget)
     distinct = sets.models if how == "independent" else sets.models[:1]
     spent = sum(model.provenance.spent for model in distinct)
     assert 0.9 * total < spent <= total
@@ -166,7 +178,7 @@ def test_shares_add_up_to_the_budget_whatever_the_number_of_sets(budget: Budget,
     Catches: a last set that cannot be paid for, after all others were.
     """
     method, schema = create("laplace"), Schema.parse(SCHEMA)
-    part = share_of(budget, m, method, schema=schema)
+    part = share_of(budget, m, method, schema=schema, unit=Unit.add_remove())
     accounting = method.accounting(part)
     total = accounting.exact_total(budget if accounting is not PURE else PureDP(1.0))
     assert m * accounting.exact_total(part) <= total
@@ -174,7 +186,30 @@ def test_shares_add_up_to_the_budget_whatever_the_number_of_sets(budget: Budget,
 
 
 def test_shares_of_a_budget_with_a_delta_of_its_own_add_up() -> None:
-    part = share_of(ApproxDP(1.0, 1e-6), 10, create("poisson"), schema=Schema.parse(SCHEMA))
+    part = share_of(
+        ApproxDP(1.0, 1e-6), 10, create("poisson"), schema=Schema.parse(SCHEMA), unit=Unit.add_remove()
+    )
     assert isinstance(part, ApproxDP)
     assert 10 * Fraction(part.epsilon) <= 1
     assert 10 * Fraction(part.delta) <= Fraction(1e-6)
+
+
+@pytest.mark.parametrize("total", [ApproxDP(1.0, 1e-6), ApproxDP(4.0, 1e-6)], ids=["alone", "shared"])
+def test_a_fit_that_shares_its_ledger_leaves_the_gaussian_way_open(total: ApproxDP) -> None:
+    """Alone, a histogram is spent as a pure epsilon, which has less noise; that would close a shared ledger for others."""
+    private = curator(total)
+    model = create("perturbed-histogram").fit(private, ApproxDP(1.0, 1e-6))
+    shared = total.epsilon > 1
+    assert model.provenance.accounting == ("gdp" if shared else "pure")
+    assert {item.noise for item in model.measurements} == {"gaussian" if shared else "laplace"}
+    if shared:
+        create("gaussian-table").fit(private, ApproxDP(1.0, 1e-6))
+    private.ledger.verify()
+
+
+def test_a_ledger_that_is_closed_to_gaussian_noise_is_charged_a_pure_epsilon() -> None:
+    private = curator(ApproxDP(3.0, 1e-6))
+    create("laplace").fit(private, PureDP(2.0))
+    model = create("independent").fit(private, ApproxDP(1.0, 1e-6))
+    assert model.provenance.accounting == "pure"
+    private.ledger.verify()

@@ -21,7 +21,7 @@ from understudy.privacy import (
     PureDP,
     SeededRandomness,
     Unit,
-    accounting_for,
+    accounting_named,
 )
 from understudy.schema import Domain, Schema
 from understudy.synthesizers import Model, Synthesizer
@@ -112,9 +112,10 @@ def test_error_falls_with_the_budget(name: str) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_all_charges_add_up_to_the_budget_and_never_more(name: str, unit: Unit, budget: Budget) -> None:
     model, ledger = fit(QUICK[name], budget, n=300, unit=unit)
-    total = accounting_for(budget).total(budget)
-    assert 0.999 * total <= ledger.spent <= total
-    assert model.provenance.spent == pytest.approx(ledger.spent)
+    accounting = accounting_named(model.provenance.accounting)
+    total, spent = accounting.total(budget), ledger.spending.spent(accounting.name)
+    assert 0.999 * total <= spent <= total
+    assert model.provenance.spent == pytest.approx(spent)
     ledger.verify()
 
 
@@ -213,10 +214,11 @@ def test_tables_that_cannot_be_served_are_refused_before_anything_is_spent(name:
     ledger = Ledger.in_memory(budget=budget, unit=unit, table="t")
     curator = Curator(table(50), unit=unit, ledger=ledger)
     wrong = Domain(("z",), (3,))
+    quick = DualQuery(rounds=120, samples=60) if name == "dualquery" else QUICK[name]
     cases: list[tuple[Synthesizer, type[Exception]]] = [
-        (replace(QUICK[name], queries=[prefix(wrong, "z", 1)], **_fewer(name)), WorkloadError),  # type: ignore[type-var]
-        (replace(QUICK[name], queries=[{"box": {"a": [7]}}]), WorkloadError),  # type: ignore[type-var]
-        (replace(QUICK[name], queries="/nonexistent.yaml"), WorkloadError),  # type: ignore[type-var]
+        (replace(quick, queries=[prefix(wrong, "z", 1)], **_fewer(name)), WorkloadError),  # type: ignore[type-var]
+        (replace(quick, queries=[{"box": {"a": [7]}}]), WorkloadError),  # type: ignore[type-var]
+        (replace(quick, queries="/nonexistent.yaml"), WorkloadError),  # type: ignore[type-var]
     ]
     if name == "pep":
         cases.append((PEP(max_model_mb=1e-5), DomainTooLarge))

@@ -13,6 +13,7 @@ METHODS: tuple[Method, ...] = (
     Method("sichel", f"{_ROOM}.overdispersed", "SichelTable", _FEW),
     Method("multinomial-dirichlet", f"{_ROOM}.dirichlet", "MultinomialDirichlet", _FEW),
     Method("binomial-beta", f"{_ROOM}.binomial_beta", "BinomialBeta", "columns of two values"),
+    Method("mcclure-reiter", f"{_ROOM}.binomial_beta", "McClureReiter", "columns of two values"),
     Method("gaussian-table", f"{_ROOM}.gaussian_table", "GaussianTable", _FEW),
 )
 

@@ -67,9 +67,9 @@ class RedrawnTable(Synthesizer):
     def _extra(self) -> dict[str, float]:
         return {name: float(getattr(self, name)) for name in PARAMETERS[self.family]}
 
-    def accounting(self, budget: Budget) -> Accounting:
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """One event with an epsilon and a delta: epsilon is spent as pure, delta from the reserve."""
-        return PURE
+        return (PURE,)
 
     def reserve(self, schema: Schema, budget: Budget) -> float:
         """Nearly all of the delta belongs to the one event of the release."""

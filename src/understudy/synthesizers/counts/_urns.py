@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from understudy.curator import Curator
 from understudy.marginals import Measurement
-from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
+from understudy.privacy import Accounting, Budget, Laplace, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._options import at_least, refuse, shares
@@ -33,14 +33,14 @@ class UrnSynthesizer(Synthesizer):
     def __post_init__(self) -> None:
         refuse(at_least(self, 1, "records", optional=True), shares(self, "rows_share"))
 
-    def accounting(self, budget: Budget) -> Accounting:
-        """Pure mechanisms need no delta, so an approximate budget is spent as a pure one."""
-        return PURE if isinstance(budget, ApproxDP) else accounting_for(budget)
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
+        """Pure first: nothing here is Gaussian, so a delta is of little use."""
+        return super().accountings(budget)[::-1]
 
-    def _planned(self, schema: Schema, unit: Unit, budget: Budget) -> tuple[list[PlannedMeasurement], float]:
+    def _planned(
+        self, schema: Schema, unit: Unit, accounting: Accounting, cost: float
+    ) -> tuple[list[PlannedMeasurement], float]:
         """Return the measurement of the number of rows, if there will be one, and what is left for the urns."""
-        accounting = self.accounting(budget)
-        cost = accounting.total(budget)
         if self.records is not None or total_is_public(schema, unit):
             return [], cost
         first, cost = accounting.split(cost, [self.rows_share, 1 - self.rows_share])

@@ -12,7 +12,7 @@ from understudy.engine import DenseTable
 from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.marginals import Statistic
-from understudy.privacy import Budget, Unit, UrnPrior
+from understudy.privacy import Accounting, Budget, Unit, UrnPrior
 from understudy.schema import Schema
 from understudy.synthesizers.base import Fitted, Plan, Progress
 from understudy.synthesizers.counts._table import (
@@ -64,6 +64,11 @@ class MultinomialDirichlet(UrnSynthesizer):
         super().__post_init__()
         check_table_options(self.post_processing, self.max_cells)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the pseudocount per record drawn."""
+        _, left = self._planned(schema, unit, accounting, cost)
+        return UrnPrior.for_epsilon(accounting.pure_epsilon(left), rows=1, unit=unit).alpha
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how large the prior must be, from public facts alone."""
         cells = require_enumerable(schema.domain, self.max_cells, method=self.name)
@@ -71,8 +76,8 @@ class MultinomialDirichlet(UrnSynthesizer):
         cells = cells if possible is None else int(possible.sum())
         if not cells:
             raise BudgetError("The record constraints rule out every cell of the table.")
-        accounting = self.accounting(budget)
-        measured, cost = self._planned(schema, unit, budget)
+        accounting = self.accounting(budget, schema, unit)
+        measured, cost = self._planned(schema, unit, accounting, accounting.total(budget))
         epsilon = accounting.pure_epsilon(cost)
         records = self.records or schema.row_count
         if records:

@@ -74,11 +74,11 @@ class GaussianTable(Synthesizer):
         refuse(one_of(self, "noise", NOISES))
         check_table_options(self.post_processing, self.max_cells)
 
-    def accounting(self, budget: Budget) -> Accounting:
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """The discrete Gaussian is known to be zCDP; the rounded one follows the Gaussian curve."""
         if self.noise == "discrete" and isinstance(budget, ApproxDP):
-            return accounting_for(budget, name="zcdp")
-        return accounting_for(budget)
+            return (accounting_for(budget, name="zcdp"),)
+        return (accounting_for(budget),)
 
     def require(self, budget: Budget) -> None:
         """Refuse pure budgets, and GDP budgets for the discrete Gaussian."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
 import re
@@ -133,7 +134,7 @@ class Adversarial(Synthesizer):
             method=self.name,
             budget=budget,
             unit=unit,
-            accounting=self.accounting(budget).name,
+            accounting=self.accounting(budget, schema, unit).name,
             measurements=planned(schema.domain, [((name,), noise) for name in schema.names]),
             model_cells=generator_cells(self, self._layout(schema)),
             notes=(notes,),
@@ -209,14 +210,23 @@ def _rounded(rows: float) -> int:
 
 @contextmanager
 def few_threads(layout: Layout) -> Iterator[None]:
-    """Compute with one thread where the networks are small: threads that wait for each other cost more than they save."""
-    if layout.width > _SMALL or importlib.util.find_spec("threadpoolctl") is None:
+    """Compute with one thread where the networks are small: threads that wait for each other cost more than they save.
+
+    PyTorch has a pool of threads of its own, which is told apart; its number is put back at the end.
+    """
+    if layout.width > _SMALL:
         yield
         return
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
-        yield
+    torch = importlib.import_module("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Pace:

@@ -102,10 +102,10 @@ class DPCTGAN(Adversarial):
 
     # ------------------------------------------------------------------ public facts
 
-    def accounting(self, budget: Budget) -> Accounting:
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """Return pure accounting: training has an (epsilon, delta) of its own, and epsilons add up beside it."""
         self.require(budget)
-        return PURE
+        return (PURE,)
 
     def reserve(self, schema: Schema, budget: Budget) -> float:
         """All but a millionth of the delta goes to training."""

@@ -22,8 +22,8 @@ from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, between, one_of, up_to_one
-from understudy.synthesizers.base import Plan
+from understudy.synthesizers._options import at_least, between, one_of, unused, up_to_one
+from understudy.synthesizers.base import Plan, total_deviation
 from understudy.synthesizers.deep._base import ROWS_SHARE, WIDEST, Adversarial, Pace, Trained
 
 _MOST_SHOWN = 20_000
@@ -106,6 +106,8 @@ class PATECTGAN(Adversarial):
         found += at_least(self, 1, "sample_per_teacher", "teacher_iters", "student_iters", "questions")
         found += between(self, 1, WIDEST, "teacher_dim")
         found += at_least(self, 1, "teachers", optional=True)
+        if self.teachers is not None:
+            found += unused(self, "sample_per_teacher", because="teachers says how many there are")
         return found + up_to_one(self, "teacher_lr")
 
     # ------------------------------------------------------------------ public facts
@@ -167,10 +169,16 @@ class PATECTGAN(Adversarial):
             )
         return low
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of an answer of the teachers and of a cell of a column."""
+        rows = 10_000 if schema.row_count is None else schema.row_count
+        panel, _ = self._panel(schema, unit, accounting, cost, rows)
+        return total_deviation((1, noise) for noise in (panel.noise, panel.marginals[0]))
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many questions there will be and how noisy the answers are."""
         self._require_torch()
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         cost = accounting.total(budget) * (1.0 if known else 1 - ROWS_SHARE)
         rows = schema.row_count

@@ -17,7 +17,16 @@ from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.synthesizers._options import at_least, positive, refuse
 from understudy.synthesizers._rounds import measure_worst, require_columns
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
 from understudy.synthesizers.graphs._attribute_graph import (
     AttributeGraph,
     Scores,
@@ -114,12 +123,18 @@ class PrivMRF(Synthesizer):
 
     # ------------------------------------------------------------------ public facts
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a measured marginal."""
+        known = total_is_public(schema, unit)
+        prices = self._prices(accounting, cost, schema.domain, total_known=known)
+        return total_deviation([(1, noise_for(accounting, unit, prices.marginal))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how dependences and marginals will be measured."""
         domain = schema.domain
         workload_for(self.workload, domain)
         require_columns(schema, max_cells=self._cells(), max_model_mb=self.max_model_mb, method=self.name)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         prices = self._prices(
             accounting, accounting.total(budget), domain, total_known=total_is_public(schema, unit)
         )

@@ -18,9 +18,18 @@ from understudy.marginals import Measurement, Workload, all_kway
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises_by_size, workload_for
-from understudy.synthesizers._options import at_least, one_of, positive, refuse
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, unused
 from understudy.synthesizers._rounds import columns_again, expected_absolute_noise, require_columns
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, fixed_total, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
 from understudy.synthesizers.graphs._dense import combine_pairs, select_pairs, share_power
 from understudy.synthesizers.graphs._gaps import gap_noises, measure_gaps
 from understudy.synthesizers.graphs._gum import Updates, make_consistent, synthesize_records
@@ -105,10 +114,26 @@ class PrivSyn(Synthesizer):
             at_least(self, 1, "max_clique_cells", "max_cells", "iterations"),
             at_least(self, 0, "column_noise"),
             one_of(self, "records", ("fitted", "gum")),
+            []
+            if self.records == "gum"
+            else unused(self, "iterations", "public_seed", because="records is not gum, the gradual update"),
             together,
         )
 
     # ------------------------------------------------------------------ public facts
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a pair, if as many are measured as there are columns. Without pairs, of all columns."""
+        domain = schema.domain
+        pairs = self._pairs(domain)
+        one_way, _, rest = self._parts(accounting, cost, bool(pairs))
+        if pairs:
+            number = min(len(domain), len(pairs))
+            return total_deviation(
+                [(1, noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0]))]
+            )
+        noises = noises_by_size(accounting, unit, one_way, domain.sizes)
+        return total_deviation(zip(domain.sizes, noises, strict=True))
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how columns and dependences will be measured, and what a marginal could get at best."""
@@ -118,7 +143,7 @@ class PrivSyn(Synthesizer):
             schema, max_cells=self.max_cells, max_model_mb=self.max_model_mb, method=self.name
         )
         pairs = self._pairs(domain)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         one_way, gaps, rest = self._parts(accounting, accounting.total(budget), bool(pairs))
         design = list(zip(columns, noises_by_size(accounting, unit, one_way, domain.sizes), strict=True))
         notes = []

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from understudy.curator import Reach, contrasts, fourier_reach, interaction_basis
 from understudy.errors import BudgetError
@@ -22,6 +23,11 @@ from understudy.privacy import Unit
 from understudy.schema import Clique, Domain
 
 Array = npt.NDArray[np.float64]
+
+_SMOOTHINGS = 14
+"""How often the weight of the entropy is divided by three on the way to the optimal face."""
+_NEARLY = 1e-3
+"""Tables whose objective is this close to the best, as a share of it, count as optimal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +218,118 @@ def closest_table(
     table = np.zeros(allowed.size)
     table[inside] = np.maximum(found.x[:cells], 0.0)
     return table
+
+
+def spread_table(
+    matrix: Array,
+    values: Array,
+    *,
+    allowed: npt.NDArray[np.bool_],
+    total: float | None,
+    objective: str,
+) -> Array | None:
+    """Return the table of maximum entropy among those of :func:`closest_table`, to a thousandth of the objective.
+
+    A linear programme returns a corner of its optimal face: a table with as many empty cells as can be, which says much about
+    interactions that nobody measured. The most spread-out table of the face says nothing about them.
+
+    Tables ``x`` with the given total that minimise ``objective + tau sum x ln x`` tend to it as ``tau`` falls to zero. Their dual is
+    smooth: with ``x = total softmax(A'y / tau)`` it is ``y v - tau total ln sum exp(A'y / tau)``, for ``|y| <= 1`` in the maximum norm where the
+    objective is a sum of differences. Without the logarithm's smoothing the same ``y`` bounds the objective from below, which says when to stop.
+    For the largest difference ``t`` the linear programme gives ``t``, and entropy is maximised where no difference exceeds it.
+
+    Examples
+    --------
+    >>> matrix = np.array([[1.0, 1.0, -1.0, -1.0]])  # cells of two columns; only the first column is measured
+    >>> everything = np.ones((2, 2), dtype=bool)
+    >>> spread_table(matrix, np.array([4.0]), allowed=everything, total=8.0, objective="total").round(2)
+    array([3., 3., 1., 1.])
+    >>> closest_table(matrix, np.array([4.0]), allowed=everything, total=8.0, objective="total").round(2)
+    array([6., 0., 2., 0.])
+    """
+    corner = None
+    if objective == "largest" or total is None:
+        corner = closest_table(matrix, values, allowed=allowed, total=total, objective=objective)
+        if corner is None or not corner.any():
+            return corner
+    inside = np.flatnonzero(allowed.ravel())
+    used = matrix[:, inside]
+    table = np.zeros(allowed.size)
+    with threadpool_limits(1):  # the matrices are small
+        if corner is None:
+            assert total is not None
+            table[inside] = _spread_total(used, values, total)
+        else:
+            limit = float(np.abs(used @ corner[inside] - values).max())
+            table[inside] = _spread_largest(used, values, float(corner.sum()), limit)
+    return table
+
+
+def _shares(scores: Array) -> tuple[Array, float]:
+    """Return the softmax of scores and the logarithm of the sum of their exponentials."""
+    highest = float(scores.max())
+    weights = np.exp(scores - highest)
+    whole = float(weights.sum())
+    return weights / whole, highest + math.log(whole)
+
+
+def _spread_total(used: Array, values: Array, total: float) -> Array:
+    """Return the spread-out table with the smallest sum of differences."""
+    from scipy.optimize import minimize
+
+    y = np.zeros(len(used))
+    best, table = math.inf, np.full(used.shape[1], total / used.shape[1])
+    bound = -math.inf
+    tau = 1.0
+    for _ in range(_SMOOTHINGS):
+
+        def dual(y: Array, tau: float = tau) -> tuple[float, Array]:
+            shares, log_sum = _shares(used.T @ y / tau)
+            return tau * total * log_sum - float(y @ values), total * (used @ shares) - values
+
+        y = minimize(
+            dual,
+            y,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-1.0, 1.0)] * len(y),
+            options={"maxiter": 300, "ftol": 1e-11, "gtol": 1e-7 * total},
+        ).x
+        scores = used.T @ y
+        made = total * _shares(scores / tau)[0]
+        error = float(np.abs(used @ made - values).sum())
+        bound = max(bound, float(y @ values) - total * float(scores.max()))
+        if error < best:
+            best, table = error, made
+        if best <= 1e-5 * total or best - bound <= _NEARLY * best:
+            break
+        tau /= 3.0
+    return table
+
+
+def _spread_largest(used: Array, values: Array, total: float, limit: float) -> Array:
+    """Return the spread-out table none of whose differences exceeds a limit, up to a thousandth."""
+    from scipy.optimize import minimize
+
+    rows = len(used)
+    allowed = limit * (1 + _NEARLY) + 1e-9 * total
+
+    def dual(both: Array) -> tuple[float, Array]:
+        y = both[:rows] - both[rows:]
+        shares, log_sum = _shares(used.T @ y)
+        slope = total * (used @ shares) - values
+        value = total * log_sum - float(y @ values) + allowed * float(both.sum())
+        return value, np.concatenate([slope + allowed, allowed - slope])
+
+    found = minimize(
+        dual,
+        np.zeros(2 * rows),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * (2 * rows),
+        options={"maxiter": 3_000, "maxfun": 10_000, "ftol": 1e-13, "gtol": 1e-9 * total},
+    )
+    return np.asarray(total * _shares(used.T @ (found.x[:rows] - found.x[rows:]))[0])
 
 
 def maximal(cliques: Sequence[Clique]) -> list[Clique]:

@@ -15,7 +15,14 @@ from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._options import at_least, one_of, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import Grid, check_post_processing, legitimate, planned_grids
 from understudy.synthesizers.histograms._kdtree import KdTree
 from understudy.synthesizers.histograms._partition import noise_of, possible_cells
@@ -93,10 +100,14 @@ class DPCube(Synthesizer):
             )
         check_post_processing(self.post_processing)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of a cell and of a box."""
+        return total_deviation((1, noise) for noise in self._noises(accounting, unit, cost))
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy cells and boxes will be, or how much too large the table is."""
         grid = self._grid(schema)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         cells, boxes = self._noises(accounting, unit, accounting.total(budget))
         return Plan(
             method=self.name,

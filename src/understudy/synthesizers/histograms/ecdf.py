@@ -12,7 +12,7 @@ from understudy.curator.cumulative import MAX_BINS, SLACK
 from understudy.errors import BudgetError, SchemaError
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
-from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Unit, accounting_for
+from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import rows_noise, total_is_public
 from understudy.synthesizers._options import between, refuse, shares
@@ -69,12 +69,14 @@ class EmpiricalDistribution(Synthesizer):
             shares(self, "rows_share"),
         )
 
-    def accounting(self, budget: Budget) -> Accounting:
-        """Return the accounting in which the choice may cost most: an approximate budget leaves two."""
-        usual = accounting_for(budget)
-        if not isinstance(budget, ApproxDP):
-            return usual
-        return max((PURE, usual), key=lambda way: way.selection_epsilon(way.total(budget)))
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
+        """Pure first: nothing here is Gaussian, so a delta is of little use."""
+        return super().accountings(budget)[::-1]
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return how far cumulative counts are off, up to a constant."""
+        known = total_is_public(schema, unit)
+        return 1.0 / self._design(unit, accounting, cost, known=known)[1]
 
     def _grid(self, schema: Schema) -> Grid:
         """Return the declared grid, or refuse a table this method cannot serve."""
@@ -101,7 +103,7 @@ class EmpiricalDistribution(Synthesizer):
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how far the distribution function will be off, or refuse."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         grid = self._grid(schema)
         known = total_is_public(schema, unit)
         noise, epsilon = self._design(unit, accounting, accounting.total(budget), known=known)

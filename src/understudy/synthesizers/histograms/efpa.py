@@ -23,7 +23,14 @@ from understudy.curator import (
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._options import one_of, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import Line, check_cells, line_of
 
@@ -82,11 +89,22 @@ class EFPA(Synthesizer):
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all coefficients together, on average over how many the data may need.
+
+        Whoever needs some coefficients may keep more of them where that has less noise: all of them are the counts themselves.
+        """
+        line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
+        matrix, kept = self._transform(line)
+        noises = self._noises(matrix, kept, unit, accounting, self._costs(accounting, cost, kept)[1])
+        totals = [total_deviation([look]) for look in zip(kept, noises, strict=True)]
+        return float(np.minimum.accumulate(totals[::-1]).mean())
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy coefficients will be for the fewest and for all, or why the table cannot be served."""
         line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
         matrix, kept = self._transform(line)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         costs = self._costs(accounting, accounting.total(budget), kept)
         noises = self._noises(matrix, kept, unit, accounting, costs[1])
         return Plan(

@@ -28,11 +28,13 @@ from understudy.synthesizers.histograms._coefficients import (
     closest_table,
     coefficients_for,
     maximal,
+    spread_table,
 )
 from understudy.synthesizers.histograms._partition import possible_cells
 
 ALLOCATIONS = ("optimal", "uniform")
 OBJECTIVES = ("total", "largest")
+SOLUTIONS = {"maximum-entropy": spread_table, "vertex": closest_table}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,9 @@ class Fourier(Synthesizer):
     objective
         What the linear programme minimises: ``"total"`` (default), the sum of all differences between coefficients, for
         the noisy number of rows, or ``"largest"``, the largest difference, as in the paper.
+    solution
+        Which of the tables that are equally close to the noisy coefficients: ``"maximum-entropy"`` (default), the most spread-out
+        one, or ``"vertex"``, whichever a linear programme returns, as in the paper.
     max_programme
         Largest linear programme, in coefficients times cells. Beyond it the tables implied by the coefficients are made
         non-negative and consistent by the engine, without enumerating the cells of the whole table.
@@ -70,7 +75,7 @@ class Fourier(Synthesizer):
     One look: a vector of weighted coefficients. One row adds to it a column whose L1 and L2 norms are products of
     public numbers, added over the interactions (:func:`~understudy.curator.fourier_reach`); for ``m`` unweighted
     coefficients of binary columns they are ``m`` and ``√m``, and a replaced row moves about half of them by two.
-    Coefficients are rounded to a grid before noise is added. Laplace noise under pure budgets, Gaussian noise otherwise.
+    Coefficients are rounded to a grid before noise is added. Laplace noise under pure accounting, Gaussian noise otherwise.
     The linear programme and all tables are post-processing.
 
     Examples
@@ -86,6 +91,7 @@ class Fourier(Synthesizer):
     workload: Workload | None = None
     allocation: str = "optimal"
     objective: str = "total"
+    solution: str = "maximum-entropy"
     max_programme: int = 1_000_000
     max_model_mb: float = 80.0
     max_coefficients: int = 50_000
@@ -95,13 +101,24 @@ class Fourier(Synthesizer):
             at_least(self, 1, "k"),
             one_of(self, "allocation", ALLOCATIONS),
             one_of(self, "objective", OBJECTIVES),
+            one_of(self, "solution", tuple(SOLUTIONS)),
             at_least(self, 1, "max_programme", "max_coefficients"),
             positive(self, "max_model_mb"),
         )
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all cells of the largest tables, before they are made legitimate."""
+        known = total_is_public(schema, unit)
+        design = self._design(self._wanted(schema.domain), accounting, total=not known)
+        variance = design.reach(unit).noise(accounting, cost).variance
+        return math.fsum(
+            schema.domain.cells(table) * math.sqrt(design.cell_variance(table, variance))
+            for table in maximal([part for part in design.parts if part])
+        )
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many coefficients there are and how noisy, or why there are too many."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         design = self._design(
             self._wanted(schema.domain), accounting, total=not total_is_public(schema, unit)
         )
@@ -121,7 +138,9 @@ class Fourier(Synthesizer):
             notes=(
                 f"{number:,} coefficients are measured with {noise.kind} noise of scale {noise.scale:.4g}; cells of "
                 f"{len(tables)} tables get a standard deviation of up to {worst:.4g} rows before they are made legitimate.",
-                "One table is fitted by linear programming."
+                "One table is fitted to the coefficients, the most spread-out of the closest ones."
+                if whole and self.solution == "maximum-entropy"
+                else "One table is fitted by linear programming."
                 if whole
                 else "The whole table is too large for a linear programme; the engine makes the tables consistent.",
             ),
@@ -186,7 +205,7 @@ class Fourier(Synthesizer):
         total = max(1.0, float(pieces[()][0])) if known is None else known
         if self._fits(design):
             allowed = possible_cells(curator.schema, schema_grid(curator.schema))
-            cells = closest_table(
+            cells = SOLUTIONS[self.solution](
                 design.matrix(),
                 released.values,
                 allowed=allowed,

@@ -22,7 +22,7 @@ from understudy.curator import (
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Gaussian, Unit
 from understudy.schema import Column, Schema
-from understudy.synthesizers._options import at_least, refuse, shares
+from understudy.synthesizers._options import at_least, refuse, shares, unused
 from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.synthesizers.histograms._bins import (
     ORDERED,
@@ -87,6 +87,9 @@ class KernelDensity(Synthesizer):
         refuse(
             shares(self, "bandwidth_share"),
             at_least(self, 1, "max_cells"),
+            []
+            if self.bandwidth == "private"
+            else unused(self, "bandwidth_share", because="bandwidth is not private"),
         )
         check_bins(self.bins)
         if self.bins == "private":

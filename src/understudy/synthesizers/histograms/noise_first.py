@@ -11,10 +11,17 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, noise_for
 from understudy.inference import History
-from understudy.privacy import Budget, Unit
+from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._options import one_of, refuse
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import best_buckets, check_cells, line_of
 
@@ -70,10 +77,14 @@ class NoiseFirst(Synthesizer):
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of one bin."""
+        return total_deviation([(1, noise_for(accounting, unit, cost))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy each bin will be, or why the table cannot be served."""
         line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         noise = noise_for(accounting, unit, accounting.total(budget))
         return Plan(
             method=self.name,

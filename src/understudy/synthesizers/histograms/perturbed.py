@@ -9,8 +9,15 @@ from understudy.curator import Curator, Noise, noise_for
 from understudy.inference import History
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, refuse, shares, unused
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import (
     Grid,
     check_bins,
@@ -70,6 +77,7 @@ class PerturbedHistogram(Synthesizer):
         refuse(
             shares(self, "bins_share"),
             at_least(self, 1, "max_cells"),
+            [] if self.bins == "private" else unused(self, "bins_share", because="bins is not private"),
         )
         check_bins(self.bins)
         check_post_processing(self.post_processing)
@@ -86,9 +94,13 @@ class PerturbedHistogram(Synthesizer):
         choosing, measuring = accounting.split(total, [self.bins_share, 1 - self.bins_share])
         return choosing, noise_for(accounting, unit, measuring)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of one bin."""
+        return total_deviation([(1, self._design(self._grids(schema), unit, accounting, cost)[1])])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy each bin will be, or that there are too many."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         grids = self._grids(schema)
         _, noise = self._design(grids, unit, accounting, accounting.total(budget))
         notes = [f"Bins with fewer than about {3 * noise.scale:.0f} records will be hard to tell from noise."]

@@ -10,7 +10,14 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._options import at_least, refuse, shares
 from understudy.synthesizers._rounds import expected_absolute_noise
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
     Line,
@@ -70,10 +77,15 @@ class PHPartition(Synthesizer):
         check_cells(self.bins, self.max_bins)
         check_post_processing(self.post_processing)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of one bucket."""
+        line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
+        return total_deviation([(1, noise_for(accounting, unit, self._costs(accounting, cost, line)[1]))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many levels there are and how noisy buckets will be, or why the table cannot be served."""
         line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         levels, counts = self._costs(accounting, accounting.total(budget), line)
         noise = noise_for(accounting, unit, counts)
         return Plan(

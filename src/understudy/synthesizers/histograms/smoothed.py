@@ -12,7 +12,7 @@ from understudy.curator.density import MAX_SMOOTHED
 from understudy.engine.released import ReleasedRecords
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
-from understudy.privacy import PURE, Accounting, ApproxDP, Budget, Unit, accounting_for
+from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._options import at_least, between, refuse
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
@@ -71,12 +71,9 @@ class SmoothedHistogram(Synthesizer):
         if self.bins == "private":
             raise BudgetError("smoothed-histogram takes bins from the schema or a number of them.")
 
-    def accounting(self, budget: Budget) -> Accounting:
-        """Return the accounting in which one record may cost most: an approximate budget leaves a choice."""
-        usual = accounting_for(budget)
-        if not isinstance(budget, ApproxDP):
-            return usual
-        return max((PURE, usual), key=lambda way: way.selection_epsilon(way.total(budget) / self.records))
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the rows that are added to every bin."""
+        return self.smoothing(unit, accounting, cost, rows_fixed=unit.keeps_rows).pseudo
 
     def _grid(self, schema: Schema) -> Grid:
         return planned_grids(schema, bins=self.bins, max_cells=self.max_cells, method=self.name)[0]
@@ -87,7 +84,7 @@ class SmoothedHistogram(Synthesizer):
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how strongly the records will be pulled towards the uniform distribution, or refuse."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         grid = self._grid(schema)
         fixed = unit.keeps_rows
         smoothing = self.smoothing(unit, accounting, accounting.total(budget), rows_fixed=fixed)

@@ -15,8 +15,15 @@ from understudy.inference import History
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, refuse, shares, unused
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import Grid, check_bins, large, legitimate, planned_grids
 
 Array = npt.NDArray[np.float64]
@@ -77,6 +84,7 @@ class SortedHistogram(Synthesizer):
         refuse(
             shares(self, "order_share"),
             at_least(self, 1, "max_cells"),
+            [] if self.order == "measured" else unused(self, "order_share", because="the order is public"),
         )
         check_bins(self.bins)
         if self.bins == "private":
@@ -119,9 +127,13 @@ class SortedHistogram(Synthesizer):
         costs = accounting.split(total, [self.order_share, 1 - self.order_share])
         return [noise_for(accounting, unit, cost) for cost in costs]
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of a bin and of a sorted count."""
+        return total_deviation((1, noise) for noise in self._design(unit, accounting, cost))
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what is measured with which noise, or that there are too many bins."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         grid = self._grid(schema)
         design = self._design(unit, accounting, accounting.total(budget))
         ranked = (

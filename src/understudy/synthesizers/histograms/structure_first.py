@@ -10,8 +10,15 @@ from understudy.curator import Curator, SealedBuckets, noise_for
 from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, refuse, shares, unused
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import check_post_processing
 from understudy.synthesizers.histograms._partition import (
     Line,
@@ -78,6 +85,9 @@ class StructureFirst(Synthesizer):
         refuse(
             at_least(self, 1, "buckets", "max_count", optional=True),
             shares(self, "structure_share", "number_share"),
+            []
+            if self.buckets is None
+            else unused(self, "number_share", because="buckets says how many there are"),
         )
         if not self.structure_share + self.number_share < 1:
             raise BudgetError("structure_share and number_share must leave something for the counts.")
@@ -88,11 +98,16 @@ class StructureFirst(Synthesizer):
         """Return one that cuts whatever it sees: two buckets at most would leave half of it untried."""
         return StructureFirst(buckets=3)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of one bucket."""
+        line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
+        return total_deviation([(1, noise_for(accounting, unit, self._costs(accounting, cost, line)[2]))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the budget is divided between structure and counts, or why the table cannot be served."""
         line = line_of(schema, bins=self.bins, max_bins=self.max_bins, method=self.name)
         self._require(line)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         number, structure, counts = self._costs(accounting, accounting.total(budget), line)
         noise = noise_for(accounting, unit, counts)
         most = max(self._candidates(line))

@@ -15,7 +15,14 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import rows_noise, total_is_public
 from understudy.synthesizers._options import at_least, between, one_of, refuse
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.histograms._bins import (
     POST_PROCESSING,
     Grid,
@@ -112,9 +119,16 @@ class UniversalHistogram(Synthesizer):
             for depth, cost in zip(depths, costs, strict=True)
         ]
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all nodes of the tree."""
+        tree, root = self.tree(schema), not total_is_public(schema, unit)
+        design = self._design(tree, unit, accounting, cost, root=root)
+        measured = tree[len(tree) - len(design) :]
+        return total_deviation((grid.cells, noise) for grid, noise in zip(measured, design, strict=True))
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy each level will be, or that there are too many leaves."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         tree = self.tree(schema)
         root = not total_is_public(schema, unit)
         design = self._design(tree, unit, accounting, accounting.total(budget), root=root)

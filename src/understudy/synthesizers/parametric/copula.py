@@ -32,7 +32,14 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._options import at_least, between, one_of, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.parametric._copula_layout import Layout
 from understudy.synthesizers.parametric._latent import (
     Dimension,
@@ -79,7 +86,7 @@ class DPCopula(Synthesizer):
     ``n tau`` changes between neighbours by at most 3 (add-remove) or 4 (replace-one), whatever ``n`` is:
     :mod:`understudy.curator.rank_correlation`. *Scores*: each product lies between -1 and 1 and is summed over
     records: :mod:`understudy.curator.moments`. Scores and ranked groups are functions of the margins released
-    in (2). Laplace noise under pure budgets, Gaussian noise otherwise. Inverting the statistics, repairing the
+    in (2). Laplace noise under pure accounting, Gaussian noise otherwise. Inverting the statistics, repairing the
     correlation matrix and drawing are post-processing.
 
     Examples
@@ -114,9 +121,22 @@ class DPCopula(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all cells of the margins, and of the correlations in rows."""
+        layout = self._layout(schema)
+        costs = layout.costs(accounting, cost, self.margin_share)
+        margins = total_deviation(
+            (cells, noise_for(accounting, unit, each))
+            for (_, cells), each in zip(layout.looks, costs.counts, strict=True)
+        )
+        if not layout.pairs:
+            return margins
+        scale = self._correlation_scale(layout, schema, unit, accounting, costs.correlations)
+        return margins + len(layout.pairs) * scale * (math.sqrt(2) if accounting.name == "pure" else 1.0)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how noisy margins and correlations will be, or refuse with a reason."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         layout = self._layout(schema)
         costs = layout.costs(accounting, accounting.total(budget), self.margin_share)
         noises = [noise_for(accounting, unit, cost) for cost in costs.counts]

@@ -24,8 +24,15 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Unit
 from understudy.schema import Domain, Schema
-from understudy.synthesizers._options import at_least, positive, refuse
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, positive, refuse, unused
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.parametric.models import (
     Ask,
     AskCounts,
@@ -47,6 +54,20 @@ from understudy.synthesizers.parametric.models import (
 
 MODELS = ("auto", "normal", "multinomial", "saturated", "loglinear", "glom", "slomag", "average", "conjugate")
 _SMALLEST_SCALE = 2.0**-20
+
+
+_NUMBERS = {"auto", "normal", "glom", "slomag"}
+_USERS: tuple[tuple[tuple[str, ...], set[str]], ...] = (
+    (("generators",), {"loglinear"}),
+    (("conjugate",), {"conjugate"}),
+    (("models", "weights"), {"average"}),
+    (("order",), {"auto", "slomag"}),
+    (("deviation",), {"auto", "slomag"}),
+    (("prior_weight", "prior_variance", "bounds"), _NUMBERS),
+    (("max_cells",), {"auto", "normal", "saturated", "glom"}),
+    (("alpha",), {"auto", "multinomial", "saturated", "glom", "conjugate"}),
+)
+"""Options that only some models look at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +118,7 @@ class Modips(Synthesizer):
     -------
     Two kinds of looks, whose costs add up to at most the budget: counts of cells, which partition the records, with the
     sensitivity of any histogram; and sums over records of products of bounded public numbers, with the
-    sensitivities of :mod:`understudy.curator.moments`. Laplace noise under pure budgets, Gaussian noise otherwise. Posterior draws
+    sensitivities of :mod:`understudy.curator.moments`. Laplace noise under pure accounting, Gaussian noise otherwise. Posterior draws
     and records see only noisy statistics: post-processing. Several sets
     (:func:`~understudy.synthesizers.multiple.synthesize_many`) either share one release or divide the budget.
 
@@ -148,6 +169,13 @@ class Modips(Synthesizer):
             positive(self, "alpha", optional=True),
             at_least(self, 0, "prior_weight"),
             at_least(self, 2, "few", "max_cells"),
+            [] if self.continuous is None else unused(self, "few", because="continuous names the columns"),
+            *(
+                []
+                if users & {self.model, *(self.models if self.model == "average" else ())}
+                else unused(self, *names, because=f"only the models {', '.join(sorted(users))} use it")
+                for names, users in _USERS
+            ),
         )
         if self.model == "average":
             unknown = [name for name in self.models if name not in MODELS[:7]]
@@ -160,15 +188,24 @@ class Modips(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
-    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
-        """Say which statistics will be released with which noise, or refuse the table with a reason."""
-        accounting = self.accounting(budget)
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all statistics, in rows."""
+        _, planned = self._asked(schema, unit, accounting, cost)
+        return total_deviation((item.cells, item.noise) for item in planned)
+
+    def _planned_setting(self, schema: Schema, unit: Unit) -> Setting:
         fixed = unit.keeps_rows
         rows = schema.row_count if schema.row_count is not None else (1 if fixed else None)
-        setting = self._setting(schema, rows=rows, rows_fixed=fixed)
+        return self._setting(schema, rows=rows, rows_fixed=fixed)
+
+    def _asked(
+        self, schema: Schema, unit: Unit, accounting: Accounting, cost: float
+    ) -> tuple[ParametricModel, list[PlannedMeasurement]]:
+        """Return the model and what will be measured for it, in rows."""
+        setting = self._planned_setting(schema, unit)
         model = self._model(setting)
         asked = model.ask(setting)
-        design = _design(asked, schema.domain, unit, accounting, accounting.total(budget), rows_fixed=fixed)
+        design = _design(asked, schema.domain, unit, accounting, cost, rows_fixed=unit.keeps_rows)
         planned = []
         for question, noise in design:
             if isinstance(question, AskCounts):
@@ -180,6 +217,13 @@ class Modips(Synthesizer):
             per_row = Laplace(scale) if isinstance(noise, Laplace) else Gaussian(scale)
             cells = block.cells(schema.domain) * len(block.pairs)
             planned.append(PlannedMeasurement(schema.domain.canonical(used), cells, per_row))
+        return model, planned
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say which statistics will be released with which noise, or refuse the table with a reason."""
+        accounting = self.accounting(budget, schema, unit)
+        setting = self._planned_setting(schema, unit)
+        model, planned = self._asked(schema, unit, accounting, accounting.total(budget))
         numbers = ", ".join(setting.continuous) or "none"
         return Plan(
             method=self.name,

@@ -28,7 +28,14 @@ from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 from understudy.synthesizers._allocation import total_is_public
 from understudy.synthesizers._options import at_least, one_of, refuse
-from understudy.synthesizers.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    PlannedMeasurement,
+    Progress,
+    Synthesizer,
+    total_deviation,
+)
 from understudy.synthesizers.parametric._margins import ladder_of
 from understudy.synthesizers.parametric._regression_layout import RegressionLayout
 from understudy.synthesizers.parametric._regression_steps import fitted_steps, histogram_shares, total_rows
@@ -111,9 +118,34 @@ class SequentialRegression(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviations of all histograms, coefficients and moments."""
+        layout = self._layout(schema)
+        tables, regressions, moments = _costs(layout, accounting, cost)
+        looks: list[tuple[float, Noise]] = []
+        for name, each in zip(layout.tables, tables, strict=True):
+            ladder = ladder_of(schema.column(name))
+            share = accounting.split(each, [1.0] * len(ladder.steps))[0]
+            looks.append((ladder.size, noise_for(accounting, unit, share)))
+        together = total_deviation(looks)
+        for model, each in zip(layout.regressions, regressions, strict=False):
+            objective = objective_for(model, unit, accounting.pure_epsilon(each))
+            together += model.parameters * math.sqrt(objective.noise.variance) * objective.step
+        if layout.block is not None:
+            block, noise = moment_noise(
+                layout.block,
+                schema.domain,
+                unit,
+                accounting,
+                moments,
+                rows_fixed=total_is_public(schema, unit),
+            )
+            together += total_deviation([(len(block.pairs), noise)]) / block.unit
+        return together
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how each column is modelled and how noisy that will be, or refuse with a reason."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         layout = self._layout(schema)
         tables, regressions, moments = _costs(layout, accounting, accounting.total(budget))
         notes = [f"Columns are drawn in the order {', '.join(layout.order)}."]

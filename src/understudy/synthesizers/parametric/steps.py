@@ -22,8 +22,8 @@ from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
-from understudy.synthesizers._options import at_least, between, refuse
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, between, refuse, unused
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, total_deviation
 from understudy.synthesizers.parametric._margins import (
     Ladder,
     combined_total,
@@ -76,7 +76,7 @@ class STEPS(Synthesizer):
     gets wrong) change by at most 2 (add-remove) or 4 (replace-one) times the rows per unit. (2) Histograms of ordered columns
     with many codes, and the sizes of the subsets of each layer: one histogram each. (3) The margin of each column in all
     final subsets, on one to four grids: one histogram per grid. Costs add up to at most the budget; with ``order`` there are
-    no elections. Laplace noise under pure budgets, Gaussian noise otherwise. What is not used goes to (3).
+    no elections. Laplace noise under pure accounting, Gaussian noise otherwise. What is not used goes to (3).
 
     Examples
     --------
@@ -102,6 +102,7 @@ class STEPS(Synthesizer):
             between(self, 0, 10, "layers"),
             between(self, 2, 100, "branches"),
             at_least(self, 0, "min_rows", optional=True),
+            [] if self.order is None else unused(self, "election_share", because="the order is given"),
         )
         if self.order is not None:
             if isinstance(self.order, str) or len(set(self.order)) != len(tuple(self.order)):
@@ -113,9 +114,23 @@ class STEPS(Synthesizer):
 
     # ------------------------------------------------------------------ before
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the noise of the coarsest margins of all columns."""
+        groups = self._groups(schema)
+        layers = self._layer_count(schema, groups)
+        shares = self._shares(accounting, cost, layers, self._wide(schema, groups))
+        each = accounting.split(shares.margins, [1.0] * len(schema.names))[0]
+        return total_deviation(
+            (
+                int(steps[0].max()) + 1,
+                noise_for(accounting, unit, accounting.split(each, [1.0] * len(steps))[0]),
+            )
+            for steps in (ladder_of(column).steps for column in schema.columns)
+        )
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many parts there may be and how noisy their margins will be, or refuse with a reason."""
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         groups = self._groups(schema)
         layers = self._layer_count(schema, groups)
         subsets = self._most_subsets(groups, layers)

@@ -21,7 +21,7 @@ from understudy.synthesizers._allocation import noises_by_size, workload_for
 from understudy.synthesizers._options import at_least, refuse
 from understudy.synthesizers._options import shares as shares_of
 from understudy.synthesizers._rounds import small_first
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, total_deviation
 from understudy.synthesizers.queries._asking import Marginals, Queries, above_noise, first_look
 from understudy.synthesizers.queries._pool import (
     answer_noise,
@@ -153,11 +153,19 @@ class RelaxedProjection(Synthesizer):
         # the joint reach of several queries is at most that of as many unrelated ones
         return answer_noise(accounting, cost * number, reach_of(queries, unit) * number**power)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell, or answer, if two are measured for each column."""
+        _, queries = self._candidates(schema)
+        _, rest = accounting.split(cost, [self.one_way_share, 1 - self.one_way_share])
+        rounds = self.rounds or max(1, 2 * len(schema.domain) // self.per_round)
+        measure, _ = self._prices(accounting, rest, rounds)
+        return total_deviation([(1, self._round_noise(accounting, unit, measure, queries))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what is measured at first and how each round is priced."""
         domain = schema.domain
         cliques, queries = self._candidates(schema)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         columns, rest = accounting.split(
             accounting.total(budget), [self.one_way_share, 1 - self.one_way_share]
         )

@@ -16,7 +16,7 @@ from understudy.marginals import Query, QuerySource, Statistic, random_boxes
 from understudy.privacy import Accounting, Budget, SelectionEvent, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, refuse
+from understudy.synthesizers._options import at_least, refuse, unused
 from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
 from understudy.synthesizers.queries._pool import (
     TOTAL_SHARE,
@@ -103,6 +103,9 @@ class DualQuery(Synthesizer):
         refuse(
             at_least(self, 1, "num_query", "samples", "marginal", "starts", optional=True),
             at_least(self, 2, "rounds", optional=True),  # the first one learns nothing
+            []
+            if self.queries is None
+            else unused(self, "num_query", "marginal", because="queries are given"),
         )
 
     def options(self) -> dict[str, Any]:
@@ -155,11 +158,16 @@ class DualQuery(Synthesizer):
             rate *= (total * (1 - 1e-5) / cost) ** (1 / power)
         return rate
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return one over the rate at which records follow the queries, for the same number of draws."""
+        rounds, samples = self.rounds or 100, self.samples or _FEWEST
+        return 1.0 / self._rate(accounting, cost, rounds, samples, exact=True)
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many records are made and what each draw costs at most."""
         pool = self._pool(schema)
         reach_of(pool, unit)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         total = accounting.total(budget) * (1.0 if known else 1 - TOTAL_SHARE)
         rows = None if schema.row_count is None else float(schema.row_count)

@@ -16,8 +16,8 @@ from understudy.marginals import Query, QuerySource, random_boxes
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 from understudy.synthesizers._allocation import total_is_public
-from understudy.synthesizers._options import at_least, refuse, shares
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer
+from understudy.synthesizers._options import at_least, refuse, shares, unused
+from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, total_deviation
 from understudy.synthesizers.queries._asking import Queries
 from understudy.synthesizers.queries._pool import (
     TOTAL_SHARE,
@@ -97,6 +97,9 @@ class MWEM(Synthesizer):
             at_least(self, 1, "num_iterations", optional=True),
             self._too_few(query_count(self.queries, self.num_query)),
             shares(self, "measure_share"),
+            []
+            if self.queries is None
+            else unused(self, "num_query", "marginal", "public_seed", because="queries are given"),
         )
 
     def _too_few(self, pool: int | None) -> list[str]:
@@ -170,11 +173,17 @@ class MWEM(Synthesizer):
                 best = number
         return min(best, pool)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of an answer, if as many are measured as there are columns."""
+        _, pool = self._questions(schema)
+        each = cost / (self.num_iterations or len(schema.domain)) * self.measure_share
+        return total_deviation([(1, answer_noise(accounting, each, reach_of(pool, unit)))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how many queries will be measured, with which noise."""
         factors, pool = self._questions(schema)
         reach = reach_of(pool, unit)
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         known = total_is_public(schema, unit)
         total = accounting.total(budget) * (1.0 if known else 1 - TOTAL_SHARE)
         rows = None if schema.row_count is None else float(schema.row_count)

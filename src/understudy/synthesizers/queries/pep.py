@@ -16,9 +16,17 @@ from understudy.marginals import Measurement, Query, QuerySource, Statistic, all
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 from understudy.synthesizers._allocation import cells_of, noises_by_size
-from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares
+from understudy.synthesizers._options import at_least, one_of, positive, refuse, shares, unused
 from understudy.synthesizers._rounds import require_fixed, small_first
-from understudy.synthesizers.base import Fitted, Plan, Progress, Synthesizer, planned, support_of
+from understudy.synthesizers.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    planned,
+    support_of,
+    total_deviation,
+)
 from understudy.synthesizers.queries._asking import Marginals, Queries, above_noise, first_look
 from understudy.synthesizers.queries._pool import (
     answer_noise,
@@ -112,6 +120,9 @@ class PEP(Synthesizer):
             positive(self, "slack", "max_model_mb"),
             one_of(self, "ask", ("marginals", "queries")),
             self._too_few(query_count(self.queries, self.num_query)),
+            []
+            if self.queries is None
+            else unused(self, "num_query", "marginal", "public_seed", "ask", because="queries are given"),
         )
 
     def _too_few(self, pool: int | None) -> list[str]:
@@ -160,6 +171,13 @@ class PEP(Synthesizer):
             return answer_noise(accounting, cost, reach_of(queries, unit))
         return noise_for(accounting, unit, cost)
 
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell, or answer, if two are measured for each column."""
+        _, queries = self._pool(schema)
+        _, rest = accounting.split(cost, [self.one_way_share, 1 - self.one_way_share])
+        each = rest / (self.num_iterations or 2 * len(schema.domain)) * self.measure_share
+        return total_deviation([(1, self._noise(accounting, unit, each, queries))])
+
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say what is measured at first and how each iteration is priced."""
         domain = schema.domain
@@ -174,7 +192,7 @@ class PEP(Synthesizer):
                 cells=cells_of(smallest),
                 allowed=cells_of(self.max_model_mb),
             )
-        accounting = self.accounting(budget)
+        accounting = self.accounting(budget, schema, unit)
         columns, rest = accounting.split(
             accounting.total(budget), [self.one_way_share, 1 - self.one_way_share]
         )
