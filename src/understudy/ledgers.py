@@ -45,7 +45,7 @@ class LedgerPlace:
     Attributes
     ----------
     path
-        The file.
+        The file, with all links followed.
     notes
         What a person should be told about the choice.
     evidence
@@ -59,6 +59,10 @@ class LedgerPlace:
     _record: KnownLedgers | None = field(default=None, repr=False)
     _marks: tuple[bytes, ...] = field(default=(), repr=False)
     _others: tuple[KnownLedger, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        # what is kept beside a ledger is found again under every name that leads to it
+        object.__setattr__(self, "path", self.path.resolve())
 
     @contextlib.contextmanager
     def opened(
@@ -334,7 +338,7 @@ def _default(source: Any, file: str, record: KnownLedgers | None) -> Path:
             "There is no place for the ledger of this table: not beside it, and no folder of yours can be written "
             "(UNDERSTUDY_HOME, XDG_STATE_HOME, home). Name one with --ledger. Nothing was read or spent."
         )
-    home = record.folder / "ledgers"
+    home = record.folder.resolve() / "ledgers"
     home.mkdir(mode=0o700, exist_ok=True)
     mark = digest_place(source, record.digester("name")) or digest_content(source, record.digester("name"))
     suffix = "" if mark is None else f"-{mark.hex()[:12]}"

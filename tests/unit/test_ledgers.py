@@ -258,3 +258,13 @@ def test_a_file_has_the_same_default_ledger_in_python_as_on_the_command_line(tmp
     with Ledger.open(tmp_path / "staff.ledger") as book:
         assert book.table == "staff.csv"
         assert book.charged
+
+
+def test_a_ledger_is_one_place_under_every_name(tmp_path: Path) -> None:
+    """What is kept of interrupted work lies beside it and must not be missed because a link was named."""
+    path = tmp_path / "t.ledger"
+    Ledger.create(path, budget=PureDP(2.0), unit=Unit.add_remove(), table="t").close()
+    (tmp_path / "link.ledger").symlink_to(path)
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    assert LedgerPlace(tmp_path / "link.ledger").path == path
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", ledger=tmp_path / "link.ledger").path == path
