@@ -169,7 +169,7 @@ def find_ledger(
     ledger
         The ledger that was asked for by name, if one was.
     earlier
-        Where version 0.1.0 would have kept it; used if a ledger of the table is there and none at the place of this version.
+        Where version 0.1.0 would have kept it; used if a ledger is there and none at the place of this version.
     evidence
         Where bundles and models may lie that carry anchors.
     another
@@ -214,9 +214,7 @@ def find_ledger(
             Path(ledger).absolute(), known, beside, {name, label or name}, another, notes, common
         )
     default = _default(source, file, record)
-    places = [default]
-    if earlier is not None and _table_of(earlier) in (name, label or name):
-        places.append(earlier.absolute())
+    places = [default, *([] if earlier is None else [earlier.absolute()])]
     present = {item.path for item in known if _ledger_at(item.path) == item.anchor.ledger_id}
     if known and not present:  # perhaps it moved together with its table
         names = {item.anchor.ledger_id for item in known}

@@ -231,17 +231,6 @@ def test_a_refused_run_does_not_bind_a_table_to_a_ledger_that_was_named_by_mista
     assert again.path == tmp_path / "2022" / "t.ledger"
 
 
-def test_a_ledger_of_another_table_at_the_place_of_0_1_0_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "t.csv").write_text("a\n1\n")
-    earlier = tmp_path / "t.ledger"
-    Ledger.create(earlier, budget=PureDP(1.0), unit=Unit.add_remove(), table="another").close()
-    place = find_ledger(tmp_path / "data" / "t.csv", name="t.csv", earlier=earlier)
-    assert place.path == tmp_path / "data" / "t.ledger"
-    named = find_ledger(tmp_path / "data" / "t.csv", name="t.csv", label="another", earlier=earlier)
-    assert named.path == earlier
-
-
 def test_a_ledger_of_the_command_line_pays_in_python_whatever_it_calls_its_table(tmp_path: Path) -> None:
     path = tmp_path / "staff.ledger"
     Ledger.create(path, budget=PureDP(2.0), unit=Unit.add_remove(), table="staff.csv").close()
