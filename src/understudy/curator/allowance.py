@@ -10,6 +10,7 @@ import hashlib
 import math
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,14 @@ from understudy.privacy import (
     Event,
     InsideEvent,
     Ledger,
+    Spending,
     accounting_for,
     delta_of,
     filter_of,
     float_down,
     float_up,
     gdp_to_approx,
+    sqrt_up,
     zcdp_to_approx,
 )
 
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     from understudy.curator.journal import Journal
 
 __all__ = ["Allowance"]
+
+_LEAST = 2.0**-1000
+"""An allowance needs some epsilon, if only for acts that have a delta and nothing else."""
 
 
 class Allowance:
@@ -86,7 +92,7 @@ class Allowance:
         self._used = Fraction(0)
         self._delta = Fraction(ledger.rule.approximate_delta)
         self._delta_used = Fraction(0)
-        self._inside: str | None = None  # name of the allowance that the ledger was charged for as a whole
+        self._inside: _Opened | None = None  # what the ledger was charged for as a whole
 
     @property
     def remaining(self) -> float:
@@ -143,49 +149,116 @@ class Allowance:
         self.ledger.note(f"allowance of {budget.describe()} opened", scope=child.scope)
         return child
 
-    def _opened(self, child: Allowance) -> str:
-        """Charge the ledger for a whole allowance and return its name, or that of an equal one which an interruption left behind.
+    def _opened(self, child: Allowance) -> _Opened:
+        """Charge the ledger for a whole allowance, or find an equal one which an interruption left behind.
 
-        That is the last one if its acts are about to be repeated from a journal, and else one that is still untouched: looked for only
-        where the work has a journal or a scope of its own, so that two fits do not share it.
+        If its acts are about to be repeated from a journal, that is the one that the next of them was charged to. Else it is the last one
+        where the work has a scope of its own and a journal that holds none of its answers: all were lost. Else it is one
+        that is still untouched: looked for only where the work has a journal or a scope of its own, so that two fits do not share it.
         """
-        book, budget = self.ledger, child.budget
-        spending, key = book.spending, hashlib.sha256(child.scope.encode()).hexdigest()[:16]
         kind, reserve = child.accounting.name, float(child._delta)
-        repeating = self.journal is not None and self.journal.left > 0
-        for name, (opened, inside) in reversed(tuple(spending.allowances.items())):
-            same = (opened.accounting, opened.reserve) == (kind, reserve) and name.startswith(f"{key}-")
+        journal = self.journal
+        repeating = journal is not None and journal.left > 0
+        kept = [] if journal is None else journal.allowances(self.ledger)
+        before = kept[journal.place] if journal is not None and repeating else None
+        if before is not None and before.startswith(f"{child._key}-"):
+            return _Opened(child, before, begun=True, again=True)
+        for name, (opened, inside) in reversed(tuple(self.ledger.spending.allowances.items())):
+            same = (opened.accounting, opened.reserve) == (kind, reserve) and name.startswith(
+                f"{child._key}-"
+            )
             room = same and filter_of(opened).total >= (child._total or 0)
-            untouched = not inside.delta and not any(inside.sums.values())
-            if room and (repeating or (untouched and (self.scope or self.journal is not None))):
-                return name
+            again = repeating or bool(self.scope and journal is not None and name not in kept)
+            if room and (again or (_untouched(inside) and (self.scope or journal is not None))):
+                return _Opened(child, name, begun=again, again=again)
+        return _Opened(child, child._open_whole(), begun=False, again=False)
+
+    @property
+    def _key(self) -> str:
+        """What the names of the allowances of this work begin with."""
+        return hashlib.sha256(self.scope.encode()).hexdigest()[:16]
+
+    def _open_whole(self) -> str:
+        """Open all of this allowance."""
+        budget, reserve = self.budget, float(self._delta)
         if isinstance(budget, ApproxDP):
             epsilon, delta = budget.epsilon, budget.delta
         else:
-            delta = float_down(max(Fraction(book.rule.approximate_delta) - spending.delta, Fraction(0)))
-            if delta <= 0:
-                raise BudgetExceeded(
-                    f"This needs {budget.describe()}, which is not pure; the ledger of {book.table!r} has no delta left of its "
-                    f"{book.budget.describe()}. Nothing was spent. Ask for a pure epsilon, or agree on a larger total with the "
-                    "owner of the table.",
-                    requested=0.0,
-                    remaining=0.0,
-                    accounting="delta",
-                )
+            delta = self._delta_left(budget.describe())
             if isinstance(budget, GDP):
                 epsilon = gdp_to_approx(budget.mu, delta)
             else:
                 assert isinstance(budget, ZCDP)
                 epsilon = zcdp_to_approx(budget.rho, delta)
-        event = AllowanceEvent(f"{key}-{secrets.token_hex(8)}", epsilon, delta, kind, reserve)
-        book.charge(event, purpose=f"allowance of {budget.describe()}", scope=child.scope)
+        return self._open(epsilon, delta, self.accounting.name, reserve, f"allowance of {budget.describe()}")
+
+    def _open_for(self, event: Event, most: float) -> str:
+        """Open an allowance that holds one act, with at most so much delta."""
+        parts, purpose = self.ledger.unit.parts_touched, "allowance for an act in place of one that was lost"
+        pure, own = PURE.exact_cost(event, parts=parts, reserve=True), float_up(delta_of(event, parts=parts))
+        if pure is not None:
+            return self._open(max(float_up(pure), _LEAST), own, PURE.name, own, purpose)
+        cost = self.accounting.exact_cost(event, parts=parts)
+        assert cost is not None  # it was affordable here
+        delta = min(most, self._delta_left("Noise that is not pure, in place of an answer that was lost,"))
+        if self.accounting.name == "gdp":
+            epsilon = gdp_to_approx(float_up(sqrt_up(cost, bits=60)), delta)
+        else:
+            epsilon = zcdp_to_approx(float_up(cost), delta)
+        while self.accounting.exact_total(ApproxDP(epsilon, delta)) < cost:
+            epsilon *= 1 + 1e-9  # conversions there and back are rounded on the safe side
+        return self._open(epsilon, delta, self.accounting.name, 0.0, purpose)
+
+    def _open(self, epsilon: float, delta: float, kind: str, reserve: float, purpose: str) -> str:
+        """Charge the ledger for an allowance, and return the name under which acts are charged to it."""
+        event = AllowanceEvent(f"{self._key}-{secrets.token_hex(8)}", epsilon, delta, kind, reserve)
+        self.ledger.charge(event, purpose=purpose, scope=self.scope)
         return event.name
+
+    def _delta_left(self, what: str) -> float:
+        """Return what is left of the delta of a ledger that adds up plainly, or refuse what needs some."""
+        book = self.ledger
+        delta = float_down(max(Fraction(book.rule.approximate_delta) - book.spending.delta, Fraction(0)))
+        if delta <= 0:
+            raise BudgetExceeded(
+                f"This needs {what}, which is not pure; the ledger of {book.table!r} has no delta left of its "
+                f"{book.budget.describe()}. Nothing was spent. Ask for a pure epsilon, or agree on a total with a larger delta with the "
+                "owner of the table.",
+                requested=0.0,
+                remaining=0.0,
+                accounting="delta",
+            )
+        return delta
+
+    def _paid_by(self, event: Event, inside: _Opened) -> str:
+        """Return the name of the allowance of the ledger that an act is charged to.
+
+        That is the one that was opened for the work, with two exceptions. Another process with the same work may have been quicker to use
+        one that both found untouched: then this one opens its own. And the charge of an answer that an interruption lost stays in
+        its allowance, which may then have no room for an act that the work can still afford: the ledger is charged for that act
+        beside it.
+
+        Privacy
+        -------
+        Whatever is chosen here, the ledger is charged for each allowance as a whole, and holds the acts that name it to its filter.
+        """
+        held, spent = self.ledger.spending.allowances[inside.name]
+        if not inside.begun and not _untouched(spent):
+            inside.name = inside.owner._open_whole()
+            held, spent = self.ledger.spending.allowances[inside.name]
+        full = not filter_of(held).holds(spent.plus(event, parts=self.ledger.unit.parts_touched))
+        if full and inside.again:
+            return inside.owner._open_for(event, held.delta)
+        return inside.name
 
     def charge(self, event: Event, *, purpose: str) -> Entry:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
         costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
-        paid = event if self._inside is None else InsideEvent(self._inside, event)
+        inside = self._inside
+        paid = event if inside is None else InsideEvent(self._paid_by(event, inside), event)
         entry = self.ledger.charge(paid, purpose=purpose, scope=self.scope)
+        if inside is not None:
+            inside.begun = True
         self._use(event, costs)
         return entry
 
@@ -290,6 +363,33 @@ class Allowance:
                 remaining=self.reserve,
                 accounting="delta",
             )
+
+
+@dataclass
+class _Opened:
+    """An allowance that the ledger was charged for as a whole, shared by all that were taken from it.
+
+    Attributes
+    ----------
+    owner
+        The allowance it was opened for.
+    name
+        Its name in the ledger.
+    begun
+        Whether an act of this work was charged to it.
+    again
+        Whether that was before an interruption, which may have lost an answer.
+    """
+
+    owner: Allowance
+    name: str
+    begun: bool
+    again: bool
+
+
+def _untouched(inside: Spending) -> bool:
+    """Say whether nothing was charged to an allowance yet."""
+    return not inside.delta and not any(inside.sums.values())
 
 
 def plain_addition(ledger: Ledger) -> bool:

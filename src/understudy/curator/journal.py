@@ -249,6 +249,12 @@ class Journal:
         self._next += 1
         return answer
 
+    def allowances(self, ledger: Ledger) -> list[str | None]:
+        """Return for each answer the name of the allowance that it was charged to; None for those that were charged by themselves."""
+        paid = {entry.sequence: entry.event for entry in ledger.entries()} if self._lines else {}
+        events = [paid[line.head["entry"]] for line in self._lines]
+        return [event.allowance if isinstance(event, InsideEvent) else None for event in events]
+
     def _comes_next(self, scope: str) -> bool:
         """Say whether the next answer belongs to a scope."""
         if not self.left:

@@ -44,6 +44,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 _NOTHING = 1e6  # an epsilon that promises nothing
+_TINY = np.finfo(np.float64).tiny  # a chance that is too small for a double is not none
 _SAFETY = 1e-12  # relative allowance for rounding, always upwards
 
 
@@ -74,8 +75,8 @@ class ApproxProfile(Profile):
     def delta(self, epsilon: Floats) -> Floats:
         """Return the profile; for negative arguments by ``delta(-t) = 1 - e^-t + e^-t delta(t)``."""
         t = np.abs(epsilon)
-        top = -np.expm1(t - self.epsilon_one) / (1 + math.exp(-self.epsilon_one))
-        positive = self.delta_one + (1 - self.delta_one) * np.maximum(0.0, top)
+        top = -np.expm1(np.minimum(t - self.epsilon_one, 0.0)) / (1 + math.exp(-self.epsilon_one))
+        positive = self.delta_one + (1 - self.delta_one) * top
         return _reflected(epsilon, positive)
 
     def largest(self, p: Floats) -> Floats:
@@ -197,7 +198,7 @@ class BestProfile(Profile):
             return 1.0
         steps = epsilon * (1 - np.geomspace(1e-6, 1.0, 2000))
         bound = float((self.delta(steps) / -np.expm1(steps - epsilon)).min())
-        return min(1.0, bound * (1 + math.exp(-epsilon)))
+        return min(1.0, max(bound, _TINY) * (1 + math.exp(-epsilon)))
 
     def moved(self, chance: float) -> float:
         """Return the smallest epsilon, to a thousandth of it, that is exceeded with at most a given chance."""

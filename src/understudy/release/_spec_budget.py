@@ -116,8 +116,8 @@ class Shares:
 
     @property
     def outside(self) -> float:
-        """Epsilon spent outside the selection."""
-        return self.rows + math.fsum(self.baselines)
+        """Epsilon spent outside the selection, rounded up."""
+        return float_up(sum(map(Fraction, (self.rows, *self.baselines)), Fraction(0)))
 
     def cases(self, accounting: str) -> tuple[tuple[Event, ...], ...]:
         """What will be charged at most to a ledger of an accounting, for each kind of method that may be drawn."""
@@ -134,7 +134,8 @@ class Shares:
         """Return an event that costs as much as the model's budget allows.
 
         Where epsilons and deltas are added up the ledger is charged for the whole of a model that is not pure (`AllowanceEvent`);
-        otherwise for each of its acts, which together cost at most the total of its accounting.
+        otherwise for each of its acts, which together cost at most the total of its accounting. Acts with a delta of their own beside
+        others that are not pure are only known to keep the budget as a whole, all of its delta included.
         """
         model, (own, delta) = self.model, kind
         own = own or accounting_for(model).name
@@ -149,7 +150,7 @@ class Shares:
                 epsilon = zcdp_to_approx(model.rho, self.total.delta)
             return AllowanceEvent("model", epsilon, self.total.delta, own, 0.0)
         if delta > 0 and isinstance(model, ApproxDP):
-            return ApproxEvent(model.epsilon, delta)
+            return ApproxEvent(model.epsilon, delta if own == "pure" else model.delta)
         if isinstance(model, ZCDP):
             return ZcdpEvent(model.rho)
         if own == "zcdp":
@@ -248,8 +249,9 @@ class Shares:
         if isinstance(total, GDP):
             return GDP(least)
         pure = all(delta_of(event) == 0 for events in self.cases("pure") for event in events)
-        if pure and needed.get("pure", math.inf) <= least * (1 + _ROUNDED):
-            return PureDP(least)
+        plainly = max(least, needed.get("pure", math.inf))
+        if pure and plainly <= min(whole, least * (1 + _ROUNDED)):
+            return PureDP(plainly)
         return ApproxDP(least, total.delta)
 
     @property

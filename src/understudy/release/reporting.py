@@ -40,6 +40,7 @@ __all__ = [
     "posterior_range",
     "shown_labels",
     "trade_off_curve",
+    "usual_limit",
 ]
 
 _PRIORS = (0.01, 0.1, 0.5, 0.9)
@@ -108,7 +109,7 @@ def _read(folder: Path) -> ReportContent:
     bounds = [Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))]
     known = best_profile(bounds, steps=steps)
     epsilon, exceeded = odds_limit(between(budget, steps), known)
-    usual = min(epsilon, known.moved(_SELDOM))
+    usual = usual_limit(known, epsilon, exceeded)
     accounting = ACCOUNTINGS[promised["accounting"]]
     acceptance = certificate["acceptance"] or {}
     slack = None
@@ -196,6 +197,19 @@ def odds_limit(budget: Budget, known: BestProfile) -> tuple[float, float]:
     return epsilon * (1 + more), exceeded
 
 
+def usual_limit(known: BestProfile, epsilon: float, exceeded: float) -> float:
+    """Return how far an outcome moves the odds in 95 of 100 cases, as an epsilon, knowing how often another one is exceeded.
+
+    Examples
+    --------
+    >>> known = best_profile([Bound(0.0, ApproxDP(1.0, 0.02))])
+    >>> known.exceeded(usual_limit(known, 1.1, known.exceeded(1.1))) <= 0.05 < known.exceeded(1.1)
+    True
+    """
+    usual = known.moved(_SELDOM)
+    return min(epsilon, usual) if exceeded <= _SELDOM else usual
+
+
 def posterior_range(prior: float, epsilon: float) -> tuple[float, float]:
     """Return the least and most an attacker's confidence can be afterwards: odds move by at most ``e^epsilon``.
 
@@ -221,14 +235,15 @@ def trade_off_curve(known: Profile, points: int = 101) -> list[tuple[float, floa
 
 
 def at_least(share: float) -> str:
-    """Write a probability close to 1 in per cent, rounded down, with two digits of what is missing.
+    """Write a probability below 1 in per cent, rounded down, with two digits of what is missing.
 
     Examples
     --------
-    >>> at_least(1 - 3.3e-8), at_least(0.95), at_least(0.1234)
-    ('99.9999967 %', '95 %', '12.3 %')
+    >>> at_least(1 - 3.3e-8), at_least(0.95), at_least(0.1234), at_least(1 - 1e-18)
+    ('99.9999967 %', '95 %', '12.3 %', '99.9999999999 %')
     """
     missing = max(1 - share, 1e-12)
+    share = 1 - missing
     decimals = max(1, min(10, 1 - math.floor(math.log10(missing)) - 2))
     scale = 10**decimals
     return (

@@ -160,7 +160,8 @@ class ReleaseGuarantee:
     budget, unit
         The promise about this release, and who is protected: the tightest valid accounting of its parts.
     total, table_total
-        What the specification allowed, at least as much; and what the ledger allows for all releases of the table together.
+        What the specification allowed, at least as much; and what the ledger allowed for all releases of the table together when this one
+        ended, which may be raised later.
     trade_off
         Everything that is known about how well neighbouring tables can be told apart; each bound holds.
     accounting
@@ -207,7 +208,10 @@ class ReleaseGuarantee:
         if self.total not in (None, self.budget):
             said.append(f"The release was allowed {self.total.describe()}.")  # type: ignore[union-attr]
         if self.table_total not in (None, self.budget, self.total):
-            said.append(f"All releases of the table together are held to {self.table_total.describe()}.")  # type: ignore[union-attr]
+            said.append(
+                f"All releases of the table together were held to {self.table_total.describe()} when this one ended; "  # type: ignore[union-attr]
+                "the owner of the table can raise that later, and the ledger says so."
+            )
         return " ".join(said)
 
     @property

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from understudy.privacy import (
     Event,
     Filter,
     InsideEvent,
+    Invariant,
+    PureDP,
     Spending,
     Unit,
     act_of,
@@ -28,20 +31,25 @@ from understudy.privacy import (
     float_up,
     guarantee_of,
 )
+from understudy.release._profiles import Bound
 from understudy.release.bundle import MANIFEST, manifest_text
+from understudy.release.spec import Spec
 from understudy.schema import Schema
 
 __all__ = ["verify_bundle"]
 
 _UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What reading a document that is not what it should be can end in."""
+_TOLERANCE = 1e-5
+"""Selections are accounted for numerically, to fewer digits than other parts."""
 
 
 def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Check a bundle and return its certificate; raise with everything wrong at once.
 
     Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
-    keep the budget of the certificate; that the data has the number of rows the certificate says, fits the
+    keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
+    specification add up to; that the data has the number of rows the certificate says, fits the
     schema and obeys its rules; that every criterion passed.
 
     Raises
@@ -59,6 +67,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
         document: dict[str, Any] = json.loads((path / "certificate.json").read_text(encoding="utf-8"))
         schema = Schema.read(path / "schema.yaml")
         _check_guarantee(document, problems)
+        _check_promise(path, document, problems)
         _check_data(path, document, schema, problems)
     except (*_UNREADABLE, UnderstudyError) as error:
         problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
@@ -94,7 +103,7 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     """Price every charge anew and add them up."""
     promised = document["guarantee"]
     budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
-    entries = _answered(document["ledger"], problems)
+    entries = _rejoined(document["ledger"], _answered(document["ledger"], problems))
     events = [event_from_dict(entry["event"]) for entry in entries]
     reserve = sum((Fraction(float(entry["delta"])) for entry in entries), Fraction(0))
     if not events:
@@ -105,6 +114,48 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     kept = any(_within(budget, unit, name, events, reserve) for name in names)
     if not kept and not _plainly_within(budget, unit, entries):
         problems.add("the charges add up to more than the guarantee promises")
+
+
+def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> None:
+    """Compare what the certificate promises with what the specification's parts, which were fixed beforehand, add up to.
+
+    Charges chosen in the light of answers may come to less than the parts allowed, which is no promise. A specification that refers to
+    files outside the bundle cannot be read here; then the charges alone are checked.
+    """
+    promised = document["guarantee"]
+    try:
+        spec = Spec.read(path / "spec.json")
+    except UnderstudyError:
+        return
+    if spec.fingerprint() != document["spec_fingerprint"]:
+        problems.add("spec.json is not the specification of the certificate")
+        return
+    shares = spec.shares
+    if not _covers(budget_from_dict(promised["budget"]), shares.promise):
+        problems.add(
+            f"the parts of the specification add up to {shares.promise.describe()}, more than is promised"
+        )
+    if promised.get("trade_off"):
+        known = shares.trade_off
+        for bound in map(Bound.from_dict, promised["trade_off"]):
+            if not any(_close(bound.epsilon, x.epsilon) and _covers(bound.budget, x.budget) for x in known):
+                problems.add(f"nothing in the specification proves the bound {bound.to_dict()}")
+    stated = [Invariant(x["subject"], x["rule"], x["value"], "", 0) for x in promised.get("invariants", ())]
+    if "steps" in promised and promised["steps"] < spec.condition(tuple(stated)).steps:
+        problems.add("two tables that the promise compares are further apart than the certificate says")
+
+
+def _covers(said: Budget, proved: Budget) -> bool:
+    """Say whether a guarantee follows from one that is proved, by its numbers alone and up to the tolerance they are computed with."""
+    if isinstance(said, ApproxDP) and isinstance(proved, PureDP):
+        return _close(said.epsilon, proved.epsilon)
+    if type(said) is not type(proved):
+        return False
+    return all(_close(getattr(said, item.name), getattr(proved, item.name)) for item in fields(said))
+
+
+def _close(said: float, proved: float) -> bool:
+    return said >= proved * (1 - _TOLERANCE)
 
 
 def _within(budget: Budget, unit: Unit, accounting: str, events: Sequence[Event], reserve: Fraction) -> bool:
@@ -166,6 +217,34 @@ def _answered(ledger: dict[str, Any], problems: Problems) -> list[dict[str, Any]
         if entry["sequence"] in lost and not any(again):
             problems.add(f"charge {entry['sequence']} is said to be lost and was not made again")
     return answered
+
+
+def _rejoined(ledger: Mapping[str, Any], answered: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the charges with every act in the allowance that its part of the release was opened with.
+
+    Where lost answers had filled that one, later acts were charged to others beside it. The part was held to its own budget all the same,
+    lost answers left out; so all its acts have to fit the first allowance, and the others need not be counted.
+    """
+    lost = set(ledger.get("lost_entries", ()))
+    filled = {
+        entry["event"]["allowance"]
+        for entry in ledger["entries"]
+        if entry["sequence"] in lost and entry["event"]["kind"] == InsideEvent.kind
+    }
+    first: dict[str, str] = {}
+    others: dict[str, str] = {}
+    kept = []
+    for entry in answered:
+        event, place = entry["event"], entry["scope"]
+        if event["kind"] == AllowanceEvent.kind:
+            began = first.setdefault(place, event["name"])
+            if began in filled and event["name"] != began:
+                others[event["name"]] = began
+                continue
+        if event["kind"] == InsideEvent.kind and event["allowance"] in others:
+            entry = entry | {"event": event | {"allowance": others[event["allowance"]]}}
+        kept.append(entry)
+    return kept
 
 
 def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:

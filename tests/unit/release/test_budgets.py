@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ import pytest
 from scipy.stats import norm
 from spec_examples import people, small_spec
 
-from understudy.errors import BudgetExceeded, SchemaError
+from understudy.errors import BudgetExceeded, BundleError, SchemaError
 from understudy.privacy import (
     GDP,
+    GDP_ACCOUNTING,
     ZCDP,
     AllowanceEvent,
     ApproxDP,
@@ -23,6 +26,7 @@ from understudy.privacy import (
     InsideEvent,
     Ledger,
     PureDP,
+    PureEvent,
     Unit,
     approx_to_gdp,
     gdp_delta,
@@ -30,11 +34,17 @@ from understudy.privacy import (
 )
 from understudy.release._profiles import Bound, best_profile
 from understudy.release._spec_budget import divide
-from understudy.release.bundle import write_bundle
+from understudy.release.bundle import MANIFEST, manifest_text, write_bundle
 from understudy.release.documents import odds
 from understudy.release.planning import plan_release
 from understudy.release.rehearsal import rehearse
-from understudy.release.reporting import bundle_report, odds_limit, posterior_range, trade_off_curve
+from understudy.release.reporting import (
+    bundle_report,
+    odds_limit,
+    posterior_range,
+    trade_off_curve,
+    usual_limit,
+)
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run_release
 from understudy.release.selection_accounting import GeometricAttempts, SingleAttempt, selection_delta
@@ -104,6 +114,29 @@ def test_a_part_of_a_pure_total_may_stay_unused() -> None:
 def test_pure_parts_of_an_approximate_total_promise_no_delta() -> None:
     shares, _ = parts(ApproxDP(2.0, 1e-9), PureDP(0.5), 0.3)
     assert shares.promise == PureDP(0.8)
+
+
+def test_pure_parts_are_not_promised_less_than_they_add_up_to() -> None:
+    """At a delta where Gaussian accounting needs a hair less than addition, the promise without a delta is still the sum."""
+    cost = GDP_ACCOUNTING.exact_cost(PureEvent(1.0))
+    assert cost is not None
+    mu, low, high = math.sqrt(cost), 1e-9, 0.5
+    for _ in range(200):
+        delta = (low + high) / 2
+        low, high = (delta, high) if gdp_to_approx(mu, delta) > 1 - 5e-7 else (low, delta)
+    shares, problems = parts(ApproxDP(2.0, high), PureDP(1.0), 0.0)
+    assert not problems
+    assert shares.needed["gdp"] < 1.0
+    assert shares.promise in (PureDP(1.0), ApproxDP(shares.needed["gdp"], high))
+
+
+def test_a_model_with_a_delta_beside_noise_that_is_not_pure_needs_all_of_its_delta() -> None:
+    """Half of the delta is for its own events and half for the Gaussian acts beside them: the total must have both."""
+    more = {"kinds": (("gdp", 5e-7),)}
+    assert parts(ApproxDP(1.0, 6e-7), ApproxDP(1.0, 1e-6), 0.0, **more)[1]
+    shares, problems = parts(ApproxDP(1.0, 1e-6), ApproxDP(1.0, 1e-6), 0.0, **more)
+    assert not problems
+    assert shares.promise == ApproxDP(1.0, 1e-6)
 
 
 def test_a_concentrated_model_fits_an_approximate_total() -> None:
@@ -214,6 +247,43 @@ def test_charges_beyond_the_promise_do_not_verify(
     assert found(louder)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda g: g["budget"].update(epsilon=17.9), "more than is promised"),
+        (lambda g: g["budget"].update(delta=0.9e-9), "more than is promised"),
+        (lambda g: g["trade_off"].append({"epsilon": 0.0, "beside": {"kind": "gdp", "mu": 0.1}}), "proves"),
+        (lambda g: g["trade_off"][-1]["beside"].update(mu=0.1), "proves"),
+        (lambda g: g["trade_off"][1].update(epsilon=0.0), "proves"),
+        (lambda g: g.update(steps=0), "further apart"),
+    ],
+)
+def test_a_certificate_that_promises_less_than_its_specification_does_not_verify(
+    plain_release: tuple[ReleaseResult, Path, Path], tmp_path: Path, change: Any, words: str
+) -> None:
+    """Charges chosen in the light of answers may come to less than the parts allowed; odds are told from bounds that no charge shows."""
+    bundle = tmp_path / "bundle"
+    shutil.copytree(plain_release[2], bundle)
+    document = json.loads((bundle / "certificate.json").read_text())
+    for entry in document["ledger"]["entries"]:  # as if little had been asked in the end
+        if entry["event"] and entry["event"]["kind"] == "allowance":
+            entry["event"]["epsilon"] = 12.0
+        if entry["event"] and entry["event"]["kind"] == "inside":
+            entry["event"]["event"] = {"kind": "gaussian", "l2_sensitivity": 1.0, "sigma": 100.0}
+    for changed in (False, True):
+        if changed:
+            change(document["guarantee"])
+        (bundle / "certificate.json").write_text(json.dumps(document))
+        names = [path for path in bundle.iterdir() if path.name != MANIFEST]
+        hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
+        (bundle / MANIFEST).write_text(manifest_text(hashes))
+        if not changed:
+            verify_bundle(bundle)
+            continue
+        with pytest.raises(BundleError, match=words):
+            verify_bundle(bundle)
+
+
 def test_parts_that_need_plain_addition_run_on_a_ledger_with_room_in_another_accounting(
     tmp_path: Path,
 ) -> None:
@@ -225,7 +295,9 @@ def test_parts_that_need_plain_addition_run_on_a_ledger_with_room_in_another_acc
     outcome = run_release(spec, ledger=tmp_path / "people.ledger", source=people())
     assert isinstance(outcome, ReleaseResult)
     assert outcome.guarantee.budget.epsilon == pytest.approx(18.0)  # type: ignore[union-attr]
-    assert "All releases of the table together are held to epsilon=60" in outcome.guarantee.describe()
+    described = outcome.guarantee.describe()
+    assert "All releases of the table together were held to epsilon=60" in described
+    assert "can raise that later" in described
     verify_bundle(write_bundle(outcome, tmp_path / "bundle"))
 
 
@@ -367,6 +439,23 @@ def test_epsilon_and_delta_alone_do_not_say_how_often_epsilon_is_exceeded() -> N
     assert 1.0 < limit <= 1.1
     h = limit - 1.0
     assert 1e-6 / -math.expm1(-h) <= exceeded <= 1e-3
+
+
+def test_a_chance_that_no_double_holds_is_not_called_none() -> None:
+    known = best_profile([Bound(0.0, GDP(0.01))])
+    sentence = odds(ApproxDP(1.0, 1e-9), known)
+    assert 0 < known.exceeded(1.0) < 1e-300
+    assert "Whatever was released" not in sentence
+    assert "at least 99.9999999999 %" in sentence
+
+
+@pytest.mark.parametrize("delta", [0.003, 0.01, 0.1])
+def test_what_usually_holds_does_so_in_95_of_100_cases(delta: float) -> None:
+    """With a large delta the limit of the promise itself is exceeded more often."""
+    known = best_profile([Bound(0.0, ApproxDP(1.0, delta))])
+    epsilon, exceeded = odds_limit(ApproxDP(1.0, delta), known)
+    usual = usual_limit(known, epsilon, exceeded)
+    assert math.isinf(usual) or known.exceeded(usual) <= 0.05
 
 
 def test_the_profile_of_a_composition_bounds_the_exact_one() -> None:

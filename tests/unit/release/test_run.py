@@ -40,7 +40,7 @@ from understudy.release.selection_accounting import (
 )
 from understudy.release.spec import Spec
 from understudy.release.state import State
-from understudy.release.verify import _answered, verify_bundle
+from understudy.release.verify import _answered, _check_guarantee, verify_bundle
 
 SURE = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
 """So much budget that a good candidate passes."""
@@ -475,12 +475,37 @@ def test_an_allowance_left_behind_is_used_again(tmp_path: Path) -> None:
         with Ledger.open(ledger) as book:
             book.verify()
         purposes = [entry.purpose for entry in charges(ledger)]
-        assert len(set(purposes)) == 3  # the allowance, marginals, test
+        opened.append(sum(purpose.startswith("allowance") for purpose in purposes))
+        assert len(set(purposes)) == 2 + opened[-1]  # an allowance, or two; marginals, test
         assert len(purposes) - 3 <= (
             2 if stopped else 0
         )  # an answer being drawn was all there was in its allowance
-        opened.append(sum(purpose.startswith("allowance") for purpose in purposes))
     assert sorted(opened)[-2:] == [1, 2]  # twice only where the one answer inside was lost
+
+
+def test_an_answer_lost_inside_an_allowance_ends_in_a_bundle_with_the_same_promise(tmp_path: Path) -> None:
+    """A method of several looks, stopped after each of its charges; before, the release could never be finished."""
+    spec = small_spec(
+        acceptance__epsilon=30.0,
+        synthesizers=[{"method": "mst"}],
+        budget={"total": {"epsilon": 50, "delta": 1e-9}, "model": {"epsilon": 15, "delta": 1e-9}},
+    )
+    assert spec.shares.accounting == "pure"
+    beside = 0
+    for instant, ledger, _ in _crashes(spec, tmp_path, total=ApproxDP(200.0, 1e-8), accounting="pure"):
+        outcome = run_release(spec, ledger=ledger, source=people())
+        assert isinstance(outcome, ReleaseResult)
+        assert outcome.guarantee.budget == spec.shares.promise
+        with Ledger.open(ledger) as book:
+            book.verify()
+        document = verify_bundle(write_bundle(outcome, tmp_path / f"bundle {instant}"))
+        beside += sum("in place of one" in entry["purpose"] for entry in document["ledger"]["entries"])
+        if "lost_entries" in document["ledger"]:
+            document["guarantee"]["budget"]["epsilon"] *= 0.99
+            problems = Problems("smaller")
+            _check_guarantee(document, problems)
+            assert problems
+    assert beside > 0
 
 
 def test_a_loop_stopped_at_any_instant_is_charged_once(tmp_path: Path) -> None:
