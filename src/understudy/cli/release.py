@@ -106,7 +106,7 @@ def release(
     if (
         not decided
     ):  # refused or declined, it leaves everything as it was: no ledger is made before the answer
-        if not earlier:
+        if restart or not earlier:  # what is refused must not forget the earlier run
             require_free(folder)
         if not json:
             say(_announcement(described, ledger_path))
