@@ -45,7 +45,7 @@ class LedgerPlace:
     Attributes
     ----------
     path
-        The file.
+        The file, with all links followed.
     notes
         What a person should be told about the choice.
     evidence
@@ -59,6 +59,10 @@ class LedgerPlace:
     _record: KnownLedgers | None = field(default=None, repr=False)
     _marks: tuple[bytes, ...] = field(default=(), repr=False)
     _others: tuple[KnownLedger, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        # what is kept beside a ledger is found again under every name that leads to it
+        object.__setattr__(self, "path", self.path.resolve())
 
     @contextlib.contextmanager
     def opened(
@@ -76,7 +80,7 @@ class LedgerPlace:
 
         ``named=False`` says that ``table`` is the name of a file and nobody's word: the ledger of a table that is known by
         its content may bear another. What is known of the table is written down before anything can be charged, and how far the ledger got when the
-        work has ended, however it ended.
+        work has ended, however it ended. Where the work was refused and wrote nothing, a ledger that was not the table's before is not afterwards.
 
         Raises
         ------
@@ -86,9 +90,11 @@ class LedgerPlace:
             If it is an older copy: a bundle, a model, an anchor or the record of the user knows a later head.
         """
         name = None if self._same_table and not named else table
+        before = None
         if self.path.exists():  # before anything is written to it
             with Ledger.open(self.path) as book:
                 self.check(book)
+                before = book.anchor()
         with paying_ledger(
             self.path,
             budget=budget,
@@ -100,13 +106,16 @@ class LedgerPlace:
         ) as book:
             self._note_others(book)
             # from now on it may be charged, and nobody hears of it if this process is killed
-            self._remember(book, charged=True)
+            new = self._remember(book, charged=True)
             try:
                 yield book
             finally:
                 # a full disk must not take a paid-for result with it
                 with contextlib.suppress(LedgerError):
                     self._remember(book, charged=book.charged)
+                    if self._record is not None and not self._same_table and book.anchor() == before:
+                        # perhaps it was named by mistake; nothing of this table is in it
+                        self._record.forget(new, book.ledger_id)
 
     def check(self, book: Ledger) -> None:
         """Refuse a ledger that is an older copy of itself, by the record of the user and by what lies beside it."""
@@ -129,16 +138,18 @@ class LedgerPlace:
             if all(entry.purpose != words for entry in book.entries()):
                 book.note(words)
 
-    def _remember(self, book: Ledger, *, charged: bool) -> None:
-        """Write down what the ledger is and how far it got."""
-        if self._record is not None:
-            self._record.remember(KnownLedger(book.anchor(), self.path, charged), self._marks)
+    def _remember(self, book: Ledger, *, charged: bool) -> tuple[bytes, ...]:
+        """Write down what the ledger is and how far it got; return the marks that are new."""
+        if self._record is None:
+            return ()
+        return self._record.remember(KnownLedger(book.anchor(), self.path, charged), self._marks)
 
 
 def find_ledger(
     source: Any,
     *,
     name: str,
+    label: str | None = None,
     ledger: Path | None = None,
     earlier: Path | None = None,
     evidence: Sequence[Path] = (),
@@ -153,6 +164,8 @@ def find_ledger(
         ledger lies in the working directory, and nothing is remembered.
     name
         Public name of the table, from which the file name of a new ledger is made.
+    label
+        What the table is called in its ledger, if it is called otherwise.
     ledger
         The ledger that was asked for by name, if one was.
     earlier
@@ -196,7 +209,10 @@ def find_ledger(
             known = _worth_knowing(record.of((place,))) or known
     common: dict[str, Any] = {"evidence": tuple(evidence), "_record": record, "_marks": marks}
     if ledger is not None:
-        return _asked_for(Path(ledger).absolute(), known, another, notes, common)
+        beside = None if (table := table_file(source)) is None else table.parent / file
+        return _asked_for(
+            Path(ledger).absolute(), known, beside, {name, label or name}, another, notes, common
+        )
     default = _default(source, file, record)
     places = [default, *([] if earlier is None else [earlier.absolute()])]
     present = {item.path for item in known if _ledger_at(item.path) == item.anchor.ledger_id}
@@ -219,9 +235,9 @@ def find_ledger(
         return LedgerPlace(path, tuple(notes), _same_table=True, **common)
     if known and not another:
         gone = known[0]
+        now = "another one is in its place" if gone.path.exists() else "it is not there any more"
         raise LedgerError(
-            f"This table had a ledger, {gone.path}, with {gone.anchor.length} entries, and it is not there any more. Put it "
-            "back, or say where it is now (--ledger). If it is lost, what was spent from this table is not known any more: "
+            f"This table had a ledger, {gone.path}, with {gone.anchor.length} entries, and {now}. Put it back, or say where it is now (--ledger). If it is lost, what was spent from this table is not known any more: "
             "--another-ledger starts a new one all the same, and the two budgets add up."
         )
     path = next((path for path in places if path.exists()), default)
@@ -256,11 +272,23 @@ def ledger_name(name: str) -> str:
 
 
 def _asked_for(
-    path: Path, known: tuple[KnownLedger, ...], another: bool, notes: list[str], common: dict[str, Any]
+    path: Path,
+    known: tuple[KnownLedger, ...],
+    beside: Path | None,
+    names: set[str],
+    another: bool,
+    notes: list[str],
+    common: dict[str, Any],
 ) -> LedgerPlace:
     """Return the place of a ledger that was named; refuse it if the table is known to have another one."""
     if known and _ledger_at(path) in {item.anchor.ledger_id for item in known}:
         return LedgerPlace(path, tuple(notes), _same_table=True, **common)  # perhaps it was moved
+    if (
+        beside is not None and beside != path.resolve() and _table_of(beside) in names
+    ):  # a new user, or an emptied folder
+        with Ledger.open(beside) as book:
+            if all(item.anchor.ledger_id != book.ledger_id for item in known):
+                known = (*known, KnownLedger(book.anchor(), beside, book.charged))
     charged = [item for item in known if _paid(item)]
     if charged and not another:
         listed = ", ".join(str(item.path) for item in charged)
@@ -288,6 +316,14 @@ def _ledger_at(path: Path) -> str | None:
         return book.ledger_id
 
 
+def _table_of(path: Path) -> str | None:
+    """Return the name of the table that the ledger at a path belongs to; None if nothing is there."""
+    if not path.exists():
+        return None
+    with Ledger.open(path) as book:
+        return book.table
+
+
 def _default(source: Any, file: str, record: KnownLedgers | None) -> Path:
     """Return where the ledger of a table lies that nothing is known of yet."""
     table = table_file(source)
@@ -300,7 +336,7 @@ def _default(source: Any, file: str, record: KnownLedgers | None) -> Path:
             "There is no place for the ledger of this table: not beside it, and no folder of yours can be written "
             "(UNDERSTUDY_HOME, XDG_STATE_HOME, home). Name one with --ledger. Nothing was read or spent."
         )
-    home = record.folder / "ledgers"
+    home = record.folder.resolve() / "ledgers"
     home.mkdir(mode=0o700, exist_ok=True)
     mark = digest_place(source, record.digester("name")) or digest_content(source, record.digester("name"))
     suffix = "" if mark is None else f"-{mark.hex()[:12]}"

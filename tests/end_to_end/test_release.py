@@ -393,3 +393,17 @@ def test_the_shipped_example_releases_real_births_unchanged(shared_data: Path, t
     assert set(data["birth_month"]) == set(range(1, 13))
     assert set(data["birth_sex"]) == {"M", "F"}
     assert data.groupby(list(data.columns)).size().min() >= 2
+
+
+def test_a_restart_that_is_refused_forgets_nothing(folder: Path) -> None:
+    """Otherwise the plain command, which had nothing left to do, makes another release and pays for it."""
+    spec = write_spec(folder)
+    assert understudy("release", spec, "--out", "bundle").code == 0
+    head = json.loads(understudy("ledger", "show", folder / "staff.ledger", "--json").out)["head_hash"]
+    assert understudy("release", spec, "--out", "bundle", "--restart").code == 6
+    assert understudy("release", spec, "--out", "other", "--restart").code == 3  # no room for another
+    again = understudy("release", spec, "--out", "other")
+    assert "complete and was published" in again.out
+    assert (
+        json.loads(understudy("ledger", "show", folder / "staff.ledger", "--json").out)["head_hash"] == head
+    )

@@ -172,7 +172,12 @@ def test_a_number_of_rows_is_no_free_equality_test(folder: Path) -> None:
     with Ledger.open(folder / "people.ledger") as book:
         assert not any(entry.event is not None for entry in book.entries())
         assert [fact.value for fact in book.invariants()] == [ROWS - 1, ROWS - 1]  # declared, and wrong
+    shown = run("ledger", "show", folder / "people.ledger")
+    assert f"number of rows, declared and wrong = {ROWS - 1}" in shown
+    assert f"number of rows = {ROWS - 1}\n" not in shown  # what is wrong is no fact
+    assert f"It is not protected that {ROWS - 1} rows was declared" in shown
     refused = synth(folder, "right.yaml", code=5)
+    assert f"holds that {ROWS - 1} rows is wrong; this would make another exact fact public" in refused
     assert "--accept-invariant" in refused
     told = synth(folder, "right.yaml", "--accept-invariant", "--by", "A. Owner")
     assert f"among tables with {ROWS} rows" in told

@@ -62,6 +62,9 @@ def test_an_interrupt_at_the_end_of_the_interpreter(schema: tuple[str, str]) -> 
     undisturbed = program("", "schema", "check", *schema)
     assert undisturbed[0] == 0
     assert undisturbed[1].strip() in text  # what was said before is not lost
+    # to go on is no advice for a command that has ended: it would pay again
+    assert "The command had ended before" in text
+    assert "the same command goes on" not in text
 
 
 def test_a_second_interrupt_while_the_first_is_answered() -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from understudy.adapters import TableSynthesizer
-from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.privacy import (
     GDP,
@@ -200,3 +200,60 @@ def test_nothing_is_written_to_a_ledger_that_was_rolled_back(tmp_path: Path) -> 
     ):
         raise AssertionError("never reached")
     assert (tmp_path / "t.ledger").read_bytes() == early
+
+
+def test_a_ledger_beside_the_table_counts_for_a_user_who_knows_nothing_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with find_ledger(tmp_path / "t.csv", name="t.csv").opened(**TERMS | {"table": "t.csv"}) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "another user"))
+    other = tmp_path / "other.ledger"
+    with pytest.raises(LedgerMismatch, match=r"has another ledger: .*t\.ledger"):
+        find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other)
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other, another=True).path == other
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", ledger=tmp_path / "t.ledger").path.exists()
+
+
+def test_a_refused_run_does_not_bind_a_table_to_a_ledger_that_was_named_by_mistake(tmp_path: Path) -> None:
+    for year in ("2022", "2023"):
+        (tmp_path / year).mkdir()
+        (tmp_path / year / "t.csv").write_text(f"a\n{year}\n")
+    with find_ledger(tmp_path / "2022" / "t.csv", name="t.csv").opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    wrong = find_ledger(tmp_path / "2023" / "t.csv", name="t.csv", ledger=tmp_path / "2022" / "t.ledger")
+    with pytest.raises(LedgerError, match="other facts"), wrong.opened(**TERMS):
+        raise LedgerError("other facts")
+    right = find_ledger(tmp_path / "2023" / "t.csv", name="t.csv")
+    assert right.path == tmp_path / "2023" / "t.ledger"
+    again = find_ledger(tmp_path / "2022" / "t.csv", name="t.csv")
+    assert again.path == tmp_path / "2022" / "t.ledger"
+
+
+def test_a_ledger_of_the_command_line_pays_in_python_whatever_it_calls_its_table(tmp_path: Path) -> None:
+    path = tmp_path / "staff.ledger"
+    Ledger.create(path, budget=PureDP(2.0), unit=Unit.add_remove(), table="staff.csv").close()
+    TableSynthesizer("independent", schema=SCHEMA, unit="add-remove", epsilon=1.0, ledger=path).fit(FRAME)
+    with Ledger.open(path) as book:
+        assert book.charged
+        assert book.table == "staff.csv"
+
+
+def test_a_file_has_the_same_default_ledger_in_python_as_on_the_command_line(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "staff.csv", index=False)
+    method = TableSynthesizer("independent", schema=SCHEMA, unit="add-remove", epsilon=1.0, ledger="default")
+    method.fit(tmp_path / "staff.csv")
+    with Ledger.open(tmp_path / "staff.ledger") as book:
+        assert book.table == "staff.csv"
+        assert book.charged
+
+
+def test_a_ledger_is_one_place_under_every_name(tmp_path: Path) -> None:
+    """What is kept of interrupted work lies beside it and must not be missed because a link was named."""
+    path = tmp_path / "t.ledger"
+    Ledger.create(path, budget=PureDP(2.0), unit=Unit.add_remove(), table="t").close()
+    (tmp_path / "link.ledger").symlink_to(path)
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    assert LedgerPlace(tmp_path / "link.ledger").path == path
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", ledger=tmp_path / "link.ledger").path == path

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.data import read_table
+from understudy.data import read_table, table_file
 from understudy.errors import BudgetError, WorkloadError
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.marginals import Workload, parse_workload
@@ -175,12 +175,17 @@ class TableSynthesizer:
             book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
         else:
             path = None if self.ledger == "default" else Path(self.ledger)
-            place = LedgerPlace(path.absolute()) if path is not None else find_ledger(X, name="table")
+            file = table_file(X)
+            name = "table" if file is None else file.name
+            if path is None:
+                place = find_ledger(X, name=name)
+            else:  # a path is taken as it is, whatever the ledger calls its table
+                place = LedgerPlace(path.absolute(), _same_table=path.exists())
             book = place.opened(
                 budget=budget,
                 unit=unit,
-                table="table",
-                named=path is not None,
+                table=name,
+                named=False,
                 approximate_delta=reserve,
                 advice="Use the ledger of this table, or another file for another table.",
             )

@@ -16,7 +16,7 @@ AnotherLedger = Annotated[
         help="Consent to a further ledger for a table that has one already. What the two promise adds up.",
     ),
 ]
-ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or start another ledger."
+ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
 """For those whose ledger is of another table or unit."""
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 __all__ = ["EXIT_INTERRUPTED", "INTERRUPTED", "main"]
 
 EXIT_INTERRUPTED = 130
+_ENDED = "Interrupted. The command had ended before; nothing of it is left to do.\n"
 INTERRUPTED = "Interrupted. What the ledger shows as spent is spent, and its answers are kept: the same command goes on from there.\n"
 
 
@@ -38,20 +40,27 @@ def main() -> None:
         from understudy.cli.main import prepare, run
 
         prepare()
+        answer: Callable[..., None] = _leave
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             run()
+            answer = _leave_after_the_end
         finally:
-            signal.signal(signal.SIGINT, _leave)
+            signal.signal(signal.SIGINT, answer)
     except KeyboardInterrupt:  # a second one, while the first was being answered
         _leave()
 
 
-def _leave(*_: object) -> None:
+def _leave_after_the_end(*_: object) -> None:
+    """End the process at once; the same command once more would not go on, but begin anew and pay again."""
+    _leave(words=_ENDED)
+
+
+def _leave(*_: object, words: str = INTERRUPTED) -> None:
     """End the process at once, with what it has said so far."""
     try:
         sys.stdout.flush()
-        sys.stderr.write(INTERRUPTED)
+        sys.stderr.write(words)
         sys.stderr.flush()
     except Exception:  # a stream that is closed, broken or in the middle of a write: there is nobody to tell
         pass

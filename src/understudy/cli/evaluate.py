@@ -270,7 +270,14 @@ def _accounted(
     schema.require_public()
     made = schema.encode_frame(read_frame(synthetic))
     facts = table_facts(schema, unit=unit, **written)
-    place = find_ledger(real, name=real.name, ledger=ledger, evidence=[synthetic.parent], another=another)
+    place = find_ledger(
+        real,
+        name=real.name,
+        label=table_name,
+        ledger=ledger,
+        evidence=[synthetic.parent],
+        another=another,
+    )
     for note in place.notes:
         say(note)
     terms: dict[str, Any] = {

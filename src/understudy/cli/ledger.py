@@ -26,7 +26,7 @@ from understudy.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from understudy.privacy import Ledger
+    from understudy.privacy import Invariant, Ledger
 
 app = typer.Typer(
     help="Look at, check or create the ledger of a table.", no_args_is_help=True, rich_markup_mode=None
@@ -78,7 +78,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
         )
         for title, lines in (
             ("Totals", _totals(book)),
-            ("Invariants", [_accepted(item.describe(), item.accepted_by) for item in book.invariants()]),
+            ("Invariants", [_accepted(item.describe(), item.accepted_by) for item in _standing(book)]),
             (
                 "Facts",
                 [
@@ -106,6 +106,15 @@ def _totals(book: Ledger) -> list[str]:
         )
         lines.append(f"{change.budget.describe()}, from entry {change.sequence}{decided}")
     return lines
+
+
+def _standing(book: Ledger) -> list[Invariant]:
+    """Exact public facts, without the numbers that turned out to be wrong: an entry of its own says so."""
+    from understudy.privacy.condition import ROWS, key_of, refuted
+
+    known = book.invariants()
+    wrong = refuted(known)
+    return [item for item in known if item.subject != ROWS or key_of(item) not in wrong]
 
 
 def _accepted(words: str, who: str) -> str:
@@ -208,11 +217,17 @@ def total(
     about everything released from the table so far, so the entry says who decided it and why.
     """
     from understudy.cli._output import print_json, tell
+    from understudy.errors import UsageError
     from understudy.privacy import Ledger
 
     budget = parse_budget(epsilon, delta, rho, mu)
     with Ledger.open(file) as book:
         before = book.budget
+        if book.charged and not (who.strip() and why.strip()):
+            raise UsageError(
+                "Something was charged to this ledger, so raising its total weakens a promise that was made. Say who decided it "
+                "(--who NAME) and why (--why WORDS); both are written into the ledger. Nothing was changed."
+            )
         entry = book.change_total(budget, who=who, why=why, approximate_delta=approximate_delta)
         if json:
             print_json(summary(book.guarantee()) | {"entry": entry.to_dict()})

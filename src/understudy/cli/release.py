@@ -106,7 +106,7 @@ def release(
     if (
         not decided
     ):  # refused or declined, it leaves everything as it was: no ledger is made before the answer
-        if not earlier:
+        if restart or not earlier:  # what is refused must not forget the earlier run
             require_free(folder)
         if not json:
             say(_announcement(described, ledger_path))
@@ -216,9 +216,9 @@ def _announcement(spec: Spec, ledger: Path) -> str:
         f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.shares.promise.describe()} for "
         f"{spec.unit.describe()}.\n"
         f"Budget: {spec.shares.words()}.\n"
-        f"{spec.row_count.words()} {spec.condition().text}".rstrip()
-        + "\n"
-        f"Everything is charged to {ledger} before it is drawn, and stays spent whether or not a candidate is accepted."
+        f"{spec.row_count.words()}\n"
+        + (f"About the promise: {spec.condition().text}\n" if spec.condition().text else "")
+        + f"Everything is charged to {ledger} before it is drawn, and stays spent whether or not a candidate is accepted."
     )
 
 

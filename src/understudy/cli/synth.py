@@ -159,6 +159,7 @@ def synth(
     place = find_ledger(
         source,
         name=name,
+        label=label,
         ledger=ledger,
         earlier=target.parent / f"{ledger_name(name)}.ledger",
         evidence=[path for path in (target, target.parent, model) if path is not None],

@@ -39,6 +39,10 @@ __all__ = ["Answer", "Journal", "Question"]
 FORMAT, VERSION = "understudy-journal", 1
 _BEFORE = 40
 """Bytes of length and hash before each line."""
+_FORGET = (
+    "Nothing was spent now. Restore the file, or forget the work it belongs to, whose answers stay paid for (a fit: --unfinished drop; "
+    "a release: --restart)."
+)
 _LOG = logging.getLogger("understudy")
 
 
@@ -126,7 +130,7 @@ class Journal:
         self._start = first.end
         found = first.head
         if found.get("format") != FORMAT or found.get("version") != VERSION:
-            raise LedgerError(f"The file {str(path)!r} is not a journal that this version reads.")
+            raise LedgerError(f"The file {str(path)!r} is not a journal that this version reads. {_FORGET}")
         if {name: found.get(name) for name in wanted} != wanted:
             raise LedgerMismatch(f"The journal {str(path)!r} belongs to other work, or to another ledger.")
         self.software = str(found.get("software", ""))
@@ -357,7 +361,10 @@ def _parts(head: Mapping[str, Any], arrays: Sequence[np.ndarray[Any, Any]]) -> l
 
 
 def _whole_lines(path: Path) -> Iterator[_Line]:
-    """Go through the lines of a journal, up to the first that was not written to its end."""
+    """Go through the lines of a journal, up to the first that was not written to its end.
+
+    Only the last line can be such a one. Where a whole line follows, the file was damaged, and answers that were paid for lie behind.
+    """
     try:
         with open(path, "rb") as stream:
             size, place = os.fstat(stream.fileno()).st_size, 0
@@ -366,6 +373,10 @@ def _whole_lines(path: Path) -> Iterator[_Line]:
                 length, digest = int.from_bytes(stream.read(8), "big"), stream.read(32)
                 end = place + _BEFORE + length
                 if end > size or _digest(stream, length) != digest:
+                    if place and _whole_at(stream, end, size):
+                        raise LedgerCorrupted(
+                            f"The journal {str(path)!r} is damaged in the middle. {_FORGET}"
+                        )
                     break
                 stream.seek(place + _BEFORE)
                 text = int.from_bytes(stream.read(8), "big")
@@ -375,7 +386,16 @@ def _whole_lines(path: Path) -> Iterator[_Line]:
     except OSError as error:
         raise LedgerError(f"The journal {str(path)!r} cannot be read: {error.strerror or error}.") from None
     if not place:
-        raise LedgerError(f"The file {str(path)!r} is not a journal.")
+        raise LedgerError(f"The file {str(path)!r} is not a journal. {_FORGET}")
+
+
+def _whole_at(stream: BinaryIO, place: int, size: int) -> bool:
+    """Say whether a whole line begins at a place of a journal."""
+    if place + _BEFORE + 8 > size:
+        return False
+    stream.seek(place)
+    length, digest = int.from_bytes(stream.read(8), "big"), stream.read(32)
+    return place + _BEFORE + length <= size and _digest(stream, length) == digest
 
 
 def _digest(stream: BinaryIO, length: int) -> bytes:

@@ -50,7 +50,7 @@ def parquet_files(folder: Path) -> list[Path]:
     files = [path for path in files if path.is_file()]
     if not files:
         raise DataError(
-            f"The folder {folder.name!r} holds no Parquet files. Their names must end in "
+            f"The folder {str(folder)!r} holds no Parquet files. Their names must end in "
             f"{' or '.join(PARQUET_SUFFIXES)}; for CSV, pass the file itself."
         )
     return files

@@ -6,8 +6,10 @@ Both functions feed a digest that somebody else keyed: without the key a digest 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import sys
+import zlib
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -23,7 +25,7 @@ __all__ = ["digest_content", "digest_place", "table_file"]
 _PIECE = 1 << 22
 _FILES = ("duckdb", "sqlite")
 _PORTS = {"postgresql": "5432", "mysql": "3306"}
-_DEFAULT_SCHEMAS = {"postgresql": "public.", "duckdb": "main.", "sqlite": "main."}
+_DEFAULT_SCHEMAS = {"postgresql": "public."}
 
 
 def table_file(source: Any) -> Path | None:
@@ -57,8 +59,7 @@ def digest_place(source: Any, digest: hashlib.blake2b) -> bytes | None:
     if path is not None:
         parts = ["file", str(path)]
     elif isinstance(source, Database):
-        table = source.table.removeprefix(_DEFAULT_SCHEMAS.get(source.kind, ""))
-        parts = ["database", source.kind, *_address(source), table]
+        parts = ["database", source.kind, *_address(source), _table_name(source)]
     else:
         return None
     for part in parts:
@@ -67,10 +68,11 @@ def digest_place(source: Any, digest: hashlib.blake2b) -> bytes | None:
 
 
 def digest_content(source: Any, digest: hashlib.blake2b) -> bytes | None:
-    """Return the digest of what a table holds; None if it cannot be had without counting (a database) or at all.
+    """Return the digest of what a table holds; None if it cannot be had without counting (most databases) or at all.
 
-    Files count byte by byte, a folder or list of files whatever the names and the order of its files; frames by column
-    names and values, whatever the order of columns and rows.
+    Files count byte by byte, compressed ones (.gz) by what they hold, a folder or list of files whatever the names and the order of its
+    files; frames by column names and values, whatever the order of columns and rows. A table of a database that is a file
+    counts by that file and by its name.
 
     Privacy
     -------
@@ -78,6 +80,9 @@ def digest_content(source: Any, digest: hashlib.blake2b) -> bytes | None:
     """
     if isinstance(source, Database):
         file = table_file(source)
+        if file is None and source.kind in _FILES and (address := _address(source)[0]):
+            _add(digest, _table_name(source).encode("utf-8", "surrogateescape"))
+            file = Path(address)
         return None if file is None else digest_content(file, digest)
     if isinstance(source, str | PathLike) or _is_files(source):
         paths = [source] if isinstance(source, str | PathLike) else list(source)
@@ -120,10 +125,15 @@ def _file_digest(path: Path) -> bytes:
     found = hashlib.blake2b(digest_size=32)
     if not path.is_file():
         raise OSError("not a regular file")  # reading a pipe would consume it
-    with path.open("rb", buffering=0) as stream:
+    with path.open("rb", buffering=0) as raw, contextlib.ExitStack() as stack:
+        packed = path.name.lower().endswith(".gz")
+        stream = stack.enter_context(gzip.GzipFile(fileobj=raw)) if packed else raw
         piece = bytearray(_PIECE)
-        while size := stream.readinto(piece):
-            found.update(memoryview(piece)[:size])
+        try:
+            while size := stream.readinto(piece):
+                found.update(memoryview(piece)[:size])
+        except (EOFError, zlib.error):
+            raise OSError("not a whole file") from None
     return found.digest()
 
 
@@ -146,6 +156,21 @@ def _row_hashes(source: Any) -> list[bytes] | None:
         hashes.sort()
         return [*(name.encode("utf-8", "surrogatepass") for name in names), hashes.tobytes()]
     return None
+
+
+def _table_name(source: Database) -> str:
+    """Return the name of a table in its database, equal for the spellings that the engine takes for one.
+
+    DuckDB and SQLite do not tell small letters from capitals, and a table may be named with its schema and with its file.
+    """
+    if source.kind not in _FILES:
+        return source.table.removeprefix(_DEFAULT_SCHEMAS.get(source.kind, ""))
+    parts = source.table.lower().split(".")
+    if len(parts) == 3 and parts[0] == Path(_address(source)[0]).stem.lower():
+        parts = parts[1:]
+    if len(parts) == 2 and parts[0] == "main":
+        parts = parts[1:]
+    return ".".join(parts)
 
 
 def _address(source: Database) -> list[str]:

@@ -97,7 +97,8 @@ def condition_of(unit: Unit, invariants: Iterable[Invariant]) -> Condition:
             "doubles a delta)."
         )
     for rule, value in wrong:
-        sentences.append(f"Nor is it protected that {phrase((rule, value))} was declared and is wrong.")
+        begin = "Nor is it" if sentences else "It is not"
+        sentences.append(f"{begin} protected that {phrase((rule, value))} was declared and is wrong.")
     if others:
         sentences.append(f"It presumes exact public facts: {'; '.join(others)}.")
     return Condition(among, " ".join(sentences), steps)

@@ -189,10 +189,13 @@ def _wrong_number(value: int, rule: str) -> DataError:
 def _not_agreed(ledger: Ledger, rule: str, value: int | None) -> LedgerMismatch:
     asked = phrase((rule, value)) if value is not None else "the exact number of rows"
     asked += f" after rule {rule!r}" if value is None and rule else ""
-    known = [phrase(key_of(item)) for item in ledger.invariants() if item.subject == ROWS]
-    holds = f"holds {' and '.join(known)}" if known else "was opened without a public number of rows"
+    known, wrong = ledger.invariants(), refuted(ledger.invariants())
+    held = [phrase(key_of(item)) for item in known if item.subject == ROWS and key_of(item) not in wrong]
+    held += [f"that {phrase(key)} is wrong" for key in wrong]
+    holds = f"holds {' and '.join(held)}" if held else "was opened without a public number of rows"
+    more = "another exact fact" if held else "an exact fact"
     return LedgerMismatch(
-        f"The ledger of {ledger.table!r} {holds}; this would make another exact fact public ({asked}), for nothing, and two of them "
+        f"The ledger of {ledger.table!r} {holds}; this would make {more} public ({asked}), for nothing, and two of them "
         "can be subtracted. Nothing was looked at or charged. Measure the number of rows (row_count: {epsilon: ...}) or leave "
         "it out; or, as the owner of the table, agree to it with --accept-invariant (Consent(invariant=True) in Python), which "
         "the ledger and every guarantee will name."

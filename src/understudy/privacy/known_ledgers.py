@@ -103,12 +103,13 @@ class KnownLedgers:
             ).fetchone()
         return None if row is None else _known(row)
 
-    def remember(self, known: KnownLedger, marks: Iterable[bytes] = ()) -> None:
-        """Write down where a ledger is and how long it has become, and which table it belongs to.
+    def remember(self, known: KnownLedger, marks: Iterable[bytes] = ()) -> tuple[bytes, ...]:
+        """Write down where a ledger is and how long it has become, and which table it belongs to; return the marks that are new.
 
         A ledger never gets shorter here: of two processes that share it, the one that saw more wins.
         """
         anchor = known.anchor
+        new = []
         with self._transaction() as connection:
             connection.execute(
                 "INSERT INTO ledger VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET path = excluded.path, "
@@ -118,7 +119,16 @@ class KnownLedgers:
                 (anchor.ledger_id, str(known.path), anchor.head, anchor.length or 0, int(known.charged)),
             )
             for mark in marks:
-                connection.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (mark, anchor.ledger_id))
+                row = (mark, anchor.ledger_id)
+                if connection.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", row).rowcount:
+                    new.append(mark)
+        return tuple(new)
+
+    def forget(self, marks: Iterable[bytes], ledger_id: str) -> None:
+        """Take back that a table belongs to a ledger, after a refusal that wrote nothing to it."""
+        with self._transaction() as connection:
+            for mark in marks:
+                connection.execute("DELETE FROM mark WHERE mark = ? AND ledger = ?", (mark, ledger_id))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

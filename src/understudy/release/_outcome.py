@@ -30,7 +30,7 @@ def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Led
         table=spec.source.table or spec.name,
         accounting=spec.shares.accounting,
         approximate_delta=spec.shares.reserve,
-        advice="Use the ledger of this table, name the table as the ledger does (source.table), or start another ledger.",
+        advice="Use the ledger of this table, name the table as the ledger does (source.table), or, if this is another table, give it a ledger of its own (--ledger FILE).",
     )
 
 

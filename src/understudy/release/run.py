@@ -138,12 +138,16 @@ class Release(Work):
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
         place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
         folder = State.folder_for(place.path, spec.name)
-        with (
-            release_ledger(spec, place) as book,
-            State.opened(
-                folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
-            ) as state,
-        ):
+        with contextlib.ExitStack() as stack:
+            book = stack.enter_context(release_ledger(spec, place))
+            if restart:  # a refusal must not forget the earlier run
+                check_facts(book, spec.facts, consent)
+                _require_room(spec, book)
+            state = stack.enter_context(
+                State.opened(
+                    folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
+                )
+            )
             if state.get("outcome") is None:
                 check_facts(book, spec.facts, consent)
             yield cls(spec, book, state, source=source, randomness=randomness, consent=consent)
@@ -217,21 +221,8 @@ class Release(Work):
 
     def _start(self, configurations: tuple[Configuration, ...]) -> None:
         """Before the first charge: is there room for all of it? Fix the public seed."""
-        shares, rule = self.spec.shares, self.ledger.rule
-        if not self._charges() and not all(shares.admitted(rule, self.ledger.spending)):
-            other = (
-                ""
-                if shares.accounting == rule.main.name
-                else f" Its parts fit by {shares.accounting} accounting, and this ledger keeps {rule.main.name} accounting."
-            )
-            raise BudgetExceeded(
-                f"The release needs {shares.promise.describe()}; the ledger of {self.ledger.table!r} has "
-                f"{self.ledger.accounting.describe_left(self.ledger.remaining, self.ledger.total)} left of its "
-                f"{self.ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
-                requested=self.spec.shares.used * self.ledger.total,
-                remaining=self.ledger.remaining,
-                accounting=self.ledger.accounting.name,
-            )
+        if not self._charges():
+            _require_room(self.spec, self.ledger)
         if self.state.get("seed") is None:
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())
@@ -400,3 +391,23 @@ def require_free(folder: Path) -> None:
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
+
+
+def _require_room(spec: Spec, ledger: Ledger) -> None:
+    """Refuse a release that the ledger cannot pay for as a whole."""
+    shares, rule = spec.shares, ledger.rule
+    if all(shares.admitted(rule, ledger.spending)):
+        return
+    other = (
+        ""
+        if shares.accounting == rule.main.name
+        else f" Its parts fit by {shares.accounting} accounting, and this ledger keeps {rule.main.name} accounting."
+    )
+    raise BudgetExceeded(
+        f"The release needs {shares.promise.describe()}; the ledger of {ledger.table!r} has "
+        f"{ledger.accounting.describe_left(ledger.remaining, ledger.total)} left of its "
+        f"{ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
+        requested=shares.used * ledger.total,
+        remaining=ledger.remaining,
+        accounting=ledger.accounting.name,
+    )

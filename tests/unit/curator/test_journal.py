@@ -12,7 +12,7 @@ import pytest
 from understudy.curator import Curator
 from understudy.curator.journal import Journal, Question, _parts, _whole_lines
 from understudy.data import LocalTable
-from understudy.errors import LedgerCorrupted, LedgerMismatch
+from understudy.errors import LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.privacy import (
     Approximated,
     Composed,
@@ -131,3 +131,26 @@ def test_a_number_on_another_grid_is_another_question(ledger: Ledger) -> None:
     assert measure(1.0) == first
     with pytest.raises(LedgerMismatch):
         measure(2.0)
+
+
+def test_damage_in_the_middle_is_not_taken_for_an_interrupted_line(ledger: Ledger) -> None:
+    journal = opened(ledger)
+    for value in (1, 2, 3):
+        keep(journal, ledger, value)
+    whole = journal.path.read_bytes()
+    end = next(iter(_whole_lines(journal.path))).end
+    for place in (end + 60, len(whole) - 2):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        journal.path.write_bytes(damaged)
+        if place == end + 60:
+            with pytest.raises(
+                LedgerCorrupted, match=r"damaged in the middle.*Restore the file.*--unfinished drop"
+            ):
+                opened(ledger)
+            assert journal.path.read_bytes() == damaged  # what lies behind is not cut off
+        else:
+            assert len(opened(ledger)) == 2  # it was being written when the work was stopped
+    journal.path.write_bytes(b"something else")
+    with pytest.raises(LedgerError, match=r"is not a journal\. .*--unfinished drop"):
+        opened(ledger)

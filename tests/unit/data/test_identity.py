@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from pathlib import Path
 
@@ -101,3 +102,26 @@ def test_file_databases_are_known_by_their_file(tmp_path: Path, monkeypatch) -> 
     through = Database(url="duckdb://", table=str(tmp_path / "t.parquet"))
     assert place(through) == place(tmp_path / "t.parquet")
     assert content(through) == content(tmp_path / "t.parquet")
+
+
+def test_a_compressed_copy_is_the_same_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"a\n1\n"))
+    assert content(tmp_path / "b.csv.gz") == content(tmp_path / "a.csv")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"a\n1\n")[:-6])
+    assert content(tmp_path / "b.csv.gz") is None  # reading it says what is wrong
+
+
+def test_a_table_of_a_file_database_is_known_under_every_spelling_and_in_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "r.duckdb").write_bytes(b"content")
+    (tmp_path / "copy.duckdb").write_bytes(b"content")
+    url = str(tmp_path / "r.duckdb")
+    spellings = ("births", "BIRTHS", "main.births", "r.main.births")
+    assert len({place(Database(url=url, table=name)) for name in spellings}) == 1
+    assert len({content(Database(url=url, table=name)) for name in spellings}) == 1
+    others = [Database(url=url, table=name) for name in ("deaths", "health.births", "other.main.births")]
+    assert len({place(item) for item in others}) == 3
+    assert not {content(item) for item in others} & {content(Database(url=url, table="births"))}
+    copied = Database(url=str(tmp_path / "copy.duckdb"), table="births")
+    assert content(copied) == content(Database(url=url, table="births")) is not None
+    assert content(Database(url=str(tmp_path / "absent.duckdb"), table="births")) is None
