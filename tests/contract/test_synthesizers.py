@@ -215,7 +215,7 @@ def test_the_charge_comes_before_the_noise(name: str) -> None:
     ledger = ledger_for(name, budget, unit)
     case = case_of(name)
     curator = Curator(read_table(case.frame(50), case.schema), unit=unit, ledger=ledger, randomness=Broken(0))
-    with pytest.raises(RuntimeError, match="no randomness|ended in an error after it was charged"):
+    with pytest.raises(RuntimeError, match=r"no randomness|ended in an error after it was charged"):
         synthesizer(name).fit(curator, budget)
     assert ledger.spent > 0
 
