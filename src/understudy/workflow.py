@@ -106,7 +106,7 @@ class PaidWork:
         self._same_records(table)
         if self.model_path is not None:
             return Model.load(self.model_path)
-        with self._advice():
+        with self._advice(synthesizer.name):
             model = synthesizer.fit(self._curator(table, unit), budget, progress=progress)
         self._keep(model, _MODEL)
         return model
@@ -137,7 +137,7 @@ class PaidWork:
             self._keep(model, f"{start}{0 if self.journal is None else self.journal.place}.understudy")
             return model
 
-        with self._advice():
+        with self._advice(synthesizer.name):
             curator = self._curator(table, unit)
             return synthesize_many(
                 synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress, fit=fit
@@ -193,7 +193,7 @@ class PaidWork:
             )
 
     @contextlib.contextmanager
-    def _advice(self) -> Iterator[None]:
+    def _advice(self, scope: str) -> Iterator[None]:
         """Say what is kept when the ledger cannot pay for the answer that an interruption lost, or when a look has failed."""
         try:
             yield
@@ -208,7 +208,7 @@ class PaidWork:
             if not self.repeated:
                 raise
             assert self.journal is not None
-            raise self.journal.with_advice(error) from None
+            raise self.journal.with_advice(error, self.ledger, scope) from None
 
 
 @contextlib.contextmanager

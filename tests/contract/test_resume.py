@@ -7,6 +7,7 @@ last row. Nothing here is a matter of chance.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,21 @@ def test_a_charge_that_was_lost_on_a_full_ledger_says_what_is_kept(tmp_path: Pat
     with pytest.raises(BudgetExceeded):
         run.fit()
     assert len(run.charges()) == 1
+
+
+def test_the_total_that_is_said_to_be_enough_after_a_loss_is_enough(tmp_path: Path) -> None:
+    run = Run(tmp_path, "mst")
+    run.ledger = Ledger.create(tmp_path / "full.ledger", budget=SHARE, unit=UNIT, table="t")
+    with pytest.raises(Stopped):
+        run.fit(stop=(2, True))
+    with pytest.raises(BudgetExceeded) as caught:
+        run.fit()
+    found = re.search(r"epsilon=([\d.]+), delta=([\d.e-]+)[^;]* is enough", str(caught.value))
+    assert found is not None
+    assert 1.0 < float(found[1]) < 2.0
+    run.ledger.change_total(ApproxDP(float(found[1]), 1e-6), who="owner", why="an answer was lost")
+    run.fit()
+    assert not run.left_behind()
 
 
 def test_a_fit_whose_look_failed_says_how_to_begin_anew(

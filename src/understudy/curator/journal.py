@@ -32,7 +32,7 @@ import numpy as np
 
 from understudy.data import write_private
 from understudy.errors import BudgetExceeded, LedgerCorrupted, LedgerError, LedgerMismatch, OutputError
-from understudy.privacy import AllowanceEvent, Entry, Event, InsideEvent, Ledger, act_of
+from understudy.privacy import AllowanceEvent, Entry, Event, InsideEvent, Ledger, act_of, budget_for
 
 __all__ = ["Answer", "Journal", "Question"]
 
@@ -138,12 +138,19 @@ class Journal:
         if path.stat().st_size > self._end(len(self)):
             os.truncate(path, self._end(len(self)))
 
-    def with_advice(self, error: BudgetExceeded) -> BudgetExceeded:
-        """Return a refusal that says what is kept, for work that has to pay once more for an answer that an interruption lost."""
+    def with_advice(self, error: BudgetExceeded, ledger: Ledger, scope: str) -> BudgetExceeded:
+        """Return a refusal that says what is kept and which total is enough, for work that lost an answer to an interruption."""
+        again = self._lost_in(ledger, scope)
+        costs = [ledger.accounting.exact_cost(event, parts=ledger.unit.parts_touched) for event in again]
+        known = [cost for cost in costs if cost is not None]
+        enough = ""
+        if again and len(known) == len(again):
+            total = budget_for(ledger.rule, ledger.rule.total + sum(known, Fraction(0)))
+            enough = f"; {total.describe()} is enough"
         return BudgetExceeded(
             f"{error} What was answered is kept ({len(self)}); an answer that was being drawn when the work was interrupted is lost and "
-            "has to be paid for again. Let the owner raise the total of the ledger (understudy ledger total), then run the same command "
-            "again.",
+            f"has to be paid for again. Let the owner raise the total of the ledger (understudy ledger total{enough}), then run the same "
+            "command again.",
             requested=error.requested,
             remaining=error.remaining,
             accounting=error.accounting,
@@ -151,11 +158,17 @@ class Journal:
 
     def lost_one(self, ledger: Ledger, scope: str) -> bool:
         """Say whether something was charged in a scope whose answer is not here."""
+        return bool(self._lost_in(ledger, scope))
+
+    def _lost_in(self, ledger: Ledger, scope: str) -> list[Event]:
+        """Return what was charged in a scope, since the first answer that is here, and has no answer here."""
         kept = {line.head["entry"] for line in self._lines}
-        return any(
-            entry.event is not None and entry.sequence not in kept and entry.scope.startswith(f"{scope}/")
+        return [
+            entry.event
             for entry in ledger.entries()
-        )
+            if entry.event is not None and entry.sequence not in kept
+            if f"{entry.scope}/".startswith(f"{scope}/") and entry.sequence > min(kept, default=0)
+        ]
 
     def lost(self, ledger: Ledger) -> list[int]:
         """Return the numbers of the entries whose answers are lost: the same question was charged again later, and that answer is kept.

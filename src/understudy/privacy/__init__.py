@@ -50,7 +50,7 @@ from understudy.privacy.events import (
     event_from_dict,
 )
 from understudy.privacy.facts import Facts, bind_facts, check_facts, fingerprint_of, remember_facts
-from understudy.privacy.filter import Filter, Spending, filter_of
+from understudy.privacy.filter import Filter, Spending, budget_for, filter_of
 from understudy.privacy.guarantee import Guarantee, guarantee_of, tightest
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows, copy_invariants, declare_rows
 from understudy.privacy.known_ledgers import KnownLedger, KnownLedgers, known_ledgers
@@ -163,6 +163,7 @@ __all__ = [
     "bind_facts",
     "bounded_range_to_gdp",
     "bounded_range_to_zcdp",
+    "budget_for",
     "budget_from_dict",
     "check_facts",
     "check_rows",

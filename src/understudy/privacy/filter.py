@@ -62,8 +62,9 @@ response of epsilon 0.5, certified by plain addition, or with more Gaussian nois
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -74,7 +75,7 @@ from understudy.privacy.budget import ApproxDP, Budget, PureDP
 from understudy.privacy.events import AllowanceEvent, Event, InsideEvent
 from understudy.privacy.unit import Unit
 
-__all__ = ["Filter", "Spending", "filter_of"]
+__all__ = ["Filter", "Spending", "budget_for", "filter_of"]
 
 _NOTHING: Mapping[str, Fraction | None] = MappingProxyType({name: Fraction(0) for name in ACCOUNTINGS})
 _NO_ALLOWANCES: Mapping[str, tuple[AllowanceEvent, Spending]] = MappingProxyType({})
@@ -224,3 +225,31 @@ def filter_of(allowance: AllowanceEvent) -> Filter:
         )  # parts of `Parallel` events are counted by the outer one
     budget = ApproxDP(allowance.epsilon, allowance.delta)
     return Filter(budget, Unit.add_remove(), allowance.accounting, allowance.reserve)
+
+
+def budget_for(rule: Filter, wanted: Fraction) -> Budget:
+    """Return a budget of the same kind and delta whose total, in the accounting of a filter, is at least ``wanted``; rounded up to three digits.
+
+    Examples
+    --------
+    >>> rule = Filter(ApproxDP(1.0, 1e-6), Unit.add_remove(), None, 0.0)
+    >>> budget_for(rule, 2 * rule.total)
+    ApproxDP(epsilon=1.46, delta=1e-06)
+    """
+    budget = rule.budget
+    (name, value), *_ = ((item.name, float(getattr(budget, item.name))) for item in fields(budget))
+
+    def raised(number: float) -> Budget:
+        return replace(budget, **{name: number})  # type: ignore[arg-type]
+
+    def enough(number: float) -> bool:
+        return rule.main.exact_total(raised(number), approximate_delta=rule.approximate_delta) >= wanted
+
+    low, high = value, value
+    while not enough(high):
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    places = 2 - math.floor(math.log10(high))
+    return raised(max(value, math.ceil(high * 10.0**places) / 10.0**places))

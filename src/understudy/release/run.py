@@ -203,7 +203,7 @@ class Release(Work):
         except BudgetExceeded as error:
             if self.journal is None or not self.journal.lost_one(self.ledger, self.scope):
                 raise
-            raise self.journal.with_advice(error) from None
+            raise self.journal.with_advice(error, self.ledger, self.scope) from None
         except (UnderstudyError, OSError, MemoryError):
             raise
         except Exception:
