@@ -544,6 +544,11 @@ class Curator:
         sensitivity = max(score.sensitivity for score in scores)
         if sensitivity == 0:
             raise BudgetError("Scores that nobody can change are public; choose outside the curator.")
+        if not (1e-12 <= epsilon <= 1e6 and 1e-100 <= sensitivity <= 1e100):
+            raise BudgetError(
+                f"A choice takes an epsilon from 1e-12 to 1e6 ({epsilon:g}) and scores with a sensitivity from 1e-100 to 1e100 "
+                f"({float(sensitivity):g}): scale the scores."
+            )
         if mechanism not in ("exponential", "permute-and-flip"):
             raise BudgetError(f"No selection named {mechanism!r}. Known: exponential, permute-and-flip.")
         bounded = mechanism == "exponential"

@@ -406,3 +406,12 @@ def test_trusted_code_that_fails_says_nothing_and_costs_nothing(error: Exception
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert curator.spent == 0
+
+
+@pytest.mark.parametrize("factor", [1e-110, 1e110])
+def test_a_choice_that_cannot_be_drawn_is_refused_before_it_is_charged(factor: float) -> None:
+    curator = make()
+    score = curator.counts(()).sum().scaled(factor)
+    with pytest.raises(BudgetError, match="scale the scores"):
+        curator.choose([score, score], epsilon=0.1, purpose="choose")
+    assert curator.spent == 0
