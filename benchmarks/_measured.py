@@ -129,6 +129,7 @@ RUNS = (
     _run("large-fit", "large_fit", "1000000 10000000 100000000"),
     _run("large-output", "large_output", "1000000 10000000 100000000"),
     _run("faults", "faults"),
+    _run("kills", "faults", "--kills"),
     _run("fuzz", "fuzz"),
     _run("neighbours", "neighbours"),
 )

@@ -265,6 +265,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="a few cases of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", choices=list(LONG), help="only this kind of fault")
+    parser.add_argument("--kills", action="store_true", help="only kills: 300 at random and 100 at a step")
     parser.add_argument("--count", type=int, help="so many cases of each kind")
     parser.add_argument("--programs", type=int, help="only interrupts of so many programs, from their start")
     parser.add_argument("--json", type=Path, help="write the tallies to this file")
@@ -274,6 +275,8 @@ def main(arguments: list[str]) -> int:
     counts = QUICK if chosen.quick else LONG
     if chosen.count is not None:
         counts = dict.fromkeys(counts, chosen.count)
+    if chosen.kills:
+        counts = {"kill": 300, "kill at a step": 100}
     tallies = run_all(counts, seed=chosen.seed, kinds=chosen.kind, say=lambda text: print(text, flush=True))
     if chosen.json is not None:
         plain = {kind: vars(tally) | {"endings": dict(tally.endings)} for kind, tally in tallies.items()}
