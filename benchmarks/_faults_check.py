@@ -66,7 +66,7 @@ def check_ledger(folder: Path, side: Path, *, spec: Spec | None) -> int:
         return 0
     with Ledger.open(path) as book:
         book.verify()
-        if book.spent > book.total:
+        if not book.rule.holds(book.spending):
             raise Fault("the ledger is overspent")
         _covered(draws, book.entries(), spec, "at the end")
     copy = side / "copy.ledger"
