@@ -14,6 +14,8 @@ from understudy.errors import LedgerError, OutputError
 __all__ = ["FolderInUse", "is_in_use", "private_folder", "write_private"]
 
 _LOCK = "lock"
+_TRIES = 20
+"""How often a folder is made again that others remove."""
 
 
 @contextlib.contextmanager
@@ -42,7 +44,7 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
     '0o700'
     """
     lock = None
-    while lock is None:
+    for _ in range(_TRIES):
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(folder, 0o700)
@@ -54,14 +56,17 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
             raise OutputError(
                 f"The state of the {what} cannot be kept in {str(folder)!r}: {error.strerror or error}."
             ) from None
-        if not _taken(lock):
-            os.close(lock)
-            raise FolderInUse(
-                f"Another process is at work on the {what} in {str(folder)!r}. Wait for it to end."
-            )
-        if not _is_there(lock, folder / _LOCK):  # it was removed by whoever had it before
+        if _taken(lock):
+            if _is_there(lock, folder / _LOCK):
+                break
+            os.close(lock)  # it was removed by whoever had it before
+            lock = None
+        else:
             os.close(lock)
             lock = None
+            break
+    if lock is None:
+        raise FolderInUse(f"Another process is at work on the {what} in {str(folder)!r}. Wait for it to end.")
     try:
         yield folder
     finally:
