@@ -81,8 +81,8 @@ class Acts:
         elif isinstance(event, ApproxEvent | Approximated | AllowanceEvent):
             self.approximate[event.epsilon, event.delta] += 1
         elif isinstance(event, SubsampledGaussianEvent):
-            distance = event.noise_multiplier / (event.rows * event.sides)
-            self.sampled[event.rate if event.rows == event.sides == 1 else 1.0, distance] += int(event.steps)
+            # several rows, and replaced ones, reveal at least what one row does whose counterpart adds nothing
+            self.sampled[event.rate, event.noise_multiplier] += int(event.steps)
         else:
             assert not isinstance(event, InsideEvent), "acts inside an allowance are recomputed by themselves"
             raise TypeError(type(event).__name__)

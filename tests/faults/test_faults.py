@@ -207,12 +207,12 @@ def test_lack_of_memory_is_told(place: Path, measured: dict[str, Measured]) -> N
     prepare(folder, JOBS["synth mst"], roomy=False)
 
     def exhaust(witness: child.Witness) -> None:
-        from understudy.privacy import Gaussian
+        from understudy.privacy import Gaussian, Laplace
 
         def draw(self: object, shape: object, randomness: object) -> object:
             raise MemoryError
 
-        Gaussian.draw = draw  # type: ignore[method-assign,assignment]
+        Gaussian.draw = Laplace.draw = draw  # type: ignore[method-assign,assignment]
 
     outcome = run_job(folder, side, JOBS["synth mst"].words, inside=exhaust)
     assert outcome.code == 1

@@ -145,20 +145,6 @@ def test_two_threads_count_the_same():
         np.testing.assert_array_equal(left, right)
 
 
-def test_kernel_compiles_without_a_writable_cache(monkeypatch):
-    calls = []
-
-    def njit(**options):
-        calls.append(options)
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(_kernels, "njit", njit)
-    assert _kernels._compiled(len)("ab") == 2
-    assert calls == [{"nogil": True, "cache": True}, {"nogil": True}]
-
-
 def test_a_record_with_a_weight_counts_as_that_many_rows(monkeypatch):
     monkeypatch.setattr(_kernels, "MAX_ROWS_PER_CALL", 7)
     sizes = {"a": 3, "b": 300, "c": 2}

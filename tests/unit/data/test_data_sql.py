@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.cli._source import parse_source, stem
+from understudy.cli._source import parse_source
 from understudy.data import Database, is_database, read_table
 from understudy.data.sql._faults import changed, explain
 from understudy.data.sql._packing import Packing
 from understudy.errors import DataError, UsageError
+from understudy.ledgers import ledger_name
 from understudy.schema import Domain, Integer, Schema
 
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=1),))
@@ -155,7 +156,9 @@ def test_a_database_needs_a_table_and_files_take_none():
 
 
 def test_ledgers_are_named_after_files_and_tables():
-    assert [stem(name) for name in ("births.csv.gz", "Births.parquet", "health.births", "a b", "..")] == [
+    assert [
+        ledger_name(name) for name in ("births.csv.gz", "Births.parquet", "health.births", "a b", "..")
+    ] == [
         "births",
         "Births",
         "health-births",
