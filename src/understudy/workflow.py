@@ -208,7 +208,7 @@ class PaidWork:
             if not self.repeated:
                 raise
             assert self.journal is not None
-            raise self.journal.with_advice(error, self.ledger, scope) from None
+            raise self.journal.with_advice(error, self.ledger, scope, shared=True) from None
 
 
 @contextlib.contextmanager

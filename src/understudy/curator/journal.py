@@ -138,9 +138,15 @@ class Journal:
         if path.stat().st_size > self._end(len(self)):
             os.truncate(path, self._end(len(self)))
 
-    def with_advice(self, error: BudgetExceeded, ledger: Ledger, scope: str) -> BudgetExceeded:
-        """Return a refusal that says what is kept and which total is enough, for work that lost an answer to an interruption."""
-        again = self._lost_in(ledger, scope)
+    def with_advice(
+        self, error: BudgetExceeded, ledger: Ledger, scope: str, *, shared: bool = False
+    ) -> BudgetExceeded:
+        """Return a refusal that says what is kept and which total is enough, for work that lost an answer to an interruption.
+
+        ``shared`` says that other work may have charged in the same scope before this one began.
+        """
+        kept = [line.head["entry"] for line in self._lines]
+        again = self._lost_in(ledger, scope, since=min(kept, default=0) if shared else 0)
         costs = [ledger.accounting.exact_cost(event, parts=ledger.unit.parts_touched) for event in again]
         known = [cost for cost in costs if cost is not None]
         enough = ""
@@ -158,16 +164,16 @@ class Journal:
 
     def lost_one(self, ledger: Ledger, scope: str) -> bool:
         """Say whether something was charged in a scope whose answer is not here."""
-        return bool(self._lost_in(ledger, scope))
+        return bool(self._lost_in(ledger, scope, since=0))
 
-    def _lost_in(self, ledger: Ledger, scope: str) -> list[Event]:
-        """Return what was charged in a scope, since the first answer that is here, and has no answer here."""
+    def _lost_in(self, ledger: Ledger, scope: str, *, since: int) -> list[Event]:
+        """Return what was charged in a scope, after an entry, and has no answer here."""
         kept = {line.head["entry"] for line in self._lines}
         return [
             entry.event
             for entry in ledger.entries()
             if entry.event is not None and entry.sequence not in kept
-            if f"{entry.scope}/".startswith(f"{scope}/") and entry.sequence > min(kept, default=0)
+            if f"{entry.scope}/".startswith(f"{scope}/") and entry.sequence > since
         ]
 
     def lost(self, ledger: Ledger) -> list[int]:

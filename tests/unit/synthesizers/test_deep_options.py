@@ -173,7 +173,8 @@ def test_sample_per_teacher_says_how_many_teachers_there_are(each: int, teachers
     assert plan.notes[0].startswith(f"{teachers} teachers with about {ROWS / teachers:.0f} rows each")
     panels = opened(sample_per_teacher=each)
     assert panels == [(teachers, 32)]
-    assert opened(sample_per_teacher=each, teachers=7) == [(7, 32)]
+    with pytest.raises(BudgetError, match="would have no effect"):
+        create("patectgan", **SMALL, sample_per_teacher=each, teachers=7)
 
 
 def test_teacher_dim_is_the_width_of_a_teacher() -> None:

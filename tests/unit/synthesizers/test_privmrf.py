@@ -162,8 +162,11 @@ def test_rounds_choose_by_distance_from_the_model_at_the_price_that_was_fixed(
         seen.append(([score._exact for score in scores], max(score.sensitivity for score in scores), epsilon))
         return original(self, scores, epsilon=epsilon, purpose=purpose)
 
-    monkeypatch.setattr(Curator, "choose", choose)
     private = table(5_000)
+    create("privmrf").prepare(
+        private.schema, unit=Unit.add_remove(), budget=PureDP(2.0)
+    )  # its trial chooses too
+    monkeypatch.setattr(Curator, "choose", choose)
     model, _ = fit(private, PureDP(2.0))
     assert len(seen) == len(model.rounds) > 0
     assert sum(epsilon for _, _, epsilon in seen) == pytest.approx(0.2, rel=1e-9)
