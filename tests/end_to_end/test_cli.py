@@ -188,10 +188,11 @@ columns:
 
 @pytest.mark.parametrize("method", ["privbayes", "deniability"])
 def test_networks_on_natality(shared_data: Path, tmp_path: Path, method: str) -> None:
+    """Independent columns would differ by nothing. At epsilon 4 deniability missed the relation in 1 of 40 fits, at 30 in none of 100."""
     source = shared_data / "natality" / "birth_2019_nber_us_SINGLETON_SAMPLE10K.csv"
     (tmp_path / "schema.yaml").write_text(NATALITY, encoding="utf-8")
     result = understudy(
-        "synth", source, "--schema", tmp_path / "schema.yaml", "--method", method, "--epsilon", 4,
+        "synth", source, "--schema", tmp_path / "schema.yaml", "--method", method, "--epsilon", 30,
         "--unit", "replace-one", "--out", tmp_path / "out.csv", "--ledger", tmp_path / "t.ledger", "--json",
     )  # fmt: skip
     assert result.code == 0, result.err
