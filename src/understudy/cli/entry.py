@@ -17,7 +17,7 @@ __all__ = ["EXIT_INTERRUPTED", "INTERRUPTED", "main"]
 
 EXIT_INTERRUPTED = 130
 _ENDED = "Interrupted. The command had ended before; nothing of it is left to do.\n"
-INTERRUPTED = "Interrupted. What the ledger shows as spent is spent, and its answers are kept: the same command goes on from there.\n"
+INTERRUPTED = "Interrupted. What the ledger shows as spent is spent. synth and release keep its answers: the same command goes on.\n"
 
 
 def main() -> None:

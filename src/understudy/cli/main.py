@@ -97,7 +97,7 @@ def run() -> None:
         raise
     except MemoryError:
         sys.stderr.write(
-            "error: the memory ran out. What the ledger shows as spent is spent; the same command goes on from there. Use a "
+            "error: the memory ran out. What the ledger shows as spent is spent; synth and release keep its answers, and the same command goes on. Use a "
             "smaller workload or domain, or a machine with more memory.\n"
         )
         raise SystemExit(EXIT_FAULT) from None
