@@ -19,9 +19,9 @@ from benchmarks._private_erm import HUBER, objective_perturbation
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import DataError
+from understudy.mechanisms import create, methods
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Integer, Schema
-from understudy.synthesizers import create, methods
 
 FILE = "fertility/fertility_Diagnosis.txt"
 NAMES = (

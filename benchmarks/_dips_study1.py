@@ -27,7 +27,7 @@ from benchmarks._dips_laws import (
     sets_of,
     shares,
 )
-from understudy.inference import whole_noise
+from understudy.inference.sufficient import whole_noise
 
 SCENARIOS = {f"n={n} pi={pi:g}": (n, pi) for n in (40, 100, 1000) for pi in (0.1, 0.25, 0.5)}
 PRIOR = 1 / 3
@@ -44,7 +44,7 @@ CHARTED = (
 def redrawn_shares(noisy: Array, n: int, m: int, scale: float, generator: np.random.Generator) -> Array:
     """Draw the proportion given both noisy cells and the number of rows, noise taken into account.
 
-    The two-cell case of ``understudy.inference.proportion_draws``, for all repetitions at once.
+    The two-cell case of ``understudy.inference.sufficient.proportion_draws``, for all repetitions at once.
     """
     cells = sets_of(noisy, m)
     cells = cells - whole_noise("laplace", scale, cells.shape, generator)

@@ -23,11 +23,11 @@ from benchmarks._tables import load, workload_of
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import UnderstudyError
-from understudy.evaluation import accuracy, predictions
-from understudy.marginals import Workload, workload_error
+from understudy.evaluation.learning import accuracy, predictions
+from understudy.marginals.workload import Workload, workload_error
+from understudy.mechanisms import Model, create, method
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Domain
-from understudy.synthesizers import Model, create, method
 
 REAL = "real rows"
 """Name of the cell that trains on the real rows: what a perfect method would reach."""

@@ -12,11 +12,11 @@ from typing import Any
 from benchmarks._faults_cases import CANARY, JOBS, Job, Outcome, run_job, table
 from understudy.curator.journal import _whole_lines
 from understudy.data import read_frame
+from understudy.mechanisms import Model
 from understudy.privacy import Event, Ledger
-from understudy.release.spec import Spec
-from understudy.release.verify import verify_bundle
+from understudy.release.bundle.verify import verify_bundle
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.synthesizers import Model
 
 CODES = {0, 1, 3, 4, 5, 6, 130}
 _GROUPS = ("Composed", "Parallel")

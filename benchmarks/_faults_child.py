@@ -73,10 +73,10 @@ _real_fsync = os.fsync
 def install(witness: Witness) -> None:
     """Put the witness before every draw of noise and behind every flush of this process."""
     from understudy.curator import curator as door
+    from understudy.mechanisms import base as _trial
     from understudy.privacy import DiscreteGaussian, Gaussian, Laplace
-    from understudy.release import planning
-    from understudy.release.run import Release
-    from understudy.synthesizers import _trial
+    from understudy.release.run import planning
+    from understudy.release.run.run import Release
 
     for noise in (Gaussian, DiscreteGaussian, Laplace):
         noise.draw = _watched_draw(witness, noise.__name__, noise.draw)  # type: ignore[method-assign]
@@ -192,7 +192,7 @@ def run_command(words: list[str], *, out: Path, err: Path, arm: Callable[[], Non
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
     from rich.console import Console
 
-    from understudy.cli import _output
+    from understudy.cli import output as _output
     from understudy.cli.main import run
 
     _output.console = Console(file=sys.stdout, highlight=False, width=200)

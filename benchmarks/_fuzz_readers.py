@@ -153,8 +153,8 @@ class SpecReader(Reader):
         return _spoil_plain(data, other, generator)
 
     def read(self, folder: Path) -> None:
-        from understudy.release.planning import usable_configurations
-        from understudy.release.spec import Spec
+        from understudy.release.run.planning import usable_configurations
+        from understudy.release.spec.spec import Spec
 
         spec = Spec.read(folder / "spec.yaml")
         spec.fingerprint()
@@ -320,8 +320,8 @@ class ModelReader(Reader):
     def good(self) -> list[Case]:
         from understudy.curator import Curator
         from understudy.data import read_table
+        from understudy.mechanisms import create
         from understudy.privacy import ApproxDP, Ledger, Unit
-        from understudy.synthesizers import create
 
         schema, frame = _small_table()
         made = []
@@ -365,7 +365,7 @@ class ModelReader(Reader):
         return make_zip(members)
 
     def read(self, folder: Path) -> None:
-        from understudy.synthesizers import Model
+        from understudy.mechanisms import Model
 
         model = Model.load(folder / "m.understudy")
         repr(model)
@@ -380,7 +380,8 @@ class LedgerReader(Reader):
     name = "ledger"
 
     def good(self) -> list[Case]:
-        from understudy.privacy import ApproxDP, GaussianEvent, LaplaceEvent, Ledger, PureDP, PureEvent, Unit
+        from understudy.privacy import ApproxDP, Ledger, PureDP, Unit
+        from understudy.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 
         made = []
         for budget in (PureDP(5.0), ApproxDP(3.0, 1e-6)):
@@ -428,7 +429,7 @@ class LedgerReader(Reader):
 
     def _rebuilt(self, lines: list[str]) -> bytes | None:
         """Write the lines into a new ledger whose chain of hashes is perfect."""
-        from understudy.privacy import _ledger_store as store
+        from understudy.privacy.ledger import store
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "a"
@@ -460,9 +461,9 @@ class BundleReader(Reader):
     name = "bundle"
 
     def good(self) -> list[Case]:
-        from understudy.release.bundle import write_bundle
-        from understudy.release.run import run_release
-        from understudy.release.spec import Spec
+        from understudy.release.bundle.bundle import write_bundle
+        from understudy.release.run.run import run_release
+        from understudy.release.spec.spec import Spec
 
         _, frame = _small_table(900)
         text = SPEC.replace("threshold: 0.1", "threshold: 0.9").replace("threshold: 5", "threshold: 15")
@@ -497,15 +498,15 @@ class BundleReader(Reader):
         return spoilt
 
     def _manifest(self, case: Case) -> bytes:
-        from understudy.release.bundle import manifest_text
+        from understudy.release.bundle.bundle import manifest_text
 
         hashes = {n: hashlib.sha256(d).hexdigest() for n, d in case.items() if n != "MANIFEST.json"}
         return manifest_text(hashes).encode()
 
     def read(self, folder: Path) -> None:
-        from understudy.release.reporting import bundle_report
-        from understudy.release.verify import verify_bundle
-        from understudy.report import release_page
+        from understudy.release.bundle.reporting import bundle_report
+        from understudy.release.bundle.verify import verify_bundle
+        from understudy.report.release import release_page
 
         verify_bundle(folder)
         release_page(bundle_report(folder))

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from understudy.errors import WorkloadError
-from understudy.evaluation.codes import Floats
+from understudy.evaluation.comparison import Floats
 
 HUBER_WIDTH = 0.5
 

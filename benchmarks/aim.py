@@ -22,7 +22,7 @@ from benchmarks._runner import Record, run_all, run_ours
 from benchmarks._summary import markdown, picture
 from benchmarks._tables import ALL, TABLES, WORKLOADS, find_data
 from understudy.errors import UnderstudyError, WorkloadError
-from understudy.synthesizers import method
+from understudy.mechanisms import method
 
 METHODS = ("aim", "mst", "mwem-pgm", "gaussian", "hdmm-pgm", "independent")
 EPSILONS = (0.1, 1.0, 10.0)

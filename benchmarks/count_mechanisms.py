@@ -18,21 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.privacy import (
-    ApproxDP,
-    CountLaw,
-    Gaussian,
-    Laplace,
-    SystemRandomness,
-    Unit,
-    UrnPrior,
-    draw_counts,
-    draw_urn,
-    solve_alpha,
-)
+from understudy.mechanisms.counts.compare import compare
+from understudy.privacy import ApproxDP, Gaussian, Laplace, SystemRandomness, Unit
 from understudy.privacy.count_models.divergence import _true_delta
-from understudy.privacy.count_models.solving import _solve_alpha
-from understudy.synthesizers.counts.compare import compare
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.count_models.solving import _solve_alpha, draw_counts, solve_alpha
+from understudy.privacy.count_models.urn import UrnPrior, draw_urn
 
 CELLS, ROWS = 3_468_640, 8_000_000
 EXTRA: dict[str, dict[str, float]] = {
@@ -59,7 +50,7 @@ def simulated_counts(seed: int = 0) -> npt.NDArray[np.int64]:
 def census_counts() -> npt.NDArray[np.int64]:
     """Counts of the simulated school census."""
     from understudy.data import read_table
-    from understudy.datasets import school_census, school_census_schema
+    from understudy.datasets.school_census import school_census, school_census_schema
 
     schema = school_census_schema()
     return read_table(school_census(ROWS), schema).count(schema.names).ravel().astype(np.int64)

@@ -15,28 +15,27 @@ import numpy as np
 import pandas as pd
 
 from understudy.data import read_table
-from understudy.datasets import births_schema
+from understudy.datasets.births import births_schema
 from understudy.privacy import Unit
 from understudy.release import (
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
     Faithfulness,
-    Feature,
     Grouping,
     KAnonymity,
     MaxMarginalError,
     MinimalOccurrence,
     PredictionError,
     RecordTypes,
-    Regression,
     RegressionCoefficients,
-    RegressionMoments,
     RelativeMarginalError,
     Similarity,
     SlackTest,
-    code_values,
 )
+from understudy.release.criteria.fits import Feature, Regression
+from understudy.release.criteria.groups import code_values
+from understudy.release.criteria.moments import RegressionMoments
 from understudy.schema import Schema
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "natality"

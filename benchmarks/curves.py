@@ -13,37 +13,30 @@ from statistics import NormalDist
 
 import numpy as np
 
-from understudy.inference import Evidence, History
+from understudy.inference.covers import Evidence
+from understudy.inference.history import History
 from understudy.inference.intervals import query_interval
-from understudy.marginals import Measurement
-from understudy.privacy import (
-    GDP,
-    GDP_ACCOUNTING,
-    PURE,
-    ApproxDP,
-    CountLaw,
-    Gaussian,
-    Laplace,
-    PureDP,
-    Unit,
-    UrnPrior,
+from understudy.marginals.measurement import Measurement
+from understudy.privacy import GDP, ApproxDP, Gaussian, Laplace, PureDP, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
+from understudy.privacy.accounting.conversions import (
     approx_to_gdp,
     approx_to_zcdp,
     bounded_range_to_gdp,
     bounded_range_to_zcdp,
-    probabilistic_delta,
-    true_delta,
 )
-from understudy.privacy.count_models import probabilities
-from understudy.release import (
+from understudy.privacy.count_models.divergence import probabilistic_delta, probabilities, true_delta
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.count_models.urn import UrnPrior
+from understudy.release import selection_guarantee
+from understudy.release.bundle.reporting import posterior_range
+from understudy.release.selection.accounting import (
     Attempts,
     GeometricAttempts,
     NegativeBinomialAttempts,
     SingleAttempt,
     UnlimitedAttempts,
-    selection_guarantee,
 )
-from understudy.release.reporting import posterior_range
 from understudy.schema import Domain
 
 ROW, REPLACED = Unit.add_remove(), Unit.replace_one()

@@ -24,24 +24,18 @@ from benchmarks._private_erm import (
     objective_perturbation,
     output_perturbation,
 )
-from understudy.curator import Conditional, Curator, NetworkSeedModel, SeedTest, scan_plausible
-from understudy.curator._deniability_seeds import Seeds
+from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
-from understudy.evaluation import (
-    accuracy,
-    agreement,
-    distinguishing_game,
-    forest_accuracy,
-    marginal_accuracy,
-    model_accuracy,
-    one_hot,
-    pair_distances,
-    predictions,
-    single_distances,
-)
+from understudy.evaluation.accuracy import forest_accuracy, marginal_accuracy, model_accuracy
+from understudy.evaluation.comparison import one_hot
+from understudy.evaluation.distances import pair_distances, single_distances
+from understudy.evaluation.learning import accuracy, agreement, distinguishing_game, predictions
+from understudy.mechanisms import create
+from understudy.mechanisms.deniability.bounds import SeedTest
+from understudy.mechanisms.deniability.look import Seeds
+from understudy.mechanisms.deniability.network import Conditional, NetworkSeedModel, scan_plausible
 from understudy.privacy import ApproxDP, Ledger, PureDP, SystemRandomness, Unit
 from understudy.schema import Schema
-from understudy.synthesizers import create
 
 TARGET = "incc"
 PARTS = ("speed", "composition", "utility", "classifiers")

@@ -25,11 +25,12 @@ import pandas as pd
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.inference import Uncertainty, answer_each, supported_bound, unsupported_bound
-from understudy.marginals import all_kway
+from understudy.inference.history import answer_each
+from understudy.inference.uncertainty import Uncertainty, supported_bound, unsupported_bound
+from understudy.marginals.workload import all_kway
+from understudy.mechanisms import Model, create
 from understudy.privacy import ApproxDP, Ledger, Unit
 from understudy.schema import Clique, import_schema
-from understudy.synthesizers import Model, create
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 PUBLISHED = {"supported": 4.4, "unsupported": 8.3}

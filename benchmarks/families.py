@@ -23,8 +23,8 @@ from benchmarks._family_summary import markdown, picture, table_rows
 from benchmarks._runner import Record, finished, in_process, key_of, read_records, run_all
 from benchmarks._tables import find_data
 from understudy.errors import UnderstudyError, WorkloadError
-from understudy.synthesizers import method
-from understudy.synthesizers import methods as registered
+from understudy.mechanisms import method
+from understudy.mechanisms import methods as registered
 
 TABLES = ("adult", "nltcs", "natality", "acs13")
 EPSILONS = (1.0, 10.0, 0.1)

@@ -74,11 +74,11 @@ class Measured:
 
 def warm_up(place: Path) -> dict[str, Measured]:
     """Import and compile everything here once, then measure each job in a forked process."""
-    import understudy.cli.release
-    import understudy.cli.synth  # noqa: F401
-    from understudy.cli import commands
+    import understudy.cli.commands.release
+    import understudy.cli.commands.synth  # noqa: F401
+    from understudy.cli import registered as commands
     from understudy.cli.main import app
-    from understudy.release import bundle, verify  # noqa: F401
+    from understudy.release.bundle import bundle, verify  # noqa: F401
 
     commands.register(app)
     found = {}

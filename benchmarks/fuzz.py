@@ -344,9 +344,9 @@ def import_commands() -> None:
     import rich.console  # noqa: F401
 
     import understudy.data
-    import understudy.release.planning
-    import understudy.release.verify  # noqa: F401
-    from understudy.cli import _output, commands  # noqa: F401
+    import understudy.release.bundle.verify  # noqa: F401
+    from understudy.cli import output as _output  # noqa: F401
+    from understudy.cli import registered as commands
     from understudy.cli.main import app
 
     commands.register(app)

@@ -25,8 +25,8 @@ def fit(folder: Path, model_path: Path) -> None:
     """Read, count, fit; print what each part took."""
     import understudy.data as data
     from understudy.curator import Curator
+    from understudy.mechanisms import create
     from understudy.privacy import ApproxDP, Ledger, Unit
-    from understudy.synthesizers import create
 
     marks = [(time.perf_counter(), time.process_time())]
     counted: list[tuple[float, float]] = []

@@ -20,19 +20,14 @@ from types import SimpleNamespace
 import numpy as np
 
 from understudy.audit.hostile import KINDS, UNITS, Worst, hostile_levels, search_criteria, share_moved
-from understudy.curator import (
-    SealedBuckets,
-    SealedCounts,
-    SealedScalar,
-    independence_gap,
-    seal_answers,
-    smoothing_error,
-    spread_error,
-    tail_norms,
-)
-from understudy.curator.coefficients import contrasts
+from understudy.curator import SealedCounts, SealedScalar
 from understudy.data import LocalTable
-from understudy.marginals import Query
+from understudy.marginals.query import Query
+from understudy.mechanisms.graphs.look import independence_gap
+from understudy.mechanisms.histograms.look import spread_error
+from understudy.mechanisms.histograms.partitions.look import SealedBuckets
+from understudy.mechanisms.histograms.transforms.look import contrasts, smoothing_error, tail_norms
+from understudy.mechanisms.queries.look import seal_answers
 from understudy.privacy import Unit
 from understudy.release.accounted import _errors
 from understudy.schema import Domain, Schema

@@ -14,10 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from understudy.privacy.noise import DiscreteGaussian, Gaussian, Laplace
-from understudy.privacy.noise_opendp import OpenDPRandomness
-from understudy.privacy.randomness import SystemRandomness
-from understudy.privacy.selection import exponential_mechanism, permute_and_flip
+from understudy.privacy import DiscreteGaussian, Gaussian, Laplace, SystemRandomness
+from understudy.privacy.noise.opendp import OpenDPRandomness
+from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
 
 DRAWS = 1_000_000
 OPENDP_DRAWS = 50_000
@@ -80,7 +79,7 @@ def main() -> int:
     print("\nimport, beyond NumPy")
     for statement in (
         "import understudy.privacy",
-        "import understudy.privacy.noise, understudy.privacy.selection",
+        "import understudy.privacy.noise.noise, understudy.privacy.noise.selection",
     ):
         print(f"{statement:70} {milliseconds_of_import(statement):6.0f} ms")
     if slow:

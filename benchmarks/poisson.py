@@ -19,16 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data import read_table
-from understudy.datasets import school_census, school_census_schema
-from understudy.privacy import (
-    CountLaw,
-    Laplace,
-    SeededRandomness,
-    Unit,
-    draw_counts,
-    probabilistic_delta,
-    true_delta,
-)
+from understudy.datasets.school_census import school_census, school_census_schema
+from understudy.privacy import Laplace, SeededRandomness, Unit
+from understudy.privacy.count_models.divergence import probabilistic_delta, true_delta
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.count_models.solving import draw_counts
 from understudy.report.lines import LinePanel, line_chart
 
 ROW = Unit.add_remove()

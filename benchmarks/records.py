@@ -24,8 +24,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from understudy.engine import GraphicalModel, estimate, sample_codes
-from understudy.engine.records import fit_records, fitting_cliques
-from understudy.marginals import Measurement, Workload, all_kway, workload_error
+from understudy.engine.record_fitting.records import fit_records, fitting_cliques
+from understudy.marginals.measurement import Measurement
+from understudy.marginals.workload import Workload, all_kway, workload_error
 from understudy.schema import Clique, Domain
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -159,7 +160,7 @@ def bench(name: str, folder: Path, seed: int) -> list[dict[str, Any]]:
 
 def chunks(name: str, folder: Path, seed: int, parts: int) -> list[dict[str, Any]]:
     """Fit a bootstrap in chunks that carry their residual, and in chunks that do not."""
-    from understudy.engine.records import fit_chunk
+    from understudy.engine.record_fitting.records import fit_chunk
 
     real, domain = read(name, folder)
     n = len(real)

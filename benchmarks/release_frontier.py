@@ -25,12 +25,12 @@ import yaml
 from joblib import Parallel, delayed
 
 from understudy.data import LocalTable
-from understudy.datasets import births
+from understudy.datasets.births import births
 from understudy.privacy import SeededRandomness
-from understudy.release._rehearsal_trial import _Attempt
-from understudy.release._rehearsal_work import public_table
-from understudy.release.spec import Spec
-from understudy.release.types import RecordTypes
+from understudy.release import RecordTypes
+from understudy.release.rehearsal.trial import _Attempt
+from understudy.release.rehearsal.work import public_table
+from understudy.release.spec.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "births"

@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks._tables import find_data, load
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms import create
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
-from understudy.synthesizers import create
 
 METHODS = (
     "perturbed-histogram",

@@ -12,12 +12,12 @@ from typing import Any
 import looks
 import typer.main
 
-from understudy.cli import commands
+from understudy.cli import registered as commands
 from understudy.cli.main import __doc__ as exit_codes
 from understudy.cli.main import app
-from understudy.release.spec import Spec
+from understudy.mechanisms import methods
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.synthesizers import methods
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- written by docs/generate.py; run `make docs` -->\n"

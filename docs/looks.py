@@ -128,7 +128,7 @@ def page(note: str) -> str:
         "Nothing else in the package reads a record for a release: mechanisms call these, and a test compares this page "
         "with the code. An exact number of rows that is public (declared, or fixed by the unit) is no look: it costs nothing and is "
         "written into the ledger as a [condition of the promise](ledger.md#exact-public-numbers) when a curator is made "
-        "(`understudy.privacy.declare_rows`). The numbers in brackets are lines of code.\n",
+        "(`understudy.privacy.invariants.declare_rows`). The numbers in brackets are lines of code.\n",
     ]
     shown: set[str] = set()
     for look in found:

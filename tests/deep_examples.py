@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.curator import Curator, Layout
+from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.privacy import Budget, Ledger, Randomness, SeededRandomness, Unit
+from understudy.mechanisms.deep.encoding import Layout
+from understudy.privacy import Budget, Ledger, SeededRandomness, Unit
+from understudy.privacy.noise.randomness import Randomness
 from understudy.schema import Categorical, Integer, Schema
 
 SCHEMA = Schema(

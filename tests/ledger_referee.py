@@ -18,25 +18,22 @@ from dataclasses import dataclass, field
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 
-from understudy.privacy import (
-    ZCDP_ACCOUNTING,
+from understudy.privacy import ApproxDP, Event, Ledger, guarantee_of
+from understudy.privacy.accounting.accounting import ZCDP_ACCOUNTING
+from understudy.privacy.accounting.filter import Spending
+from understudy.privacy.events import (
     AllowanceEvent,
-    ApproxDP,
     ApproxEvent,
     Approximated,
     Composed,
-    Event,
     GaussianEvent,
     InsideEvent,
     LaplaceEvent,
-    Ledger,
     Parallel,
     PureEvent,
     SelectionEvent,
-    Spending,
     SubsampledGaussianEvent,
     ZcdpEvent,
-    guarantee_of,
 )
 
 GRID = 2e-4

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from understudy.curator import Curator
     from understudy.data import read_table, write_frame
     from understudy.errors import UnderstudyError
-    from understudy.marginals import Workload, all_kway, skewed, target, workload_error
+    from understudy.marginals.workload import Workload, all_kway, skewed, target, workload_error
+    from understudy.mechanisms import Model, create, methods
+    from understudy.mechanisms.marginal.aim import AIM
+    from understudy.mechanisms.marginal.independent import Independent
+    from understudy.mechanisms.marginal.laplace import LaplaceTable
     from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
     from understudy.schema import Domain, Schema
-    from understudy.synthesizers import Model, create, methods
-    from understudy.synthesizers.aim import AIM
-    from understudy.synthesizers.independent import Independent
-    from understudy.synthesizers.laplace import LaplaceTable
 
 __all__ = [
     "AIM",
@@ -51,15 +51,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AIM": "synthesizers.aim",
+    "AIM": "mechanisms.marginal.aim",
     "ApproxDP": "privacy",
     "Curator": "curator",
     "Domain": "schema",
     "GDP": "privacy",
-    "Independent": "synthesizers.independent",
-    "LaplaceTable": "synthesizers.laplace",
+    "Independent": "mechanisms.marginal.independent",
+    "LaplaceTable": "mechanisms.marginal.laplace",
     "Ledger": "privacy",
-    "Model": "synthesizers",
+    "Model": "mechanisms",
     "PureDP": "privacy",
     "Schema": "schema",
     "UnderstudyError": "errors",
@@ -67,8 +67,8 @@ _HOMES = {
     "Workload": "marginals",
     "ZCDP": "privacy",
     "all_kway": "marginals",
-    "create": "synthesizers",
-    "methods": "synthesizers",
+    "create": "mechanisms",
+    "methods": "mechanisms",
     "read_table": "data",
     "skewed": "marginals",
     "target": "marginals",

@@ -17,27 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from understudy.curator import Curator, Journal, table_facts
-from understudy.data import (
-    FolderInUse,
-    LocalTable,
-    Table,
-    is_in_use,
-    private_folder,
-    records_digest,
-    write_private,
-)
+from understudy.data import LocalTable, Table, records_digest
+from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, LookFailed, OutputError
-from understudy.privacy import (
-    NO_CONSENT,
-    Budget,
-    Consent,
-    Facts,
-    Ledger,
-    Unit,
-    check_facts,
-    remember_facts,
-)
-from understudy.synthesizers import (
+from understudy.mechanisms import (
     Model,
     MultipleSynthesis,
     Progress,
@@ -45,6 +28,9 @@ from understudy.synthesizers import (
     no_progress,
     synthesize_many,
 )
+from understudy.privacy import Budget, Ledger, Unit
+from understudy.privacy.facts import Facts, check_facts, remember_facts
+from understudy.privacy.invariants import NO_CONSENT, Consent
 
 __all__ = ["PaidWork", "Unfinished", "paid_work", "table_facts", "work_facts"]
 
@@ -101,7 +87,7 @@ class PaidWork:
 
         Privacy
         -------
-        See :meth:`understudy.synthesizers.Synthesizer.fit`. A model that is taken was paid for when it was fitted.
+        See :meth:`understudy.mechanisms.Synthesizer.fit`. A model that is taken was paid for when it was fitted.
         """
         self._same_records(table)
         if self.model_path is not None:
@@ -123,7 +109,7 @@ class PaidWork:
         seed: int | None,
         progress: Progress = no_progress,
     ) -> MultipleSynthesis:
-        """Fit models for several sets; see :func:`understudy.synthesizers.synthesize_many`. Each is kept until :meth:`done`."""
+        """Fit models for several sets; see :func:`understudy.mechanisms.synthesize_many`. Each is kept until :meth:`done`."""
         self._same_records(table)
         numbers = itertools.count(1)
 
@@ -247,7 +233,7 @@ def paid_work(
     >>> from understudy import datasets
     >>> from understudy.data import read_table
     >>> from understudy.privacy import PureDP
-    >>> from understudy.synthesizers import create
+    >>> from understudy.mechanisms import create
     >>> frame, schema = datasets.load("toy", 200, seed=1)
     >>> unit, budget, method = Unit.add_remove(), PureDP(1.0), create("independent")
     >>> facts = work_facts(method, schema_fingerprint=schema.fingerprint(), unit=unit, budget=budget)

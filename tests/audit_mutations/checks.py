@@ -7,17 +7,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive, audit_release, audit_release_law
-from understudy.audit.hunt import hunt
+from understudy.audit.hunt import Effort, hunt
 from understudy.audit.methods import _subject
-from understudy.audit.releases import PATIENT
+from understudy.audit.observers import Pair
+from understudy.audit.primitives import PRIMITIVES, audit_primitive
+from understudy.audit.release_law import audit_release_law
+from understudy.audit.releases import PATIENT, audit_release
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms import Synthesizer
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
-from understudy.release import GeometricAttempts, _spec_budget
-from understudy.release.spec import Spec
+from understudy.release.selection.accounting import GeometricAttempts
+from understudy.release.spec import budget as _spec_budget
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.synthesizers import Synthesizer
 
 ALPHA = 1e-9
 """False-alarm rate of each audit of something right."""

@@ -23,23 +23,24 @@ from checks import (
     unpaid,
 )
 
-from understudy.audit import Pair, pairs_for
-from understudy.audit.pairs import NARROW, WIDE
+from understudy.audit.observers import NARROW, WIDE, Pair, pairs_for
 from understudy.audit.releases import LOOP
-from understudy.curator import Critic, Curator, Panel, gradients
+from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import DenseTable
 from understudy.errors import DataError
-from understudy.marginals import Measurement
+from understudy.marginals.measurement import Measurement
+from understudy.mechanisms import Fitted, Progress, Synthesizer, create, no_progress
+from understudy.mechanisms.deep import look as gradients
+from understudy.mechanisms.deep.critic import Critic
+from understudy.mechanisms.deep.look import Panel
+from understudy.mechanisms.marginal.laplace import LaplaceTable
 from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, SystemRandomness, Unit
-from understudy.privacy import noise as noise_module
-from understudy.release import _spec_budget
+from understudy.privacy.noise import noise as noise_module
 from understudy.release.result import Configuration
-from understudy.release.run import Release
-from understudy.release.transform import Transformed
-from understudy.synthesizers import Synthesizer, create
-from understudy.synthesizers.base import Fitted, Progress, no_progress
-from understudy.synthesizers.laplace import LaplaceTable
+from understudy.release.run.run import Release
+from understudy.release.run.transform import Transformed
+from understudy.release.spec import budget as _spec_budget
 
 Patch = pytest.MonkeyPatch
 

@@ -25,8 +25,8 @@ from checks import (
 from mutants import CROWDED, MUTANTS, ONE, ONE_COLUMN, REPLACED, Mutant
 
 from understudy.audit.releases import LOOP
-from understudy.synthesizers import create
-from understudy.synthesizers.laplace import LaplaceTable
+from understudy.mechanisms import create
+from understudy.mechanisms.marginal.laplace import LaplaceTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "trust.md"
 CASES = [(mutant, name) for mutant in MUTANTS for name in mutant.checks]

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from understudy.errors import UnderstudyError
+from understudy.mechanisms import create
 from understudy.privacy import ApproxDP, Unit
 from understudy.schema import Schema
-from understudy.synthesizers import create
 
 CANARY = "canary-7f3a"
 """Planted in a column that no schema mentions; nothing made from the table may contain it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.datasets import load
+from understudy.datasets.registry import load
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -71,6 +71,6 @@ def test_the_command_line_takes_it_like_any_other(installed: dict[str, str], tmp
     words = "synth toy.csv --schema schema.yaml --method neighbour-chain --epsilon 1 --unit add-remove --out out.csv"
     _run("understudy.cli.main", *words.split(), env=installed, cwd=tmp_path)
     assert (tmp_path / "out.csv").stat().st_size > 0
-    code = "from understudy.synthesizers import software; print(software(['aim', 'neighbour-chain']))"
+    code = "from understudy.mechanisms import software; print(software(['aim', 'neighbour-chain']))"
     named = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=installed)
     assert named.stdout.strip().endswith(" with acme-chain 0.1")

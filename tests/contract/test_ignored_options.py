@@ -21,8 +21,8 @@ from contract_cases import OPTIONS_OF, case_of
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import UnderstudyError
+from understudy.mechanisms import create, methods
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
-from understudy.synthesizers import create, methods
 
 UNIT = Unit.add_remove()
 MEMORY = "a limit on memory that a table of four columns does not reach"

@@ -12,9 +12,10 @@ from contract_cases import MIXED, OPTIONS_OF, case_of
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import DomainTooLarge, UnusableMethod
+from understudy.mechanisms import Synthesizer, base, create, methods
+from understudy.mechanisms import base as _trial
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.schema import Schema
-from understudy.synthesizers import Synthesizer, _trial, base, create, methods
 
 BUDGETS: tuple[Budget, ...] = (ApproxDP(1.0, 1e-6), PureDP(1.0), ZCDP(0.3), GDP(0.7))
 TRIED = [method.name for method in methods() if method.name not in ("dpctgan", "patectgan")]
@@ -86,7 +87,7 @@ def test_a_kernel_that_cannot_be_compiled_is_found_before_the_first_charge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As in a container whose compiler cache fails: 0.1.0 charged, then died where the noisy counts are fitted."""
-    from understudy.engine import estimation
+    from understudy.engine.graphical import estimation
 
     def broken(*given: Any, **options: Any) -> None:
         raise RuntimeError("cannot cache function 'fit': no locator available")
@@ -121,7 +122,7 @@ def test_a_system_that_does_not_tell_its_memory_refuses_nothing(monkeypatch: pyt
 
 
 def test_a_mechanism_is_tried_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.synthesizers.mst import MST
+    from understudy.mechanisms.marginal.mst import MST
 
     fits = []
     real = MST._fit

@@ -19,8 +19,8 @@ from test_synthesizers import METHODS
 from understudy.curator import Curator, Journal
 from understudy.data import read_table
 from understudy.errors import BudgetExceeded, DataError, LedgerCorrupted, LedgerError, LedgerMismatch
+from understudy.mechanisms import Synthesizer, create
 from understudy.privacy import ApproxDP, Ledger, PureDP, SeededRandomness, Unit
-from understudy.synthesizers import Synthesizer, create
 from understudy.workflow import paid_work, work_facts
 
 UNIT = Unit.add_remove()
@@ -357,7 +357,7 @@ def test_a_failed_look_is_an_answer_and_is_not_tried_again(tmp_path: Path) -> No
     def fails() -> float:
         raise OverflowError("12345 records")
 
-    from understudy.privacy import PureEvent
+    from understudy.privacy.events import PureEvent
 
     for _ in range(2):
         curator = Curator(

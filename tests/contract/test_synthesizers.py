@@ -19,17 +19,11 @@ from contract_cases import CANARY, MIXED, OPTIONS_OF, case_of
 from ledger_referee import recompute
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.errors import (
-    BudgetError,
-    BudgetExceeded,
-    DomainNotPublic,
-    NoSuchGuarantee,
-    UnderstudyError,
-)
-from understudy.marginals import all_kway, workload_error
+from understudy.errors import BudgetError, BudgetExceeded, DomainNotPublic, NoSuchGuarantee, UnderstudyError
+from understudy.marginals.workload import all_kway, workload_error
+from understudy.mechanisms import Model, Synthesizer, create, load_model, method, methods
 from understudy.privacy import (
     GDP,
-    PURE,
     ZCDP,
     ApproxDP,
     Budget,
@@ -41,8 +35,8 @@ from understudy.privacy import (
     Unit,
     accounting_for,
 )
+from understudy.privacy.accounting.accounting import PURE
 from understudy.schema import Schema
-from understudy.synthesizers import Model, Synthesizer, create, load_model, method, methods
 
 NO_TORCH = importlib.util.find_spec("torch") is None
 METHODS = [

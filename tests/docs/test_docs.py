@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import understudy
-from understudy.synthesizers import method, methods
+from understudy.mechanisms import method, methods
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

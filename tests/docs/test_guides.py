@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from understudy.cli.main import app, prepare
-from understudy.privacy import ApproxDP, accounting_for, gdp_to_approx
+from understudy.privacy import ApproxDP, accounting_for
+from understudy.privacy.accounting.conversions import gdp_to_approx
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
 STEP = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)

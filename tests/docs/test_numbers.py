@@ -10,25 +10,16 @@ from statistics import NormalDist
 import pytest
 from benchmarks.curves import RULES
 
-from understudy.curator import SeedTest
-from understudy.privacy import (
-    GDP,
-    GDP_ACCOUNTING,
-    ApproxDP,
-    CountLaw,
-    PureDP,
-    PureEvent,
-    Unit,
-    approx_to_gdp,
-    gdp_to_approx,
-    probabilistic_delta,
-    true_delta,
-)
-from understudy.release import (
-    SingleAttempt,
-    selection_guarantee,
-)
-from understudy.release._profiles import Bound, best_profile
+from understudy.mechanisms.deniability.bounds import SeedTest
+from understudy.privacy import GDP, ApproxDP, PureDP, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
+from understudy.privacy.accounting.conversions import approx_to_gdp, gdp_to_approx
+from understudy.privacy.count_models.divergence import probabilistic_delta, true_delta
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.events import PureEvent
+from understudy.release import selection_guarantee
+from understudy.release.selection.accounting import SingleAttempt
+from understudy.release.selection.profiles import Bound, best_profile
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 

@@ -20,7 +20,7 @@ def understudy(*words: object) -> Result:
     """Run ``understudy WORDS...`` and return its exit code and both streams."""
     from rich.console import Console
 
-    from understudy.cli import _output
+    from understudy.cli import output as _output
     from understudy.cli.main import run
 
     out, err = io.StringIO(), io.StringIO()

@@ -15,11 +15,11 @@ from command import understudy
 
 from understudy.errors import BundleError, OutputError
 from understudy.privacy import Ledger
-from understudy.release.bundle import manifest_text, write_bundle
+from understudy.release.bundle.bundle import manifest_text, write_bundle
+from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseResult
-from understudy.release.run import Release
-from understudy.release.spec import Spec
-from understudy.release.verify import verify_bundle
+from understudy.release.run.run import Release
+from understudy.release.spec.spec import Spec
 
 SPEC = """
 name: tiny
@@ -170,7 +170,7 @@ def test_a_bundle_is_never_replaced_and_never_half_written(
     def full(*args: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("understudy.release.bundle._picture", full)
+    monkeypatch.setattr("understudy.release.bundle.bundle._picture", full)
     with pytest.raises(OutputError, match="No space left"):
         write_bundle(outcome, tmp_path / "half")
     assert not (tmp_path / "half").exists()

@@ -16,11 +16,11 @@ import pytest
 from command import Result, understudy
 
 from understudy.privacy import Ledger
-from understudy.release.bundle import write_bundle
+from understudy.release.bundle.bundle import write_bundle
+from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseResult
-from understudy.release.run import Release
-from understudy.release.spec import Spec
-from understudy.release.verify import verify_bundle
+from understudy.release.run.run import Release
+from understudy.release.spec.spec import Spec
 
 HTML = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 LINK = "![see](http://tracker.example/x.png) [here](javascript:alert(3))"

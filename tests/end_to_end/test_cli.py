@@ -122,7 +122,7 @@ def test_plan_reads_no_records(folder: Path) -> None:
 
 
 def test_methods_lists_them_all() -> None:
-    from understudy.synthesizers import methods
+    from understudy.mechanisms import methods
 
     listed = {row["method"] for row in json.loads(understudy("methods", "--json").out)}
     assert listed == {item.name for item in methods()}
@@ -136,7 +136,7 @@ def test_tables_in_a_pipe_keep_their_words(folder: Path) -> None:
 
     from rich.console import Console
 
-    from understudy.cli import _output
+    from understudy.cli import output as _output
 
     stream = io.StringIO()
     with patch.object(_output, "console", Console(file=stream, highlight=False, width=80)):
@@ -371,7 +371,7 @@ def test_a_corrupted_ledger_is_never_used(folder: Path) -> None:
 
 
 def test_a_failed_write_keeps_the_paid_for_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.synthesizers import Model
+    from understudy.mechanisms import Model
 
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")

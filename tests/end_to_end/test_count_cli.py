@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from command import understudy
 
-from understudy.privacy import ApproxEvent, Ledger, PureEvent
+from understudy.privacy import Ledger
+from understudy.privacy.events import ApproxEvent, PureEvent
 
 SCHEMA = """
 name: answers

@@ -330,7 +330,7 @@ def test_a_total_that_was_only_the_budget_of_a_first_use_follows_the_next_one(
 ) -> None:
     """Finding 7: a run that stopped after making the ledger fixed its total for good."""
     with monkeypatch.context() as patch:
-        patch.setattr("understudy.synthesizers.base.Synthesizer.fit", _stop)
+        patch.setattr("understudy.mechanisms.base.Synthesizer.fit", _stop)
         assert synth(folder, epsilon=10).code != 0
     with Ledger.open(folder / "data" / "staff.ledger") as book:
         assert book.budget.epsilon == 10

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from command import understudy
 
-from understudy.datasets import births
+from understudy.datasets.births import births
 from understudy.privacy import Ledger
-from understudy.release.state import State
+from understudy.release.run.state import State
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "births" / "spec.yaml"
@@ -231,7 +231,7 @@ def test_a_release_whose_bundle_cannot_be_written_goes_on_later(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = write_spec(folder)
-    from understudy.release import bundle
+    from understudy.release.bundle import bundle
 
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from command import understudy
 
+from understudy.mechanisms import Model
 from understudy.privacy import Ledger
-from understudy.synthesizers import Model
 
 ROWS = 600
 COLUMNS = """columns:

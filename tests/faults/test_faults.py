@@ -30,7 +30,7 @@ from benchmarks._faults_check import Fault, check_case, check_files, check_ledge
 from benchmarks.faults import QUICK, Measured, one_case, rooms, warm_up
 
 from understudy.privacy import ApproxDP, Ledger, PureDP, Unit
-from understudy.release.spec import Spec
+from understudy.release.spec.spec import Spec
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork") or not Path("/proc/self/statm").exists(), reason="needs fork and Linux"
@@ -183,7 +183,7 @@ def test_a_folder_that_becomes_read_only_ends_in_a_message(
     place: Path, measured: dict[str, Measured], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from understudy.errors import OutputError
-    from understudy.release.state import State
+    from understudy.release.run.state import State
 
     folder = rooms(place)[0]
     folder.mkdir()

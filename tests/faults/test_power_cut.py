@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from benchmarks._faults_check import power_cut_states
 
-from understudy.privacy import Ledger, PureDP, PureEvent, Unit
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.privacy.events import PureEvent
 
 MOMENTS, STATES, MOST_KILLS = 4, 25, 300
 

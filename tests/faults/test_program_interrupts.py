@@ -49,7 +49,7 @@ def schema(tmp_path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    "target", ["understudy.cli.main", "typer", "understudy.cli.schema", "numpy", "pandas"]
+    "target", ["understudy.cli.main", "typer", "understudy.cli.commands.schema", "numpy", "pandas"]
 )
 def test_an_interrupt_during_an_import(target: str, schema: tuple[str, str]) -> None:
     code, text = program(AT_IMPORT.replace("TARGET", repr(target)), "schema", "check", *schema)

@@ -19,7 +19,7 @@ from benchmarks._fuzz_readers import CANARY, NUMBER
 from benchmarks.fuzz import import_commands, try_command
 
 from understudy.data import read_frame
-from understudy.synthesizers import create
+from understudy.mechanisms import create
 
 ROWS = 300
 SCHEMA = """

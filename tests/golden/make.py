@@ -17,27 +17,21 @@ import yaml
 from understudy import datasets
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.privacy import (
-    GDP,
-    ZCDP,
-    ApproxDP,
+from understudy.mechanisms import create
+from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.events import (
     ApproxEvent,
     Composed,
     GaussianEvent,
     LaplaceEvent,
-    Ledger,
     Parallel,
-    PureDP,
     PureEvent,
-    SeededRandomness,
     SelectionEvent,
-    Unit,
 )
-from understudy.release import bundle
-from understudy.release import run as running
-from understudy.release.run import Release, run_release
-from understudy.release.spec import Spec
-from understudy.synthesizers import create
+from understudy.release.bundle import bundle
+from understudy.release.run import run as running
+from understudy.release.run.run import Release, run_release
+from understudy.release.spec.spec import Spec
 
 METHODS = {
     "aim": {}, "mst": {}, "privbayes": {}, "privsyn": {}, "privmrf": {}, "rap": {}, "mwem": {}, "independent": {}, "gaussian": {},

@@ -15,13 +15,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from understudy.mechanisms import Model
 from understudy.privacy import Ledger
+from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseFailure, ReleaseResult
-from understudy.release.run import run_release
-from understudy.release.spec import Spec
-from understudy.release.verify import verify_bundle
+from understudy.release.run.run import run_release
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.synthesizers import Model
 
 GOLDEN = Path(__file__).parent / "0.1.0"
 FACTS: dict[str, Any] = json.loads((GOLDEN / "facts.json").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import pytest
 from sql_support import assert_same_counts
 
 from understudy.data import Database, SqlTable, connect, read_table
-from understudy.data.sql import _plans
+from understudy.data.sql import plans as _plans
 from understudy.data.sql import table as table_module
 from understudy.schema import Integer, Schema
 

@@ -20,7 +20,7 @@ from sql_support import (
 )
 
 from understudy.data import Database, Derived, Preparation, connect, read_table
-from understudy.data.sql import _reading as reading
+from understudy.data.sql import reading
 from understudy.errors import DataError
 from understudy.schema import Categorical, Constraint, Date, Integer, Schema
 

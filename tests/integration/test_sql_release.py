@@ -19,12 +19,12 @@ from understudy.curator import Curator
 from understudy.data import Database
 from understudy.errors import DataError
 from understudy.privacy import Ledger
-from understudy.release import run as running
-from understudy.release import transform
-from understudy.release.bundle import write_bundle
+from understudy.release.bundle.bundle import write_bundle
 from understudy.release.result import ReleaseResult
-from understudy.release.run import run_release
-from understudy.release.spec import Spec
+from understudy.release.run import run as running
+from understudy.release.run import transform
+from understudy.release.run.run import run_release
+from understudy.release.spec.spec import Spec
 
 duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
 pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")

@@ -11,32 +11,26 @@ from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from ledger_referee import GRID, Acts, acts_of, recompute, tolerance
-from understudy.privacy import (
-    GDP_ACCOUNTING,
-    PURE,
-    ZCDP_ACCOUNTING,
+from understudy.privacy import ApproxDP, Event, Ledger, Unit, event_from_dict
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
+from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
+from understudy.privacy.accounting.subsampled import approximated
+from understudy.privacy.events import (
+    _GROUPS,
+    _LEAVES,
     AllowanceEvent,
-    ApproxDP,
     ApproxEvent,
     Composed,
-    Event,
     GaussianEvent,
     InsideEvent,
     LaplaceEvent,
-    Ledger,
     Parallel,
     PureEvent,
     SelectionEvent,
     SubsampledGaussianEvent,
-    Unit,
     ZcdpEvent,
-    approximated,
-    event_from_dict,
-    gdp_to_approx,
-    tightest,
-    zcdp_to_approx,
 )
-from understudy.privacy.events import _GROUPS, _LEAVES
+from understudy.privacy.guarantee import tightest
 
 DELTAS = (1e-3, 1e-6, 1e-9)
 KINDS: dict[str, list[Event]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import special, stats
 
-from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace
+from understudy.privacy import DiscreteGaussian, Gaussian, Geometric, Laplace
 
 Cdf = Callable[[np.ndarray], np.ndarray]
 

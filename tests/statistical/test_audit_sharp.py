@@ -16,25 +16,19 @@ import pytest
 from alpha import ALPHA
 from gof import draws_needed, fit_pvalue
 
-from understudy.audit import (
-    PRIMITIVES,
-    Effort,
-    Primitive,
-    audit_exactly,
-    audit_primitive,
-    audit_release,
-    audit_release_law,
-    exact,
-    release_law,
-)
-from understudy.audit.claims import claim_of
-from understudy.audit.exact import exact_epsilon
-from understudy.audit.releases import LOOP, PATIENT, SINGLE, neighbour_frames
+from understudy.audit import exact
+from understudy.audit.exact import audit_exactly, exact_epsilon
+from understudy.audit.hunt import Effort
+from understudy.audit.primitives import PRIMITIVES, Primitive, audit_primitive
+from understudy.audit.release_law import audit_release_law, release_law
+from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release, neighbour_frames
+from understudy.audit.trials import claim_of
 from understudy.errors import WorkloadError
-from understudy.privacy import PureDP, Unit, exponential_law
+from understudy.privacy import PureDP, Unit
+from understudy.privacy.noise.selection import exponential_law
 from understudy.release.result import ReleaseFailure
-from understudy.release.run import run_release
-from understudy.release.spec import Spec
+from understudy.release.run.run import run_release
+from understudy.release.spec.spec import Spec
 
 TIGHT = [
     item

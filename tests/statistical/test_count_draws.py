@@ -17,8 +17,11 @@ import pytest
 from alpha import ALPHA
 from scipy import stats
 
-from understudy.privacy import CountLaw, SeededRandomness, UrnPrior, draw_counts, draw_urn
-from understudy.privacy.count_models import probabilities
+from understudy.privacy import SeededRandomness
+from understudy.privacy.count_models.divergence import probabilities
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.count_models.solving import draw_counts
+from understudy.privacy.count_models.urn import UrnPrior, draw_urn
 
 LAWS = [
     CountLaw("poisson", 0.8),

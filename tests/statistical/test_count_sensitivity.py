@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.curator import Curator, redraw_event
+from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.privacy import ApproxDP, CountLaw, Ledger, SeededRandomness, Unit
-from understudy.privacy.count_models import probabilities
+from understudy.mechanisms.counts.look import redraw_event
+from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
+from understudy.privacy.count_models.divergence import probabilities
+from understudy.privacy.count_models.laws import CountLaw
 from understudy.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -9,9 +9,9 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms import create
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Categorical, Schema
-from understudy.synthesizers import create
 
 pytest.importorskip("torch", reason="deep mechanisms need torch: pip install 'understudy[deep]'")
 

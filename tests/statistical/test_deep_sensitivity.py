@@ -12,17 +12,9 @@ from alpha import ALPHA
 from scipy.stats import binom, chi2, norm
 
 from deep_examples import LAYOUT, NOBODY, SIZES, curator_of, random_codes
-from understudy.curator import Critic, PanelPlan, TrainingPlan, open_panel, open_training
-from understudy.curator.gradients import poisson_batch
-from understudy.privacy import (
-    ApproxDP,
-    Gaussian,
-    Laplace,
-    PureDP,
-    SeededRandomness,
-    SystemRandomness,
-    Unit,
-)
+from understudy.mechanisms.deep.critic import Critic
+from understudy.mechanisms.deep.look import PanelPlan, TrainingPlan, open_panel, open_training, poisson_batch
+from understudy.privacy import ApproxDP, Gaussian, Laplace, PureDP, SeededRandomness, SystemRandomness, Unit
 
 UNITS = (
     Unit.add_remove(),

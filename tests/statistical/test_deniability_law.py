@@ -6,9 +6,10 @@ import numpy as np
 from alpha import ALPHA
 from scipy import stats
 
-from understudy.curator import Conditional, NetworkSeedModel, SeedTest
-from understudy.curator._deniability_seeds import Seeds
 from understudy.data import LocalTable
+from understudy.mechanisms.deniability.bounds import SeedTest
+from understudy.mechanisms.deniability.look import Seeds
+from understudy.mechanisms.deniability.network import Conditional, NetworkSeedModel
 from understudy.privacy import SeededRandomness
 from understudy.schema import Categorical, Domain, Schema
 

@@ -19,9 +19,9 @@ from scipy import stats
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms import Model, create
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
-from understudy.synthesizers import Model, create
 
 ROOT = Path(__file__).parents[2]
 FITS, SUMS, DRAWS, CELLS = 350, 150, 400_000, 8

@@ -20,16 +20,16 @@ from scipy.stats import binom
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.inference import Bounder, Certificate, Evidence, History, Round
-from understudy.inference.covers import Cover
+from understudy.inference.bounds import Bounder, candidate_distance, score_bound
+from understudy.inference.covers import Cover, Evidence
 from understudy.inference.dual import ball_bound, distance_bound
+from understudy.inference.history import Certificate, History, Round
 from understudy.inference.intervals import cell_intervals, count_interval, mean_interval
 from understudy.inference.laws import CellNoise
-from understudy.inference.selection import candidate_distance, score_bound
-from understudy.marginals import Measurement
+from understudy.marginals.measurement import Measurement
+from understudy.mechanisms import create
 from understudy.privacy import GDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
-from understudy.synthesizers import create
 
 BETA = 0.05
 REPEATS = 400

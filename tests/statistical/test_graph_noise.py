@@ -14,12 +14,12 @@ import pytest
 from alpha import ALPHA
 from scipy import stats
 
-from understudy.curator import Curator, independence_gap
+from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms import create
+from understudy.mechanisms.graphs.look import independence_gap, measure_gaps
 from understudy.privacy import GDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Integer, Schema
-from understudy.synthesizers import create
-from understudy.synthesizers.graphs._gaps import measure_gaps
 
 BUDGETS = pytest.mark.parametrize("budget", [PureDP(1.0), GDP(0.5)], ids=["laplace", "gaussian"])
 

@@ -17,26 +17,28 @@ from gof import cell_probabilities, counts_in, draws_needed, edges_of, exact_cdf
 from scipy import stats
 
 from understudy.curator import Curator, SealedCounts
-from understudy.curator.cumulative import PathDesign, choose_path
-from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
-from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
 from understudy.data import read_table
-from understudy.privacy import (
-    GDP,
-    Budget,
-    Gaussian,
-    Laplace,
-    Ledger,
-    PureDP,
-    SeededRandomness,
-    Unit,
+from understudy.mechanisms import Model, create
+from understudy.mechanisms.histograms.bins import schema_grid
+from understudy.mechanisms.histograms.look import (
+    PathDesign,
+    Smoothing,
+    choose_path,
+    smoothed_records,
+    sorted_counts,
+    spread_error,
 )
-from understudy.privacy.conversions import approx_to_gdp
+from understudy.mechanisms.histograms.transforms import kde
+from understudy.mechanisms.histograms.transforms.look import (
+    factor_steps,
+    kernel_reach,
+    kernel_sums,
+    smoothing_error,
+)
+from understudy.mechanisms.histograms.universal import consistent, nested, tree_of
+from understudy.privacy import GDP, Budget, Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.conversions import approx_to_gdp
 from understudy.schema import Domain, Schema
-from understudy.synthesizers import Model, create
-from understudy.synthesizers.histograms import kde
-from understudy.synthesizers.histograms._bins import schema_grid
-from understudy.synthesizers.histograms._tree import consistent, nested, tree_of
 
 UNITS = (
     Unit.add_remove(),
@@ -291,7 +293,7 @@ def test_consistent_ranges_have_the_variance_of_least_squares(seed: int) -> None
     The sample variance over the true one is chi-square. Unweighted least squares, the classic mistake, would give a
     variance larger by half or more, and so would leaving the weights of the upward pass to the number of children alone.
     """
-    from understudy.synthesizers.histograms._bins import Grid
+    from understudy.mechanisms.histograms.bins import Grid
 
     levels, trials = 6, 4_000
     tree = tree_of(Grid(Domain(("c0",), (32,)), (np.arange(32),)), branching=2)

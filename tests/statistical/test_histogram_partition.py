@@ -15,33 +15,21 @@ import pytest
 from alpha import ALPHA
 from gof import cell_probabilities, counts_in, draws_needed, edges_of, exact_cdf, fit_pvalue
 
-from understudy.curator import (
-    Curator,
-    SealedBuckets,
-    SealedCounts,
-    bisect_ranges,
+from understudy.curator import Curator, SealedCounts, measure_numbers
+from understudy.data import LocalTable
+from understudy.mechanisms import Model, Synthesizer
+from understudy.mechanisms.histograms.partitions.look import SealedBuckets, bisect_ranges, merged_cells
+from understudy.mechanisms.histograms.partitions.noise_first import NoiseFirst
+from understudy.mechanisms.histograms.partitions.php import PHPartition
+from understudy.mechanisms.histograms.partitions.structure_first import StructureFirst
+from understudy.mechanisms.histograms.transforms.efpa import EFPA, cosine_basis, fourier_basis
+from understudy.mechanisms.histograms.transforms.look import (
     fourier_coefficients,
     linear_coefficients,
-    measure_numbers,
-    merged_cells,
     tail_norms,
 )
-from understudy.data import LocalTable
-from understudy.privacy import (
-    Budget,
-    Gaussian,
-    Laplace,
-    Ledger,
-    PureDP,
-    SeededRandomness,
-    Unit,
-)
+from understudy.privacy import Budget, Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
-from understudy.synthesizers import Model, Synthesizer
-from understudy.synthesizers.histograms.efpa import EFPA, cosine_basis, fourier_basis
-from understudy.synthesizers.histograms.noise_first import NoiseFirst
-from understudy.synthesizers.histograms.php import PHPartition
-from understudy.synthesizers.histograms.structure_first import StructureFirst
 
 UNITS = (
     Unit.add_remove(),

@@ -15,7 +15,7 @@ import pytest
 
 from understudy.audit.hostile import KINDS, search_criteria, share_moved
 from understudy.errors import WorkloadError
-from understudy.release.criteria import MaxMarginalError
+from understudy.release import MaxMarginalError
 
 neighbours = pytest.importorskip("benchmarks.neighbours", reason="the benchmarks are not beside these tests")
 

@@ -12,8 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from understudy.curator import SealedCounts, gap_sensitivity, independence_gap
+from understudy.curator import SealedCounts
 from understudy.errors import BudgetError
+from understudy.mechanisms.graphs.look import gap_sensitivity, independence_gap
 from understudy.privacy import Unit
 from understudy.schema import Domain
 

@@ -21,7 +21,8 @@ import pytest
 from alpha import ALPHA
 
 from understudy.errors import BudgetExceeded
-from understudy.privacy import LaplaceEvent, Ledger, PureDP, PureEvent, Unit
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.privacy.events import LaplaceEvent, PureEvent
 
 KILLS = 60
 assert 0.5**KILLS < ALPHA

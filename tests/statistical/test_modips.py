@@ -17,14 +17,18 @@ from scipy.special import gammaln
 
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.engine.parametric_counts import naive_counts, plausible_counts
-from understudy.engine.parametric_gaussian import GaussianEvidence, draw_gaussian, naive_gaussian
-from understudy.engine.parametric_logistic import draw_logistic, probabilities
-from understudy.engine.parametric_normal import laplace_variances
-from understudy.marginals import Statistic
+from understudy.marginals.measurement import Statistic
+from understudy.mechanisms import create
+from understudy.mechanisms.parametric.modips.gaussian import (
+    GaussianEvidence,
+    draw_gaussian,
+    laplace_variances,
+    naive_gaussian,
+)
+from understudy.mechanisms.parametric.modips.location import naive_counts, plausible_counts
+from understudy.mechanisms.parametric.modips.slomag_model import draw_logistic, probabilities
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
-from understudy.synthesizers import create
 
 SCHEMA = Schema.parse(
     """

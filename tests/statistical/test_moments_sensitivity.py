@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from understudy.curator import ONE, Curator, Feature, MomentBlock, indicator, seal_moments, standardised
+from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms.parametric.features import ONE, Feature, indicator, standardised
+from understudy.mechanisms.parametric.look import MomentBlock, seal_moments
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.schema import Categorical, Integer, Real, Schema
 

@@ -13,11 +13,10 @@ from scipy import stats
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import BayesianNetwork
+from understudy.mechanisms import create
+from understudy.mechanisms.networks.network import Limits, learn_network, resolution_of
 from understudy.privacy import GDP, Budget, Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Integer, Schema
-from understudy.synthesizers import create
-from understudy.synthesizers._network import Limits, learn_network
-from understudy.synthesizers._parents import resolution_of
 
 
 def schema_of(*sizes: int) -> Schema:

@@ -14,34 +14,19 @@ import pytest
 from alpha import ALPHA
 from scipy.stats import chi2, kstest
 
-from understudy.curator import (
-    CONCORDANCE_STEPS,
-    Curator,
-    Ranks,
-    Softmax,
-    concordance_noise,
-    fit_softmax,
-    measure_numbers,
-    objective_for,
-    seal_concordance,
-)
+from understudy.curator import Curator, measure_numbers
 from understudy.data import LocalTable, read_table
-from understudy.engine import ClassStep, GaussianCopula, LineStep, SequentialModel
-from understudy.privacy import (
-    GDP,
-    GDP_ACCOUNTING,
-    PURE,
-    Accounting,
-    Budget,
-    Ledger,
-    PureDP,
-    SeededRandomness,
-    Unit,
-)
+from understudy.mechanisms import Synthesizer
+from understudy.mechanisms.parametric.copula.copula import DPCopula
+from understudy.mechanisms.parametric.copula.distribution import GaussianCopula
+from understudy.mechanisms.parametric.copula.look import STEPS as CONCORDANCE_STEPS
+from understudy.mechanisms.parametric.copula.look import Ranks, concordance_noise, seal_concordance
+from understudy.mechanisms.parametric.regression.distribution import ClassStep, LineStep, SequentialModel
+from understudy.mechanisms.parametric.regression.look import Softmax, fit_softmax, objective_for
+from understudy.mechanisms.parametric.regression.sequential import SequentialRegression
+from understudy.privacy import GDP, Accounting, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.schema import Schema
-from understudy.synthesizers import Synthesizer
-from understudy.synthesizers.parametric.copula import DPCopula
-from understudy.synthesizers.parametric.sequential import SequentialRegression
 
 PLENTY = PureDP(1e12)
 BINARY = Schema.parse("columns: [{name: y, kind: boolean}]")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from alpha import ALPHA
 
-from understudy.curator import Curator, draw_queries, joint_reach, measure_answers, seal_answers
+from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetExceeded
-from understudy.marginals import (
+from understudy.marginals.query import (
     Query,
     box,
     cells_of_marginal,
@@ -25,6 +25,7 @@ from understudy.marginals import (
     prefix,
     random_boxes,
 )
+from understudy.mechanisms.queries.look import draw_queries, joint_reach, measure_answers, seal_answers
 from understudy.privacy import GDP, Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from understudy.curator import Curator, count_rare, rare_epsilon
-from understudy.curator.rare import _classes
+from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
+from understudy.mechanisms.marginal.look import _classes, count_rare, rare_epsilon
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Categorical, Schema
 

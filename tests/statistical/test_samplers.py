@@ -13,13 +13,17 @@ import pytest
 from alpha import ALPHA
 from gof import cell_probabilities, counts_in, draws_needed, edges_of, exact_cdf, fit_pvalue
 
-from understudy.privacy import _noise_bigint
-from understudy.privacy._noise_draw import dyadic
-from understudy.privacy.bernoulli import bernoulli_exp, coin_scaled_exp
-from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace
-from understudy.privacy.noise_opendp import OpenDPRandomness
-from understudy.privacy.randomness import BitReader, SeededRandomness
-from understudy.privacy.selection import exponential_mechanism, permute_and_flip
+from understudy.privacy import DiscreteGaussian, Gaussian, Geometric, Laplace, SeededRandomness
+from understudy.privacy.noise import bigint as _noise_bigint
+from understudy.privacy.noise.noise import dyadic
+from understudy.privacy.noise.opendp import OpenDPRandomness
+from understudy.privacy.noise.randomness import BitReader
+from understudy.privacy.noise.selection import (
+    bernoulli_exp,
+    coin_scaled_exp,
+    exponential_mechanism,
+    permute_and_flip,
+)
 
 AnyNoise = Gaussian | DiscreteGaussian | Laplace | Geometric
 WRONG = (0.95, 1.05)

@@ -12,22 +12,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from understudy.adapters import TableSynthesizer
+from understudy.adapters.estimator import TableSynthesizer
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.ledgers import LedgerPlace, find_ledger
-from understudy.privacy import (
-    GDP,
-    ZCDP,
-    Anchor,
-    ApproxDP,
-    KnownLedger,
-    Ledger,
-    PureDP,
-    PureEvent,
-    Unit,
-    known_ledgers,
-)
-from understudy.privacy.known_ledgers import user_folder
+from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+from understudy.privacy.events import PureEvent
+from understudy.privacy.ledger.anchors import Anchor, KnownLedger, known_ledgers, user_folder
 from understudy.schema import Categorical, Schema
 
 TERMS = {

@@ -187,5 +187,5 @@ def test_private_files_and_names_belong_to_their_room() -> None:
 
 def test_the_check_sees_a_private_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("from understudy.privacy._numbers import float_up\nfrom understudy.data import _csv\n")
+    bad.write_text("from understudy.privacy.exact_floats import float_up\nfrom understudy.data import _csv\n")
     assert _private_imports(bad) == {"_numbers", "_csv"}

@@ -1,4 +1,9 @@
-"""A mechanism with ``fit``, ``sample``, ``get_params`` and ``set_params``, as people know it from scikit-learn."""
+"""The two functions SDGym asks of a synthesizer, so that its benchmarks can run ours.
+
+>>> from sdgym import create_single_table_synthesizer                              # doctest: +SKIP
+>>> from understudy.adapters import get_trained_synthesizer, sample_from_synthesizer
+>>> create_single_table_synthesizer("Understudy", get_trained_synthesizer, sample_from_synthesizer)  # doctest: +SKIP
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,23 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.data import read_table, table_file
+from understudy.data import draft_schema, read_table
+from understudy.data.identity import table_file
 from understudy.errors import BudgetError, WorkloadError
 from understudy.ledgers import LedgerPlace, find_ledger
-from understudy.marginals import Workload, parse_workload
-from understudy.privacy import (
-    GDP,
-    NO_CONSENT,
-    ZCDP,
-    ApproxDP,
-    Budget,
-    Consent,
-    Ledger,
-    PureDP,
-    Unit,
-)
+from understudy.marginals.workload import Workload, parse_workload
+from understudy.mechanisms import Model, create
+from understudy.mechanisms import method as method_of
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
-from understudy.synthesizers import Model, create
-from understudy.synthesizers import method as method_of
 from understudy.workflow import Unfinished, paid_work, table_facts, work_facts
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# ----------------------------------------------------------------------------------------
+# A mechanism with ``fit``, ``sample``, ``get_params`` and ``set_params``, as people know it from scikit-learn.
 
 
 class TableSynthesizer:
@@ -212,3 +212,32 @@ class TableSynthesizer:
     def __repr__(self) -> str:
         shown = {name: value for name, value in self.get_params().items() if value is not None}
         return f"TableSynthesizer({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+DEFAULTS: dict[str, Any] = {"method": "aim", "unit": "add-remove", "epsilon": 1.0, "delta": 1e-9}
+"""What a benchmark gets when it says nothing."""
+
+
+def get_trained_synthesizer(data: pd.DataFrame, metadata: Any = None, **params: Any) -> TableSynthesizer:
+    """Fit a mechanism to a benchmark table.
+
+    Parameters
+    ----------
+    data
+        The table. SDGym's metadata has no domain, so it is drafted from the table and declared public here,
+        which is right for public benchmark tables and wrong for any other: never use this on private records.
+    metadata
+        As SDGym passes it; not needed.
+    params
+        Parameters of `TableSynthesizer` that replace :data:`DEFAULTS`; a ``schema`` replaces the draft.
+    """
+    given = {**DEFAULTS, **params}
+    if "rho" in params or "mu" in params:
+        given = {**given, "epsilon": None, "delta": None}
+    schema = given.pop("schema", None) or draft_schema(data, name="benchmark", declare_public=True)
+    return TableSynthesizer(schema=schema, **given).fit(data)
+
+
+def sample_from_synthesizer(synthesizer: TableSynthesizer, n_samples: int) -> pd.DataFrame:
+    """Draw rows from a fitted mechanism."""
+    return synthesizer.sample(n_samples)

@@ -1,18 +1,26 @@
 """Attacks on our own mechanisms: neighbouring tables, attackers, and lower bounds on what they demonstrate."""
 
-from understudy.audit.attackers import ATTACKERS, Attacker
-from understudy.audit.bounds import demonstrated_epsilon, demonstrated_mu, guessed_epsilon, guessed_mu
-from understudy.audit.claims import Claim, claim_of
 from understudy.audit.exact import audit_exactly, exact_epsilon
-from understudy.audit.hunt import CONFIDENCE, Audit, Effort, Subject, hunt
+from understudy.audit.hunt import ATTACKERS, CONFIDENCE, Attacker, Audit, Effort, Subject, hunt
 from understudy.audit.methods import audit_method, audit_synthesizer
-from understudy.audit.pairs import Pair, pairs_for
+from understudy.audit.observers import Pair, pairs_for
 from understudy.audit.primitives import PRIMITIVES, Primitive, audit_primitive, audit_primitives
 from understudy.audit.release_law import ReleaseLaw, audit_release_law, release_law
 from understudy.audit.releases import audit_release, neighbour_frames
 from understudy.audit.summary import AuditReport, audit_all, audit_many
 from understudy.audit.tables import audit_cells, audit_lines, audit_markdown, audit_parts, audit_summary
-from understudy.audit.trials import Tally, Test, choose_test, judge
+from understudy.audit.trials import (
+    Claim,
+    Tally,
+    Test,
+    choose_test,
+    claim_of,
+    demonstrated_epsilon,
+    demonstrated_mu,
+    guessed_epsilon,
+    guessed_mu,
+    judge,
+)
 
 __all__ = [
     "ATTACKERS",

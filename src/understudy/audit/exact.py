@@ -17,12 +17,15 @@ import numpy.typing as npt
 from scipy.special import gammaln
 from scipy.stats import poisson
 
-from understudy.audit.claims import Claim, claim_of
 from understudy.audit.hostile import KINDS, search_criteria
 from understudy.audit.hunt import Audit
-from understudy.audit.trials import Tally
-from understudy.curator import Smoothing
-from understudy.privacy import PURE, ApproxDP, PureDP, Unit, UrnPrior, exponential_law, solve_alpha
+from understudy.audit.trials import Claim, Tally, claim_of
+from understudy.mechanisms.histograms.look import Smoothing
+from understudy.privacy import ApproxDP, PureDP, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.count_models.solving import solve_alpha
+from understudy.privacy.count_models.urn import UrnPrior
+from understudy.privacy.noise.selection import exponential_law
 
 __all__ = ["audit_exactly", "exact_epsilon"]
 

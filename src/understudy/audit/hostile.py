@@ -20,27 +20,25 @@ import numpy.typing as npt
 
 from understudy.curator.rounding import charged_steps, grid_of, on_grid
 from understudy.privacy import Unit
-from understudy.release.criteria import (
+from understudy.release import (
     AverageMarginalError,
     AverageScore,
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
     Faithfulness,
-    Feature,
     Grouping,
-    LinearFit,
     MaxMarginalError,
     PredictionError,
-    Regression,
+    RecordTypes,
     RegressionCoefficients,
-    RegressionMoments,
     RelativeMarginalError,
+    Similarity,
+    SlackTest,
     TailMarginalError,
 )
-from understudy.release.faithfulness import Similarity
-from understudy.release.slack import SlackTest
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.fits import Feature, LinearFit, Regression
+from understudy.release.criteria.moments import RegressionMoments
 from understudy.schema import Domain
 
 __all__ = ["KINDS", "Worst", "hostile_levels", "search_criteria", "share_moved"]

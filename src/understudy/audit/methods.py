@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.audit.claims import claim_of
 from understudy.audit.hunt import Audit, Effort, Subject, hunt
-from understudy.audit.observers import Observation, failure, observe
-from understudy.audit.pairs import NARROW, WIDE, Pair, pairs_for
+from understudy.audit.observers import NARROW, WIDE, Observation, Pair, failure, observe, pairs_for
+from understudy.audit.trials import claim_of
 from understudy.curator import Curator
 from understudy.errors import UnderstudyError
+from understudy.mechanisms import Synthesizer, create
 from understudy.privacy import GDP, ApproxDP, Budget, Ledger, PureDP
-from understudy.synthesizers import Synthesizer, create
 
 __all__ = ["SHARP", "audit_method", "audit_synthesizer", "subjects_of"]
 

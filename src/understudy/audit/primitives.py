@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.audit.claims import claim_of
 from understudy.audit.hunt import Audit
-from understudy.audit.learners import draw_gradients, draw_votes
-from understudy.audit.trials import choose_test, judge
+from understudy.audit.trials import choose_test, claim_of, judge
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.mechanisms.deep.critic import Critic
+from understudy.mechanisms.deep.encoding import Layout
+from understudy.mechanisms.deep.look import PanelPlan, TrainingPlan, open_panel, open_training
 from understudy.privacy import (
     GDP,
     ApproxDP,
@@ -23,19 +24,114 @@ from understudy.privacy import (
     Gaussian,
     Laplace,
     Ledger,
+    Noise,
     PureDP,
     SystemRandomness,
     Unit,
-    exponential_mechanism,
-    permute_and_flip,
 )
+from understudy.privacy.accounting.subsampled import subsampled_noise
+from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
 from understudy.schema import Schema
 
-__all__ = ["PRIMITIVES", "Primitive", "audit_primitive", "audit_primitives"]
+# ----------------------------------------------------------------------------------------
+# Attacks on the two paid conversations: noisy gradients of random batches, and noisy votes of teachers.
+#
+# Methods built on them keep little of what they heard, so attacks on whole models see next to nothing. Here every released number is seen.
+# The network is public, so an attacker knows what each record contributes and reads the noisy sum along that direction, which is the
+# likelihood ratio. Teachers are taught until they surely know the record from made-up ones; what is left is the noise on one vote.
 
 Draws = npt.NDArray[np.float64]
 
 _SCHEMA = Schema.parse("{name: audit, columns: [{name: a, kind: boolean}]}")
+_LAYOUT = Layout.of(_SCHEMA, max_modes=2)
+_CRITIC = Critic(_LAYOUT, (2,), "wasserstein", 2.0**-8)
+"""So small a largest norm that every contribution has it."""
+_APART = np.array([[-8.0, 8.0], [8.0, -8.0]])
+_WEIGHTS = [(np.concatenate([_APART, _APART]), np.zeros(2)), (np.ones((2, 1)), np.zeros(1))]
+"""One hidden unit for each value of the column: gradients of unlike records point away from each other."""
+_STEPS, _QUESTIONS = 20, 1_000
+"""Released numbers of one training and of one panel; each is audited for its own claim."""
+_TEACHERS, _LESSONS = 32, 60
+_LARGE = ApproxDP(900.0, 0.5)
+"""Of ledgers that pay for many steps at once."""
+
+
+def _curator(rows: Sequence[int], unit: Unit, budget: Budget, *, reserve: float = 0.0) -> Curator:
+    persons = {} if unit.id_column is None else {unit.id_column: np.zeros(len(rows), dtype=np.int64)}
+    table = LocalTable(_SCHEMA, {"a": np.array(rows, dtype=np.int64)}, persons=persons)
+    book = Ledger.in_memory(budget=budget, unit=unit, table="audit", approximate_delta=reserve)
+    return Curator(table, unit=unit, ledger=book)
+
+
+@lru_cache(maxsize=16)
+def _training(unit: Unit, budget: Budget, rate: float) -> TrainingPlan:
+    """Return a training each step of which claims a budget: mu where every row is in every batch, else epsilon at delta."""
+    sides = 1 if unit.relation == "add-remove" else 2
+    if isinstance(budget, GDP):
+        return TrainingPlan(_CRITIC, 1.0, sides * unit.max_rows / budget.mu, _STEPS)
+    assert isinstance(budget, ApproxDP)
+    noise = subsampled_noise(
+        budget.epsilon, budget.delta, rate=rate, steps=1, rows=unit.max_rows, sides=sides
+    )
+    return TrainingPlan(_CRITIC, rate, noise, _STEPS)
+
+
+def _contribution(rows: Sequence[int]) -> Draws:
+    codes = np.array(rows, dtype=np.int64).reshape(-1, 1)
+    sums = _CRITIC.gradients(_WEIGHTS, codes, np.zeros(len(codes), dtype=np.int64), real=True)
+    return np.concatenate([layer.ravel() * _CRITIC.unit for layer in sums])
+
+
+def draw_gradients(
+    which: int, runs: int, *, tables: Sequence[Sequence[int]], unit: Unit, budget: Budget, rate: float = 1.0
+) -> Draws:
+    """Return noisy gradients of one of two tables, along the direction in which their exact gradients differ.
+
+    Examples
+    --------
+    >>> draw_gradients(0, 3, tables=([1], []), unit=Unit.add_remove(), budget=GDP(2.0)).shape
+    (3,)
+    """
+    plan = _training(unit, budget, rate)
+    event = plan.event(unit, delta=1e-3)
+    towards = _contribution(tables[0]) - _contribution(tables[1])
+    towards /= np.linalg.norm(towards)
+    found: list[float] = []
+    while len(found) < runs:
+        training = open_training(
+            _curator(tables[which], unit, _LARGE, reserve=0.4), plan, event=event, purpose="audit"
+        )
+        while training.steps_left and len(found) < runs:
+            told = training.step(_WEIGHTS)
+            found.append(float(np.concatenate([layer.ravel() for layer in told]) @ towards))
+    return np.array(found)
+
+
+def draw_votes(which: int, runs: int, *, tables: Sequence[Sequence[int]], unit: Unit, noise: Noise) -> Draws:
+    """Return noisy numbers of teachers that take a record of the first table for real.
+
+    Examples
+    --------
+    >>> from understudy.privacy import Laplace
+    >>> draw_votes(1, 2, tables=([1], []), unit=Unit.add_remove(), noise=Laplace(1.0)).shape
+    (2,)
+    """
+    large: Budget = PureDP(2.0**30) if noise.kind == "laplace" else GDP(2.0**30)
+    fakes = np.arange(_TEACHERS * 4).reshape(-1, 1) % 2
+    found: list[Draws] = []
+    for start in range(0, runs, _QUESTIONS):
+        many = min(_QUESTIONS, runs - start)
+        plan = PanelPlan(_LAYOUT, _TEACHERS, 4, 4, 0.1, many, noise)
+        panel = open_panel(
+            _curator(tables[which], unit, large), plan, generator=np.random.default_rng(0), purpose="audit"
+        )
+        for _ in range(_LESSONS):
+            panel.teach(fakes, np.zeros(len(fakes), dtype=np.int64))
+        asked = np.full((many, 1), tables[0][0], dtype=np.int64)
+        found.append(panel.ask(asked, np.zeros(many, dtype=np.int64)))
+    return np.concatenate(found)
+
+
 _MANY = 1 << 30
 """Charges of an audit's ledger: enough for any number of runs."""
 _BATCH = 1_000
@@ -62,7 +158,7 @@ class Primitive:
     share: float = 1.0
 
 
-def _curator(rows: list[int], unit: Unit, budget: Budget) -> Curator:
+def _primitives_curator(rows: list[int], unit: Unit, budget: Budget) -> Curator:
     table = LocalTable(_SCHEMA, {"a": np.array(rows, dtype=np.int64)})
     # so large a ledger that every run can be charged: each run is audited for its own claim
     whole: Budget = PureDP(float(_MANY)) if isinstance(budget, PureDP) else GDP(float(_MANY))
@@ -75,11 +171,15 @@ def _batches(runs: int) -> list[int]:
 
 def _laplace_count(which: int, runs: int) -> Draws:
     """One record or none: the count moves by the whole sensitivity."""
-    return _counted(_curator([[1], []][which], Unit.add_remove(), PureDP(1.0)), Laplace(1 / EPSILON), runs)
+    return _counted(
+        _primitives_curator([[1], []][which], Unit.add_remove(), PureDP(1.0)), Laplace(1 / EPSILON), runs
+    )
 
 
 def _gaussian_count(which: int, runs: int) -> Draws:
-    return _counted(_curator([[1], []][which], Unit.add_remove(), GDP(1.0)), Gaussian(1 / MU), runs)
+    return _counted(
+        _primitives_curator([[1], []][which], Unit.add_remove(), GDP(1.0)), Gaussian(1 / MU), runs
+    )
 
 
 def _counted(box: Curator, noise: Laplace | Gaussian, runs: int) -> Draws:
@@ -90,7 +190,7 @@ def _counted(box: Curator, noise: Laplace | Gaussian, runs: int) -> Draws:
 
 def _replaced(which: int, runs: int) -> Draws:
     """A replaced record moves two cells: the likelihood ratio adds up over both."""
-    box = _curator([[1], [0]][which], Unit.replace_one(), PureDP(1.0))
+    box = _primitives_curator([[1], [0]][which], Unit.replace_one(), PureDP(1.0))
     sealed, noise = box.counts(("a",)), Laplace(2 / EPSILON)
     found = [box.measure_many([sealed] * many, noise=[noise] * many) for many in _batches(runs)]
     table = np.array([item.values for batch in found for item in batch]).reshape(runs, 2)
@@ -100,7 +200,7 @@ def _replaced(which: int, runs: int) -> Draws:
 
 def _gaussian_replaced(which: int, runs: int) -> Draws:
     """A replaced record moves two cells by one each: their difference moves by the whole L2 sensitivity."""
-    box = _curator([[1], [0]][which], Unit.replace_one(), GDP(1.0))
+    box = _primitives_curator([[1], [0]][which], Unit.replace_one(), GDP(1.0))
     sealed, noise = box.counts(("a",)), Gaussian(2**0.5 / MU)
     found = [box.measure_many([sealed] * many, noise=[noise] * many) for many in _batches(runs)]
     table = np.array([item.values for batch in found for item in batch]).reshape(runs, 2)
@@ -108,7 +208,7 @@ def _gaussian_replaced(which: int, runs: int) -> Draws:
 
 
 def _scalar(which: int, runs: int) -> Draws:
-    box = _curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
+    box = _primitives_curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
     sealed = box.counts(()).sum()
     noise = Laplace(1 / EPSILON)
     return np.concatenate(
@@ -121,7 +221,7 @@ def _scalar(which: int, runs: int) -> Draws:
 
 def _threshold(which: int, runs: int) -> Draws:
     """A threshold at the larger of the two numbers, where the odds of passing differ most."""
-    box = _curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
+    box = _primitives_curator([[1], []][which], Unit.add_remove(), PureDP(1.0))
     sealed = box.counts(()).sum()
     return np.array(
         [box.test(sealed, above=1.0, epsilon=EPSILON, purpose="audit") for _ in range(runs)], dtype=np.float64

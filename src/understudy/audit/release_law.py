@@ -18,21 +18,20 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from understudy.audit.claims import claim_of
 from understudy.audit.exact import exact_epsilon
 from understudy.audit.hunt import Audit
-from understudy.audit.trials import Tally
+from understudy.audit.trials import Tally, claim_of
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import WorkloadError
+from understudy.mechanisms import Model, no_progress
 from understudy.privacy import Ledger
 from understudy.release import RecordTypes, SlackTest
-from understudy.release.candidate import draw_candidate, fit_model
-from understudy.release.planning import usable_configurations
 from understudy.release.result import Configuration
-from understudy.release.spec import Spec
-from understudy.synthesizers import Model, no_progress
+from understudy.release.run.candidate import draw_candidate, fit_model
+from understudy.release.run.planning import usable_configurations
+from understudy.release.spec.spec import Spec
 
 __all__ = ["ReleaseLaw", "audit_release_law", "release_law"]
 

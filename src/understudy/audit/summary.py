@@ -16,9 +16,9 @@ from understudy.audit.primitives import PRIMITIVES, audit_primitive
 from understudy.audit.release_law import audit_release_law
 from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release
 from understudy.audit.tables import audit_markdown
-from understudy.release.spec import Spec
-from understudy.report import Verdict, audit_chart
-from understudy.synthesizers import methods
+from understudy.mechanisms import methods
+from understudy.release.spec.spec import Spec
+from understudy.report.audit import Verdict, audit_chart
 
 __all__ = ["ALPHA", "AuditReport", "audit_all", "audit_many"]
 

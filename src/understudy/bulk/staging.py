@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from understudy.data import check_output_format, replacing, require_folder, sync, write_text
 from understudy.errors import OutputError
-from understudy.synthesizers import Model, save_model
+from understudy.mechanisms import Model, save_model
 
 __all__ = ["Staging", "is_folder", "unfinished"]
 

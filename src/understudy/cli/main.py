@@ -66,7 +66,7 @@ def exit_code(error: UnderstudyError) -> int:
 
 def prepare() -> None:
     """Make every command known; what a command itself needs is imported when it runs."""
-    from understudy.cli import commands
+    from understudy.cli import registered as commands
 
     commands.register(app)
 

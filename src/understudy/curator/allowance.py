@@ -15,28 +15,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
-from understudy.privacy import (
-    GDP,
-    PURE,
-    ZCDP,
-    Accounting,
-    AllowanceEvent,
-    ApproxDP,
-    Budget,
-    Entry,
-    Event,
-    InsideEvent,
-    Ledger,
-    Spending,
-    accounting_for,
-    delta_of,
-    filter_of,
-    float_down,
-    float_up,
-    gdp_to_approx,
-    sqrt_up,
-    zcdp_to_approx,
-)
+from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Event, Ledger, accounting_for
+from understudy.privacy.accounting.accounting import PURE, delta_of
+from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
+from understudy.privacy.accounting.filter import Spending, filter_of
+from understudy.privacy.events import AllowanceEvent, InsideEvent
+from understudy.privacy.exact_floats import float_down, float_up, sqrt_up
+from understudy.privacy.ledger.ledger import Entry
 
 if TYPE_CHECKING:
     from understudy.curator.journal import Journal
@@ -129,7 +114,7 @@ class Allowance:
         Privacy
         -------
         Charges of an allowance add up to at most its total for ``delta - reserve`` and their own deltas to at
-        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.filter`. A ledger that adds up
+        most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.accounting.filter`. A ledger that adds up
         epsilons and deltas plainly is charged for the whole of an allowance that is not pure when it is opened.
         """
         chosen = accounting_for(budget) if accounting is None else accounting

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator._grouped import count_grouped
 from understudy.curator.allowance import Allowance
 from understudy.curator.exact import to_float
 from understudy.curator.journal import Journal, Question
@@ -19,29 +18,60 @@ from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, o
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
 from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
-from understudy.marginals import Measurement, in_batches
-from understudy.privacy import (
-    NO_CONSENT,
-    Accounting,
-    Budget,
-    Composed,
-    Consent,
-    Entry,
-    Event,
-    Laplace,
-    Ledger,
-    Noise,
-    PureEvent,
-    Randomness,
-    SelectionEvent,
-    SystemRandomness,
-    Unit,
-    declare_rows,
-    exponential_mechanism,
-    permute_and_flip,
-    rows_rule,
-)
+from understudy.marginals.counting import in_batches
+from understudy.marginals.measurement import Measurement
+from understudy.privacy import Accounting, Budget, Event, Laplace, Ledger, Noise, SystemRandomness, Unit
+from understudy.privacy.events import Composed, PureEvent, SelectionEvent
+from understudy.privacy.guarantee import rows_rule
+from understudy.privacy.invariants import NO_CONSENT, Consent, declare_rows
+from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.noise.randomness import Randomness
+from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
 from understudy.schema import Clique, Domain, Schema
+
+# ----------------------------------------------------------------------------------------
+# Counting over public groups of codes. Exact and private: only the curator calls this, and seals the result.
+
+IntArray = npt.NDArray[np.int64]
+
+
+def count_grouped(
+    table: Table, wanted: Sequence[Mapping[str, npt.ArrayLike]]
+) -> list[tuple[Domain, IntArray]]:
+    """Return the exact marginal over some groups of codes, with the coarse domain it speaks of.
+
+    Each column is regrouped once per pass, however many marginals use it.
+    """
+    domain = table.schema.domain
+    shapes: list[Domain] = []
+    keys: list[list[tuple[str, bytes]]] = []
+    labels: dict[tuple[str, bytes], IntArray] = {}
+    for groups in wanted:
+        clique = domain.canonical(groups)
+        arrays = [_checked(name, groups[name], domain.size(name)) for name in clique]
+        if not arrays:
+            raise BudgetError("A marginal over groups of codes needs at least one column.")
+        shapes.append(Domain(clique, tuple(int(which.max()) + 1 for which in arrays)))
+        keys.append([(name, which.tobytes()) for name, which in zip(clique, arrays, strict=True)])
+        labels.update(zip(keys[-1], arrays, strict=True))
+    exact = [np.zeros(shape.cells(), dtype=np.int64) for shape in shapes]
+    columns = domain.canonical({name for shape in shapes for name in shape.names})
+    for chunk in table.chunks(columns):
+        coarse = {key: which[chunk[key[0]]] for key, which in labels.items()}
+        for counts, shape, key in zip(exact, shapes, keys, strict=True):
+            cell = coarse[key[0]]
+            for item, size in zip(key[1:], shape.sizes[1:], strict=True):
+                cell = cell * size + coarse[item]
+            counts += np.bincount(cell, minlength=counts.size)
+    return [(shape, counts.reshape(shape.sizes)) for shape, counts in zip(shapes, exact, strict=True)]
+
+
+def _checked(name: str, groups: npt.ArrayLike, size: int) -> IntArray:
+    which = np.asarray(groups, dtype=np.int64)
+    if which.shape != (size,) or which.min() < 0:
+        raise BudgetError(f"The groups of {name!r} must be {size} numbers, not negative.")
+    return which
+
 
 _CELLS_PER_PASS = 100_000_000
 _FAILED = (
@@ -90,7 +120,7 @@ class Curator:
     Every public method that returns something computed from the records first commits its cost to
     the ledger and only then draws noise. If the ledger or the allowance cannot pay, nothing is
     drawn and nothing is spent. An exact number of rows that is public (declared, or fixed by the relation) is written into
-    the ledger before it is used, as a condition of every promise: :func:`~understudy.privacy.declare_rows`.
+    the ledger before it is used, as a condition of every promise: :func:`~understudy.privacy.invariants.declare_rows`.
     """
 
     def __init__(
@@ -535,7 +565,7 @@ class Curator:
         by no more than its terms. So every log-ratio is at most ``epsilon``, and any two of them differ by at most
         ``epsilon`` because the sum is the same for both: ``epsilon``-DP and ``epsilon``-bounded-range. Permute-and-flip is
         ``epsilon``-DP. Scores are exact and put on a grid of at most ``2**-20 D``; the sampler enlarges ``D`` by one step of it
-        and draws with exact probabilities (proofs in :mod:`understudy.privacy.selection`).
+        and draws with exact probabilities (proofs in :mod:`understudy.privacy.noise.selection`).
         """
         if not scores:
             raise BudgetError("There is nothing to choose from.")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from understudy.data import Preparation, reading_facts, rule_meaning
-from understudy.privacy import Facts, Unit, rows_rule
+from understudy.data import Preparation
+from understudy.data.prepare import reading_facts, rule_meaning
+from understudy.privacy import Unit
+from understudy.privacy.facts import Facts
+from understudy.privacy.guarantee import rows_rule
 from understudy.schema import Column, Schema
 
 __all__ = ["table_facts"]

@@ -30,9 +30,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from understudy.data import write_private
+from understudy.data.private_files import write_private
 from understudy.errors import BudgetExceeded, LedgerCorrupted, LedgerError, LedgerMismatch, OutputError
-from understudy.privacy import AllowanceEvent, Entry, Event, InsideEvent, Ledger, act_of, budget_for
+from understudy.privacy import Event, Ledger
+from understudy.privacy.accounting.filter import budget_for
+from understudy.privacy.events import AllowanceEvent, InsideEvent, act_of
+from understudy.privacy.ledger.ledger import Entry
 
 __all__ = ["Answer", "Journal", "Question"]
 

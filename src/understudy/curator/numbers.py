@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.curator import Curator
-from understudy.curator.seal import Sealed
+from understudy.curator.sealed import Sealed
 from understudy.errors import BudgetError
-from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Noise, noise_within
+from understudy.marginals.measurement import Statistic
+from understudy.privacy import Accounting, Noise
+from understudy.privacy.noise.noise import noise_within
 
 __all__ = ["Reach", "SealedNumbers", "measure_numbers"]
 
@@ -66,9 +67,9 @@ def measure_numbers(
     -------
     In: private. Out: releasable. In steps each vector holds whole numbers that neighbours change by at most ``l1 / step`` in L1 and
     ``l2 / step`` in L2, as proved where it was sealed:
-    :func:`~understudy.curator.seal_moments` (a row adds its products, each between -1 and 1, to the sums of one cell),
-    :func:`~understudy.curator.seal_concordance`, :func:`~understudy.curator.linear_coefficients`,
-    :func:`~understudy.curator.fourier_coefficients`, :func:`~understudy.curator.kernel_sums`. Discrete Laplace noise of scale
+    :func:`~understudy.mechanisms.parametric.look.seal_moments` (a row adds its products, each between -1 and 1, to the sums of one cell),
+    :func:`~understudy.mechanisms.parametric.copula.look.seal_concordance`, :func:`~understudy.mechanisms.histograms.transforms.look.linear_coefficients`,
+    :func:`~understudy.mechanisms.histograms.transforms.look.fourier_coefficients`, :func:`~understudy.mechanisms.histograms.transforms.look.kernel_sums`. Discrete Laplace noise of scale
     ``b / step`` on each number is ``l1/b``-DP. The rounded Gaussian of scale ``sigma / step`` is the Gaussian mechanism followed by
     rounding, so ``l2/sigma``-GDP; the discrete Gaussian has its zCDP bound. A step is a power of two, so scales and sensitivities have the
     same ratio in steps and in the unit of the numbers, and the ledger records them in that unit. Vectors compose; the charge of their

@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from understudy.privacy import Accounting, Noise, noise_within
+from understudy.privacy import Accounting, Noise
+from understudy.privacy.noise.noise import noise_within
 
 __all__ = [
     "GRID_WIDENING",

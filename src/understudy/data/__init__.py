@@ -1,12 +1,10 @@
 """Private tables: reading, encoding and exact counting. Only the curator talks to this room."""
 
-from understudy.data._counting import Counts
-from understudy.data._pace import Watch, rate
 from understudy.data.arrow import ArrowTable
+from understudy.data.counting.counting import Counts
 from understudy.data.draft import draft_schema
-from understudy.data.facts import reading_facts, rule_meaning
-from understudy.data.frames import read_frame
-from understudy.data.identity import digest_content, digest_place, table_file
+from understudy.data.files.stream import Watch, rate
+from understudy.data.identity import digest_content, digest_place
 from understudy.data.local import LocalTable
 from understudy.data.output import (
     check_output_format,
@@ -17,9 +15,10 @@ from understudy.data.output import (
     write_text,
 )
 from understudy.data.prepare import Derived, Preparation
-from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
-from understudy.data.sources import read_table
-from understudy.data.sql import Database, Session, SqlTable, connect, is_database
+from understudy.data.sources import read_frame, read_table
+from understudy.data.sql.engines import connect
+from understudy.data.sql.source import Database, is_database
+from understudy.data.sql.table import SqlTable
 from understudy.data.table import Table, Words, records_digest
 
 __all__ = [
@@ -27,10 +26,8 @@ __all__ = [
     "Counts",
     "Database",
     "Derived",
-    "FolderInUse",
     "LocalTable",
     "Preparation",
-    "Session",
     "SqlTable",
     "Table",
     "Watch",
@@ -41,19 +38,13 @@ __all__ = [
     "digest_place",
     "draft_schema",
     "is_database",
-    "is_in_use",
-    "private_folder",
     "rate",
     "read_frame",
     "read_table",
-    "reading_facts",
     "records_digest",
     "replacing",
     "require_folder",
-    "rule_meaning",
     "sync",
-    "table_file",
     "write_frame",
-    "write_private",
     "write_text",
 ]

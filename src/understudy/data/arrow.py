@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._checkpoint import Checkpoint, key_of
-from understudy.data._counting import Counts, MarginalCounter
-from understudy.data._dataset import DatasetStream
-from understudy.data._encode import encoded_batches
-from understudy.data._pace import Pace, Watch, nobody
-from understudy.data._persons import check_max_rows, kept_rows_of_stream
-from understudy.data._records import distinct_records, merge_distinct
-from understudy.data._stream import Stream
+from understudy.data.counting.counting import Counts, MarginalCounter, distinct_records, merge_distinct
+from understudy.data.counting.encode import encoded_batches
+from understudy.data.files.dataset import DatasetStream
+from understudy.data.files.stream import Pace, Stream, Watch, nobody
+from understudy.data.persons import check_max_rows, kept_rows_of_stream
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError
 
@@ -25,6 +30,146 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from understudy.schema import Codes, Schema
+
+# ----------------------------------------------------------------------------------------
+# Counts so far, kept in a file of the custodian's own so that a long count survives the end of its process.
+#
+# Exact counts are as private as the records. They are written only where the caller names a folder for them, to
+# files that nobody else may read, and removed when the count is complete. Ledgers, models and bundles never
+# hold them.
+
+MAGIC = b"understudy counts so far 1\n"
+
+SAVE_SECONDS = 60.0
+"""How often a count is saved. At worst so much work is done twice."""
+
+Arrays = Sequence[npt.NDArray[np.int64]]
+
+
+def key_of(*facts: object) -> str:
+    """Return a digest of everything that must be equal for counts to be continued."""
+    return hashlib.sha256(json.dumps(facts, default=repr).encode("utf-8")).hexdigest()
+
+
+@dataclass
+class Checkpoint:
+    """One resumable pass over the records: how many rows are done, and the counts of those rows.
+
+    Parameters
+    ----------
+    folder
+        Made if absent, for this user alone.
+    name
+        Which pass: one file each.
+    key
+        From `key_of`. A file with another key belongs to other records or questions and is replaced.
+
+    Raises
+    ------
+    DataError
+        If the folder or file can be read by others, belongs to somebody else, or cannot be written.
+
+    Privacy
+    -------
+    In: private counts. Out: a private file, readable by this user alone. It is as sensitive as the table: put it
+    on the disk of the table, not into a folder that is shared, backed up elsewhere or published.
+    """
+
+    folder: Path
+    name: str
+    key: str
+    _saved: float = field(default_factory=time.monotonic, repr=False)
+
+    def load(self, sizes: Sequence[int]) -> tuple[int, bool, list[npt.NDArray[np.int64]]]:
+        """Return rows done, whether that is all, and the counts; zeros where there is nothing to go on from."""
+        fresh = (0, False, [np.zeros(size, np.int64) for size in sizes])
+        _own_folder(self.folder)
+        body = _read_private(self._path)
+        if body is None:
+            return fresh
+        head, _, rest = body.removeprefix(MAGIC).partition(b"\n")
+        try:
+            facts = json.loads(head)
+            if facts["key"] != self.key:
+                return fresh
+            whole = facts["sha256"] == hashlib.sha256(rest).hexdigest() and len(rest) == 8 * sum(sizes)
+            rows, complete = int(facts["rows"]), bool(facts["complete"])
+        except (ValueError, KeyError, TypeError):
+            return fresh
+        if not whole:  # cut off or damaged: count again
+            return fresh
+        joined = np.frombuffer(rest, "<i8").astype(np.int64)
+        return rows, complete, np.split(joined, np.cumsum(sizes)[:-1]) if len(sizes) else []
+
+    def save(self, rows: int, arrays: Arrays, *, complete: bool = False) -> None:
+        """Replace the file by these counts; it is on the disk when this returns."""
+        rest = b"".join(np.ascontiguousarray(array, "<i8").tobytes() for array in arrays)
+        facts: dict[str, Any] = {"key": self.key, "rows": int(rows), "complete": complete}
+        facts["sha256"] = hashlib.sha256(rest).hexdigest()
+        temporary = self._path.with_name(f".{self.name}.{secrets.token_hex(6)}")
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+                file.write(MAGIC + json.dumps(facts).encode("ascii") + b"\n" + rest)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise DataError(
+                f"Counts so far cannot be kept in {str(self.folder)!r}: {error.strerror or 'the system refused'}. "
+                "Make room, choose another folder, or count without it."
+            ) from None
+        self._saved = time.monotonic()
+
+    def due(self) -> bool:
+        """Say whether it is time to save again."""
+        return time.monotonic() - self._saved >= SAVE_SECONDS
+
+    def remove(self) -> None:
+        """Forget what was kept."""
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / self.name
+
+
+def _own_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = folder.stat()
+    except OSError as error:
+        raise DataError(
+            f"Counts so far cannot be kept in {str(folder)!r}: {error.strerror or 'the system refused'}."
+        ) from None
+    if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+        raise DataError(
+            f"The folder {str(folder)!r} is open to other users. Exact counts are as private as the table: use a "
+            "folder of your own with permissions 700."
+        )
+
+
+def _read_private(path: Path) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    except OSError:
+        raise DataError(f"{str(path)!r} cannot be read. Remove it and count from the start.") from None
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or not stat.S_ISREG(facts.st_mode):
+            raise DataError(f"{str(path)!r} is open to other users. Remove it and count from the start.")
+        body = file.read()
+    if not body.startswith(MAGIC):
+        raise DataError(
+            f"{str(path)!r} does not hold counts so far and is left alone. Choose another folder."
+        )
+    return body
+
 
 Path_ = str | PathLike[str]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from understudy.data._paths import PARQUET_SUFFIXES, parquet_files
-from understudy.data.sql import Database
+from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
+from understudy.data.sql.source import Database
 from understudy.errors import DataError
 
 __all__ = ["digest_content", "digest_place", "table_file"]

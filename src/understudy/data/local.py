@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Counts, MarginalCounter, code_dtype
-from understudy.data._persons import Persons, check_max_rows, draw_words, kept_rows
-from understudy.data._records import distinct_records
+from understudy.data.counting.counting import Counts, MarginalCounter, code_dtype, distinct_records
+from understudy.data.persons import Persons, check_max_rows, draw_words, kept_rows
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError, Problems
 

@@ -11,25 +11,93 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.data._counting import code_dtype
-from understudy.data._csv import CsvStream
-from understudy.data._dataset import DatasetStream
-from understudy.data._encode import encode_batch
-from understudy.data._pace import Watch
-from understudy.data._paths import is_csv
-from understudy.data._persons import Persons, ids_from_pandas, number_persons
-from understudy.data._stream import Stream, attempt, name_problems
 from understudy.data.arrow import ArrowTable, wanted_columns
+from understudy.data.counting.counting import code_dtype
+from understudy.data.counting.encode import encode_batch
+from understudy.data.files.csv import CsvStream
+from understudy.data.files.dataset import DatasetStream
+from understudy.data.files.stream import Stream, Watch, attempt, is_csv, name_problems
 from understudy.data.local import LocalTable
+from understudy.data.persons import Persons, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
-from understudy.data.sql import Database, Session, SqlTable, is_database
+from understudy.data.sql.session import Session
+from understudy.data.sql.source import Database, is_database
+from understudy.data.sql.table import SqlTable
 from understudy.errors import DataError
+from understudy.schema.coding.reading import series_of_arrow
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
     from understudy.data.table import Table
     from understudy.schema import Codes, Schema
+
+# ----------------------------------------------------------------------------------------
+# A file as a pandas frame, for drafting a schema when there is none yet.
+
+
+def read_frame(
+    path: str | PathLike[str], *, separator: str | None = None, encoding: str | None = None
+) -> pd.DataFrame:
+    """Read a CSV or Parquet file, or a folder of Parquet files, without a schema.
+
+    Columns of a CSV file come as text, exactly as they stand in the file; an empty field is a missing
+    value, and a column without a name is left out. `read_table` is the way to read a table for a curator.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    separator, encoding
+        CSV only, as for `read_table`. Without ``separator``, the header decides.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Every row and column.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read. The message contains nothing of what the file holds.
+
+    Privacy
+    -------
+    Out: private, the records themselves.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/t.csv").write_text("code;age\\n007;41\\n")
+    ...     read_frame(f"{folder}/t.csv").to_dict("list")
+    {'code': ['007'], 'age': ['41']}
+    """
+    import pyarrow as pa
+
+    source = Path(path)
+    if is_csv(source):
+        stream = CsvStream(source, None, separator=separator, encoding=encoding or "utf-8")
+        names = [name for name in stream.header if name]
+        kinds = pa.schema([(name, pa.string()) for name in names])
+        table = pa.Table.from_batches(stream.batches(names), kinds)
+    else:
+        if separator is not None or encoding is not None:
+            raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        table = DatasetStream.from_paths([source], ()).read_all()
+    return _to_frame(table, source.name)
+
+
+def _to_frame(table: Any, label: str) -> pd.DataFrame:
+    import pandas as pd
+
+    def unreadable(error: Exception) -> DataError:
+        return DataError(f"{label!r} has a column of a type that pandas cannot hold. Convert it first.")
+
+    columns = attempt(lambda: {name: series_of_arrow(table[name]) for name in table.column_names}, unreadable)
+    return pd.DataFrame(columns)
+
 
 Streamed = Callable[..., ArrowTable]
 

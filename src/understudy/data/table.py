@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data._counting import Counts
+from understudy.data.counting.counting import Counts
 from understudy.errors import DataError
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Simulated tables for demonstrations and tests; public from the first row, so their seeds are too."""
 
-from understudy.datasets._births import births, births_schema
-from understudy.datasets._registry import load, names
-from understudy.datasets._school_census import school_census, school_census_schema
-from understudy.datasets._survey import survey, survey_schema
-from understudy.datasets._toy import toy, toy_schema
+from understudy.datasets.births import births, births_schema
+from understudy.datasets.registry import load, names
+from understudy.datasets.school_census import school_census, school_census_schema
+from understudy.datasets.survey import survey, survey_schema
+from understudy.datasets.toy import toy, toy_schema
 
 __all__ = [
     "births",

@@ -1,39 +1,50 @@
 """Measures of quality: pure functions of two tables. They read real records without noise; never publish them."""
 
-from understudy.evaluation.accuracy import forest_accuracy, marginal_accuracy, model_accuracy, random_accuracy
-from understudy.evaluation.codes import as_codes, one_hot
-from understudy.evaluation.comparison import Comparison, numbers_of
-from understudy.evaluation.conditional import conditional_mean_differences, conditional_median_differences
-from understudy.evaluation.coverage import interval_coverage
-from understudy.evaluation.dependence import (
+from understudy.evaluation.accuracy import (
+    forest_accuracy,
+    interval_coverage,
+    marginal_accuracy,
+    model_accuracy,
+    random_accuracy,
+)
+from understudy.evaluation.comparison import Comparison, as_codes, numbers_of, one_hot
+from understudy.evaluation.distances import (
+    pair_distances,
+    propensity_errors,
+    single_distances,
+    total_variation,
+)
+from understudy.evaluation.evaluate import SECTIONS, WARNING, Evaluation, Options, Section, evaluate
+from understudy.evaluation.face import (
+    attribute_inference,
+    constraint_violations,
+    exact_matches,
+    face_privacy,
+    k_anonymity,
+    l_diversity,
+    membership_inference,
+    unique_records,
+)
+from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, distinguishing_game, predictions
+from understudy.evaluation.measures import (
+    LinearFit,
+    coefficient_differences,
+    conditional_mean_differences,
+    conditional_median_differences,
     correlation,
     correlation_differences,
     cramers_v,
     cramers_v_differences,
-    mutual_information,
-    mutual_information_differences,
-)
-from understudy.evaluation.disclosure import attribute_inference, exact_matches, membership_inference
-from understudy.evaluation.distances import pair_distances, single_distances, total_variation
-from understudy.evaluation.evaluate import SECTIONS, WARNING, Evaluation, Options, Section, evaluate
-from understudy.evaluation.face import (
-    constraint_violations,
-    face_privacy,
-    k_anonymity,
-    l_diversity,
-    unique_records,
-)
-from understudy.evaluation.game import distinguishing_game
-from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, predictions
-from understudy.evaluation.marginal_measures import (
+    fit_line,
+    interval_overlaps,
     k_marginal_score,
     kway_distances,
+    mutual_information,
+    mutual_information_differences,
     rare_cell_errors,
     subgroup_distances,
     workload_errors,
 )
-from understudy.evaluation.propensity import propensity_errors
-from understudy.evaluation.regression import LinearFit, coefficient_differences, fit_line, interval_overlaps
 from understudy.evaluation.result import Result
 
 __all__ = [

@@ -10,29 +10,33 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import MissingExtra, WorkloadError
-from understudy.evaluation.codes import Codes
-from understudy.evaluation.comparison import Comparison
-from understudy.evaluation.conditional import conditional_mean_differences, conditional_median_differences
-from understudy.evaluation.dependence import (
+from understudy.evaluation.comparison import Codes, Comparison
+from understudy.evaluation.distances import propensity_errors
+from understudy.evaluation.face import (
+    attribute_inference,
+    constraint_violations,
+    exact_matches,
+    face_privacy,
+    membership_inference,
+    unique_records,
+)
+from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, distinguishing_game, predictions
+from understudy.evaluation.measures import (
+    coefficient_differences,
+    conditional_mean_differences,
+    conditional_median_differences,
     correlation_differences,
     cramers_v_differences,
-    mutual_information_differences,
-)
-from understudy.evaluation.disclosure import attribute_inference, exact_matches, membership_inference
-from understudy.evaluation.face import constraint_violations, face_privacy, unique_records
-from understudy.evaluation.game import distinguishing_game
-from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, predictions
-from understudy.evaluation.marginal_measures import (
+    interval_overlaps,
     k_marginal_score,
     kway_distances,
+    mutual_information_differences,
     rare_cell_errors,
     subgroup_distances,
     workload_errors,
 )
-from understudy.evaluation.propensity import propensity_errors
-from understudy.evaluation.regression import coefficient_differences, interval_overlaps
 from understudy.evaluation.result import Result
-from understudy.marginals import Workload, all_kway
+from understudy.marginals.workload import Workload, all_kway
 
 WARNING = (
     "Computed from the real records without noise: this page is as private as they are. Do not publish it, and do "

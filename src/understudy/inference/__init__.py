@@ -11,7 +11,6 @@ from understudy.inference.intervals import (
     mean_interval,
     total_interval,
 )
-from understudy.inference.published import supported_bound, unsupported_bound
 from understudy.inference.rules import RULES, SYNTHESES, Rule
 from understudy.inference.sufficient import (
     normal_draws,
@@ -21,7 +20,7 @@ from understudy.inference.sufficient import (
     regression_draws,
     whole_noise,
 )
-from understudy.inference.uncertainty import Uncertainty
+from understudy.inference.uncertainty import Uncertainty, supported_bound, unsupported_bound
 
 __all__ = [
     "RULES",

@@ -1,12 +1,11 @@
 """Cliques, workloads, measurements, and the arithmetic of marginals. Nothing here sees records."""
 
-from understudy.marginals.batches import in_batches
-from understudy.marginals.counting import Records, cell_numbers, count_codes
-from understudy.marginals.error import marginal_errors, workload_error
-from understudy.marginals.measurement import Measurement, NoiseKind
+from understudy.marginals.counting import Records, cell_numbers, count_codes, in_batches
+from understudy.marginals.measurement import Measurement, NoiseKind, Statistic, StatisticNoise
 from understudy.marginals.query import (
     Predicate,
     Query,
+    QuerySource,
     box,
     cells_of_marginal,
     halfspace,
@@ -14,17 +13,18 @@ from understudy.marginals.query import (
     linear,
     prefix,
     random_boxes,
+    read_queries,
 )
-from understudy.marginals.query_file import QuerySource, read_queries
-from understudy.marginals.statistic import Statistic, StatisticNoise
 from understudy.marginals.workload import (
     Workload,
     all_kway,
     downward_closure,
+    marginal_errors,
     parse_workload,
     read_workload,
     skewed,
     target,
+    workload_error,
 )
 
 __all__ = [

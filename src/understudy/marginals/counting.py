@@ -1,16 +1,17 @@
-"""Counts of encoded records over a clique."""
+"""Work on many tables of counts, no more at a time than fit into memory together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.schema import Domain
 
-__all__ = ["Records", "cell_numbers", "count_codes"]
+# ----------------------------------------------------------------------------------------
+# Counts of encoded records over a clique.
 
 Records = Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
 """Encoded records: an array per column, or a matrix with a row per record and its columns in the order of the domain."""
@@ -42,3 +43,27 @@ def count_codes(domain: Domain, records: Records, clique: tuple[str, ...]) -> np
     """
     counts = np.bincount(cell_numbers(domain, records, clique), minlength=domain.cells(clique))
     return counts.astype(np.float64).reshape(domain.shape(clique))
+
+
+Item = TypeVar("Item")
+
+
+def in_batches(items: Iterable[Item], cells: Callable[[Item], int], *, most: int) -> Iterator[list[Item]]:
+    """Group items, in their order, so that no batch of several holds more than ``most`` cells.
+
+    Examples
+    --------
+    >>> list(in_batches([3, 4, 9, 1], lambda size: size, most=8))
+    [[3, 4], [9], [1]]
+    """
+    batch: list[Item] = []
+    held = 0
+    for item in items:
+        more = cells(item)
+        if batch and held + more > most:
+            yield batch
+            batch, held = [], 0
+        batch.append(item)
+        held += more
+    if batch:
+        yield batch

@@ -1,4 +1,4 @@
-"""A noisy marginal with the noise it was given: the only thing engines learn from."""
+"""A released statistic that is not a marginal: noisy moments, coefficients, redrawn counts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from understudy.errors import BudgetError
 from understudy.schema import Clique
+
+# ----------------------------------------------------------------------------------------
+# A noisy marginal with the noise it was given: the only thing engines learn from.
 
 NoiseKind = Literal["gaussian", "laplace"]
 
@@ -66,3 +69,57 @@ class Measurement:
 
     def __repr__(self) -> str:
         return f"Measurement({self.clique}, {self.noise} scale {self.scale:.4g}, {self.values.size} cells)"
+
+
+StatisticNoise = Literal["gaussian", "laplace", "mechanism"]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """Noisy numbers with the noise they were given, so that inference can take it into account.
+
+    Parameters
+    ----------
+    name
+        What the numbers are, from public facts alone.
+    values
+        The released numbers, of any shape.
+    noise
+        ``"gaussian"`` or ``"laplace"`` where independent noise of one scale was added to each number;
+        ``"mechanism"`` where the numbers are the output of a mechanism of another form.
+    scale
+        Parameter of the noise of each number, in the units of the statistic; zero for ``"mechanism"``.
+
+    Examples
+    --------
+    >>> Statistic("sum of age", np.array([412.0]), "laplace", 2.0).variance
+    8.0
+    """
+
+    name: str
+    values: npt.NDArray[np.float64]
+    noise: StatisticNoise
+    scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+        if self.noise not in ("gaussian", "laplace", "mechanism"):
+            raise BudgetError(f"A statistic cannot have noise of kind {self.noise!r}.")
+        if (
+            not math.isfinite(self.scale)
+            or self.scale < 0
+            or (self.noise != "mechanism") == (self.scale == 0)
+        ):
+            raise BudgetError(
+                f"The noise scale ({self.scale}) of {self.name!r} does not fit {self.noise} noise."
+            )
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise of each number; zero where there is no additive noise."""
+        return self.scale**2 if self.noise == "gaussian" else 2.0 * self.scale**2
+
+    def __repr__(self) -> str:
+        return f"Statistic({self.name!r}, {self.noise} scale {self.scale:.4g}, {self.values.size} numbers)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from understudy.errors import BudgetError
-from understudy.privacy._numbers import positive, probability
+from understudy.privacy.exact_floats import positive, probability
 
 __all__ = ["GDP", "ZCDP", "ApproxDP", "Budget", "PureDP", "budget_from_dict"]
 

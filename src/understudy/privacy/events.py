@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from understudy.errors import BudgetError
-from understudy.privacy._numbers import non_negative, positive, probability
+from understudy.privacy.exact_floats import non_negative, positive, probability
 
 __all__ = [
     "AllowanceEvent",
@@ -228,7 +228,7 @@ class Approximated(_Group):
     """Acts that together are ``(epsilon, delta)``-differentially private, by a joint analysis of their privacy loss.
 
     Priced exactly as an `ApproxEvent` with the same two numbers, which must be paid from a reserve; the acts say what happened, so
-    that anybody can compute the two numbers again (:func:`understudy.privacy.approximated`).
+    that anybody can compute the two numbers again (:func:`understudy.privacy.accounting.subsampled.approximated`).
 
     Examples
     --------
@@ -256,7 +256,7 @@ class AllowanceEvent:
     """An ``(epsilon, delta)``-differentially private interaction, paid for as a whole when it is opened.
 
     What is asked in it, an `InsideEvent` each, is held to a filter of its own that keeps ``epsilon`` and ``delta``
-    (:mod:`understudy.privacy.filter`), and costs nothing more. Priced as an `ApproxEvent`, or as a `PureEvent` if ``delta`` is 0.
+    (:mod:`understudy.privacy.accounting.filter`), and costs nothing more. Priced as an `ApproxEvent`, or as a `PureEvent` if ``delta`` is 0.
 
     Attributes
     ----------

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.errors import LedgerMismatch
-from understudy.privacy.condition import ROWS
+from understudy.privacy.guarantee import ROWS
 from understudy.privacy.invariants import NO_CONSENT, Consent, check_rows
-from understudy.privacy.ledger import Entry, Ledger
+from understudy.privacy.ledger.ledger import Entry, Ledger
 
 __all__ = ["Facts", "bind_facts", "check_facts", "fingerprint_of", "remember_facts"]
 
@@ -140,7 +140,7 @@ def bind_facts(ledger: Ledger, facts: Facts, by: str) -> Entry:
 
     Privacy
     -------
-    Reads no record. A declared number is compared with the table when the table is read: :func:`~understudy.privacy.declare_rows`.
+    Reads no record. A declared number is compared with the table when the table is read: :func:`~understudy.privacy.invariants.declare_rows`.
     """
     if facts.declares_rows:
         ledger.record_invariant(subject=ROWS, rule=facts.rule, value=facts.rows, accepted_by=by)

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from understudy.errors import DataError, LedgerMismatch
-from understudy.privacy._ledger_kinds import Invariant
-from understudy.privacy.condition import ROWS, WRONG, key_of, phrase, refuted
-from understudy.privacy.ledger import Ledger
+from understudy.privacy.guarantee import ROWS, WRONG, key_of, phrase, refuted
+from understudy.privacy.ledger.kinds import Invariant
+from understudy.privacy.ledger.ledger import Ledger
 
 __all__ = ["NO_CONSENT", "Consent", "check_rows", "copy_invariants", "declare_rows"]
 
@@ -73,7 +73,7 @@ def check_rows(ledger: Ledger, *, rule: str, value: int | None, consent: Consent
     ledger
         The ledger of the table.
     rule
-        What the number is counted after: :func:`~understudy.privacy.condition.rows_rule`.
+        What the number is counted after: :func:`~understudy.privacy.guarantee.rows_rule`.
     value
         The number, or None for "whatever it is".
     consent
@@ -138,7 +138,7 @@ def declare_rows(
     Privacy
     -------
     In: private. Out: the exact number (``declared`` is None), or whether the declared one is right. Both are exact public facts, and the
-    promise is about tables that agree on them (:func:`~understudy.privacy.condition.condition_of`). The declared number is on the disk before it is compared, so
+    promise is about tables that agree on them (:func:`~understudy.privacy.guarantee.condition_of`). The declared number is on the disk before it is compared, so
     that a run that is stopped cannot ask once more for nothing; that it is wrong is an entry too.
     """
     by = consent.name if consent.invariant else ""

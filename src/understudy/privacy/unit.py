@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from understudy.errors import BudgetError
-from understudy.privacy._numbers import float_up, sqrt_up, whole
+from understudy.privacy.exact_floats import float_up, sqrt_up, whole
 
 __all__ = ["Relation", "Unit"]
 

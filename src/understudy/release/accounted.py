@@ -13,10 +13,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Noise, scalar_noise
+from understudy.curator import Curator, scalar_noise
 from understudy.data import LocalTable, Table
 from understudy.errors import WorkloadError
-from understudy.privacy import Budget, Laplace, accounting_for
+from understudy.privacy import Budget, Laplace, Noise, accounting_for
 from understudy.schema import Clique
 
 __all__ = ["AccountedMeasure", "accounted_measures"]

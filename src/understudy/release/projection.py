@@ -15,8 +15,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from understudy.errors import DataError
-from understudy.release._keys import IntArray
-from understudy.release.types import RecordTypes
+from understudy.release.record_types import IntArray, RecordTypes
 
 __all__ = ["KAnonymity", "MinimalOccurrence", "NoProjection", "Projection", "require_room"]
 

@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from understudy.release._profiles import BestProfile, Bound, best_profile
+from understudy.release.selection.profiles import BestProfile, Bound, best_profile
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from understudy.privacy import Budget, Entry, Invariant, Unit
-    from understudy.release.spec import Spec
+    from understudy.mechanisms import Model, Provenance
+    from understudy.privacy import Budget, Unit
+    from understudy.privacy.ledger.ledger import Entry, Invariant
+    from understudy.release.spec.spec import Spec
     from understudy.schema import Schema
-    from understudy.synthesizers import Model, Provenance
 
 __all__ = [
     "AcceptanceResult",

@@ -3,10 +3,20 @@
 from understudy.report.audit import Verdict, audit_chart
 from understudy.report.charts import Panel, marginal_chart
 from understudy.report.evaluation import evaluation_page
-from understudy.report.page import Block, Bullets, Heading, Page, Table, Text, markdown, render
+from understudy.report.page import (
+    ENGLISH,
+    Block,
+    Bullets,
+    Heading,
+    Page,
+    Table,
+    Text,
+    Texts,
+    markdown,
+    render,
+)
 from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
 from understudy.report.release import ReportContent, chance, release_page
-from understudy.report.texts import ENGLISH, Texts
 
 __all__ = [
     "ENGLISH",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from understudy.report._svg import sheet
+from understudy.report.svg import sheet
 
 __all__ = ["Verdict", "audit_chart"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from understudy.report._svg import sheet
+from understudy.report.svg import sheet
 
 _WIDTH, _HEIGHT, _GAP, _COLUMNS = 420, 220, 24, 2
 _LEFT, _TOP, _BOTTOM = 44, 34, 40

@@ -7,16 +7,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from html import escape
 
-from understudy.report.page import Block, Bullets, Html, Page, Table, Text, render
-from understudy.report.pictures import (
-    Share,
-    Whiskers,
-    budget_bar,
-    comparison_panels,
-    heat_table,
-    trade_off,
-)
-from understudy.report.texts import ENGLISH, Texts
+from understudy.report.page import ENGLISH, Block, Bullets, Html, Page, Table, Text, Texts, render
+from understudy.report.pictures import Share, Whiskers, budget_bar, comparison_panels, heat_table, trade_off
 
 __all__ = ["ReportContent", "chance", "release_page"]
 

@@ -1,19 +1,18 @@
 """What is public about a table: its columns, their possible values, and record constraints."""
 
-from understudy.schema.bins import Bins
-from understudy.schema.calendar import read_date
-from understudy.schema.categorical import Boolean, Categorical, Ordinal
-from understudy.schema.cells import Cells, DecodeRule
-from understudy.schema.column import Codes, Column, Kind, OutOfDomain
-from understudy.schema.constraints import Constraint, Straddle
-from understudy.schema.date import Date, Resolution
+from understudy.schema.coding.bins import Bins
+from understudy.schema.coding.calendar import read_date
+from understudy.schema.coding.cells import Cells, DecodeRule
+from understudy.schema.coding.reading import number_of, truth_of
+from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
+from understudy.schema.columns.column import Codes, Column, Kind, OutOfDomain
+from understudy.schema.columns.date import Date, Resolution
+from understudy.schema.columns.numeric import Integer, Real
+from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.domain import Clique, Domain
-from understudy.schema.importers import ImportFormat, import_schema
-from understudy.schema.numeric import Integer, Real
+from understudy.schema.importers.importing import ImportFormat, import_schema
 from understudy.schema.origin import Origin
-from understudy.schema.reading import number_of, truth_of
 from understudy.schema.schema import Schema
-from understudy.schema.spreadsheets import formula_values, formula_warnings, is_formula
 
 __all__ = [
     "Bins",
@@ -36,11 +35,7 @@ __all__ = [
     "Real",
     "Resolution",
     "Schema",
-    "Straddle",
-    "formula_values",
-    "formula_warnings",
     "import_schema",
-    "is_formula",
     "number_of",
     "read_date",
     "truth_of",

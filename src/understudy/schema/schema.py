@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import DomainNotPublic, SchemaError
-from understudy.schema.assembly import HEADING, check_columns, parse_rules
-from understudy.schema.checks import check_text
-from understudy.schema.column import Codes, Column
-from understudy.schema.constraints import Constraint
+from understudy._html import html_table
+from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, SchemaError
+from understudy.schema.columns.column import Codes, Column, check_text
+from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.domain import Domain
+from understudy.schema.files.schema_file import HEADING, check_columns, parse_rules
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
 from understudy.schema.problems import did_you_mean, listing, raise_problems
 
@@ -26,7 +26,132 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Schema"]
+# ----------------------------------------------------------------------------------------
+# Schemas shown to people: a table for notebooks, and what a careful reader would question.
+
+
+def remarks(schema: Schema) -> list[str]:
+    """Return what a careful reader would question about a valid schema; public facts only."""
+    found = []
+    for rule in schema.constraints:
+        try:
+            allowed = rule.allowed(schema.domain)
+        except DomainTooLarge:  # nobody can look at all of its cells
+            continue
+        if not allowed.any():
+            found.append(f"No record can obey the constraint {rule.text!r}.")
+        elif allowed.all():
+            found.append(f"Every record obeys the constraint {rule.text!r}; it has no effect on codes.")
+    return found + [
+        f"Column {column.name!r} has one possible code." for column in schema.columns if column.size == 1
+    ]
+
+
+def schema_html(schema: Schema) -> str:
+    """Return a schema as a table, one row per column."""
+    rules = "; ".join(map(str, schema.constraints))
+    return html_table(
+        repr(schema),
+        ("column", "kind", "codes", "values", "unit", "description"),
+        [
+            (
+                column.name,
+                column.kind,
+                column.size,
+                _some_labels(column.labels),
+                column.unit,
+                column.description,
+            )
+            for column in schema.columns
+        ],
+        note=f"Rules: {rules}" if rules else "",
+    )
+
+
+def _some_labels(labels: Sequence[str]) -> str:
+    """Show the first and last of many labels."""
+    if len(labels) <= 8:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:4])}, ..., {', '.join(labels[-2:])}"
+
+
+# ----------------------------------------------------------------------------------------
+# Whole tables: every column encoded, every problem reported at once.
+
+
+def encode_frame(schema: Schema, frame: pd.DataFrame) -> dict[str, Codes]:
+    """Encode every declared column of a table; other columns are ignored.
+
+    Parameters
+    ----------
+    schema
+        The public schema.
+    frame
+        A pandas frame (or the next chunk of one).
+
+    Returns
+    -------
+    dict
+        Codes of each column in the smallest unsigned type.
+
+    Raises
+    ------
+    DataError
+        If columns are absent or repeated, or entries have no code: all such problems in one message, without
+        any entry or count.
+
+    Privacy
+    -------
+    In and out: private.
+    """
+    places = _places(frame)
+    problems: list[str] = []
+    codes: dict[str, Codes] = {}
+    for column in schema.columns:
+        found = places.get(column.name, [])
+        if not found:
+            hint = did_you_mean(column.name, places)
+            problems.append(f"Column {column.name!r} is absent from the table.{hint}")
+        elif len(found) > 1:
+            problems.append(f"The table has more than one column named {column.name!r}.")
+        else:
+            codes[column.name], wrong = column.try_encode(frame.iloc[:, found[0]])
+            problems += wrong
+    raise_problems("The table does not fit the schema", problems, DataError)
+    return codes
+
+
+def _places(frame: pd.DataFrame) -> dict[str, list[int]]:
+    if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
+        raise DataError("Expected a pandas table with named columns.")
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(frame.columns):
+        places.setdefault(str(name), []).append(place)
+    return places
+
+
+def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+    """Decode every column; see `Schema.decode`. Each column draws from its own stream of randomness.
+
+    Raises
+    ------
+    DataError
+        If a column is absent, the lengths differ, or a code is not one of its column's.
+    """
+    import pandas as pd
+
+    problems = [f"Column {name!r} is absent from the codes." for name in schema.names if name not in codes]
+    lengths = {len(np.atleast_1d(np.asarray(codes[name]))) for name in schema.names if name in codes}
+    if len(lengths) > 1:
+        problems.append("The columns of codes have different lengths.")
+    raise_problems("The codes do not fit the schema", problems, DataError)
+    streams = np.random.default_rng(seed).spawn(len(schema.columns))
+    decoded: dict[str, Any] = {
+        column.name: column.decode(codes[column.name], stream)
+        for column, stream in zip(schema.columns, streams, strict=True)
+    }
+    return pd.DataFrame(decoded, columns=list(schema.names))
+
 
 FORMAT_VERSION = 1
 _OF_A_DRAFT = "Drafted from a table: "
@@ -212,7 +337,7 @@ class Schema:
     # -- records -------------------------------------------------------------------------------
 
     def encode_frame(self, frame: pd.DataFrame) -> dict[str, Codes]:
-        """Encode a table; see `understudy.schema.frames.encode_frame`.
+        """Encode a table; see `understudy.schema.schema.encode_frame`.
 
         Raises
         ------
@@ -230,7 +355,6 @@ class Schema:
         >>> Schema([Boolean("smokes")]).encode_frame(pd.DataFrame({"smokes": ["yes", "no"]}))
         {'smokes': array([1, 0], dtype=uint8)}
         """
-        from understudy.schema.frames import encode_frame
 
         return encode_frame(self, frame)
 
@@ -252,7 +376,6 @@ class Schema:
         0    True
         1   False
         """
-        from understudy.schema.frames import decode_frame
 
         return decode_frame(self, codes, seed=seed)
 
@@ -290,7 +413,7 @@ class Schema:
     @classmethod
     def from_dict(cls, plain: object) -> Self:
         """Build a schema from plain lists and mappings, reporting everything wrong with them at once."""
-        from understudy.schema.fileread import schema_from_plain
+        from understudy.schema.files.schema_file import schema_from_plain
 
         return schema_from_plain(cls, plain)
 
@@ -303,33 +426,33 @@ class Schema:
         >>> Schema.parse("columns: [{name: smokes, kind: boolean}]").names
         ('smokes',)
         """
-        from understudy.schema.files import parse_plain
+        from understudy.schema.files.yaml import parse_plain
 
         return cls.from_dict(parse_plain(text, format=format))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Read a schema from a YAML or JSON file (by its ending; anything but ``.json`` is YAML)."""
-        from understudy.schema.files import read_plain
+        from understudy.schema.files.yaml import read_plain
 
         return cls.from_dict(read_plain(path))
 
     def to_yaml(self) -> str:
         """Return the schema as YAML for people to read and edit."""
-        from understudy.schema.files import to_yaml
+        from understudy.schema.files.yaml import to_yaml
 
         return to_yaml(self.to_dict())
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a YAML or JSON file; an existing one is replaced only when all is written."""
-        from understudy.schema.files import write_plain
+        from understudy.schema.files.yaml import write_plain
 
         write_plain(self.to_dict(), path)
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
         """Return the JSON Schema of schema files, for editors."""
-        from understudy.schema.filemodel import json_schema
+        from understudy.schema.files.schema_file import json_schema
 
         return json_schema()
 
@@ -341,12 +464,10 @@ class Schema:
 
     def remarks(self) -> list[str]:
         """Return what a careful reader would question about a valid schema; public facts only."""
-        from understudy.schema.display import remarks
 
         return remarks(self)
 
     def _repr_html_(self) -> str:
-        from understudy.schema.display import schema_html
 
         return schema_html(self)
 

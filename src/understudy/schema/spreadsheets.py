@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from understudy.schema.column import Column
+    from understudy.schema.columns.column import Column
     from understudy.schema.schema import Schema
 
 __all__ = ["formula_values", "formula_warnings", "is_formula"]

@@ -7,24 +7,12 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from understudy.audit import (
-    ATTACKERS,
-    Claim,
-    Effort,
-    Subject,
-    Tally,
-    Test,
-    choose_test,
-    claim_of,
-    hunt,
-    judge,
-    pairs_for,
-)
-from understudy.audit.hunt import Audit, Runs, best_attack
-from understudy.audit.observers import Observation, failure, lowest_bit
-from understudy.audit.pairs import NARROW, WIDE
+from understudy.audit.hunt import ATTACKERS, Audit, Effort, Runs, Subject, best_attack, hunt
+from understudy.audit.observers import NARROW, WIDE, Observation, failure, lowest_bit, pairs_for
+from understudy.audit.trials import Claim, Tally, Test, choose_test, claim_of, judge
 from understudy.errors import DataError, WorkloadError
-from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP, zcdp_to_approx
+from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP
+from understudy.privacy.accounting.conversions import zcdp_to_approx
 
 CLAIM = Claim("epsilon", 1.0, 0.0, "")
 

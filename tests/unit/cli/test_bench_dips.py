@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.cli.bench import _module
+from understudy.cli.commands.bench import _module
 from understudy.errors import DataError, WorkloadError
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.cli.bench import _module
+from understudy.cli.commands.bench import _module
 from understudy.data import LocalTable
 from understudy.errors import DataError, UnknownMethod, WorkloadError
+from understudy.mechanisms import methods
 from understudy.schema import Integer, Schema
-from understudy.synthesizers import methods
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_refusal_is_told_from_a_failure(cell: Any, monkeypatch: pytest.MonkeyP
     def broken(self: object, n: int, *, seed: int) -> None:
         raise WorkloadError("spent, then lost")
 
-    monkeypatch.setattr("understudy.synthesizers.Model.sample_codes", broken)
+    monkeypatch.setattr("understudy.mechanisms.Model.sample_codes", broken)
     failed = cell.run(spec("independent", 1.0))
     assert (failed["status"], failed["message"]) == ("failed", "spent, then lost")
 

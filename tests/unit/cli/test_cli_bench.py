@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.cli.bench import _module, _numbers
+from understudy.cli.commands.bench import _module, _numbers
 from understudy.errors import DataError, UnknownMethod, UsageError, WorkloadError
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from understudy.cli._options import require_apart
 from understudy.cli.main import app, prepare
+from understudy.cli.options import require_apart
 from understudy.errors import OutputError
 from understudy.privacy import Ledger, PureDP, Unit
 

@@ -6,25 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.curator import Curator, draw_from_urns, redraw, redraw_event, urn_event
+from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
-from understudy.privacy import (
-    PURE,
-    ApproxDP,
-    ApproxEvent,
-    Composed,
-    CountLaw,
-    Ledger,
-    PureDP,
-    PureEvent,
-    SeededRandomness,
-    Unit,
-    UrnPrior,
-    largest_count,
-    released_delta,
-)
-from understudy.privacy.count_models import draw_counts
+from understudy.mechanisms.counts.look import draw_from_urns, redraw, redraw_event, urn_event
+from understudy.privacy import ApproxDP, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.count_models.solving import draw_counts, largest_count, released_delta
+from understudy.privacy.count_models.urn import UrnPrior
+from understudy.privacy.events import ApproxEvent, Composed, PureEvent
 from understudy.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar, noise_for
-from understudy.curator._softmax import Weighted
+from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LookFailed
+from understudy.mechanisms.parametric.regression.look import Weighted
 from understudy.privacy import (
     GDP,
-    GDP_ACCOUNTING,
-    PURE,
     ZCDP,
     ApproxDP,
-    ApproxEvent,
     DiscreteGaussian,
     Gaussian,
     Laplace,
@@ -27,7 +24,10 @@ from understudy.privacy import (
     SeededRandomness,
     Unit,
     accounting_for,
+    noise_for,
 )
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
+from understudy.privacy.events import ApproxEvent
 from understudy.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -9,10 +9,9 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from understudy.curator import Conditional, NetworkSeedModel, SeedTest, affordable_records
-from understudy.curator._deniability_bounds import RecordGuarantee
-from understudy.curator._deniability_network import classes_of
 from understudy.errors import BudgetError
+from understudy.mechanisms.deniability.bounds import RecordGuarantee, SeedTest, affordable_records
+from understudy.mechanisms.deniability.network import Conditional, NetworkSeedModel, classes_of
 from understudy.schema import Domain
 
 DOMAIN = Domain(("a", "b"), (2, 2))

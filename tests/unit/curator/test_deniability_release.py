@@ -10,38 +10,30 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from understudy.curator import (
-    Conditional,
-    Curator,
-    NetworkSeedModel,
-    SeedTest,
+from understudy.curator import Curator
+from understudy.curator.sealed import ENTROPY_WIDTH, entropy_of, entropy_sensitivity
+from understudy.data import LocalTable
+from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
+from understudy.mechanisms.deniability.bounds import SeedTest
+from understudy.mechanisms.deniability.look import (
     counts_event,
     entropy_event,
     moments_event,
-    omega_range,
     open_parts,
-    plausibly_deniable,
     records_event,
     rows_event,
+)
+from understudy.mechanisms.deniability.network import (
+    Conditional,
+    NetworkSeedModel,
+    _whole_numbers,
+    omega_range,
+    plausibly_deniable,
     scan_plausible,
 )
-from understudy.curator._deniability_network import _whole_numbers
-from understudy.curator.information import entropy_sensitivity
-from understudy.curator.sealed import ENTROPY_WIDTH, entropy_of
-from understudy.data import LocalTable
-from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
-from understudy.privacy import (
-    PURE,
-    ApproxDP,
-    Composed,
-    Gaussian,
-    Laplace,
-    LaplaceEvent,
-    Ledger,
-    PureDP,
-    SeededRandomness,
-    Unit,
-)
+from understudy.privacy import ApproxDP, Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.events import Composed, LaplaceEvent
 from understudy.schema import Categorical, Domain, Schema
 
 ADD, REPLACE = Unit.add_remove(), Unit.replace_one()

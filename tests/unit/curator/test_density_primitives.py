@@ -10,23 +10,29 @@ import pandas as pd
 import pytest
 
 from understudy.curator import Curator, SealedCounts
-from understudy.curator import cumulative as steps
-from understudy.curator.cumulative import PathDesign, choose_path, log_paths, log_weights
-from understudy.curator.density import Smoothing, smoothed_records, sorted_counts, spread_error
-from understudy.curator.kernels import factor_steps, kernel_reach, kernel_sums, smoothing_error
 from understudy.data import read_table
 from understudy.errors import BudgetError
-from understudy.privacy import (
-    PURE,
-    Budget,
-    Ledger,
-    PureDP,
-    PureEvent,
-    SeededRandomness,
-    SelectionEvent,
-    Unit,
+from understudy.mechanisms.histograms import look as steps
+from understudy.mechanisms.histograms.look import (
+    PathDesign,
+    Smoothing,
+    choose_path,
+    log_paths,
+    log_weights,
+    smoothed_records,
+    sorted_counts,
+    spread_error,
 )
-from understudy.privacy.randomness import BitReader
+from understudy.mechanisms.histograms.transforms.look import (
+    factor_steps,
+    kernel_reach,
+    kernel_sums,
+    smoothing_error,
+)
+from understudy.privacy import Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.events import PureEvent, SelectionEvent
+from understudy.privacy.noise.randomness import BitReader
 from understudy.schema import Domain, Schema
 
 SCHEMA = Schema.parse("name: t\ncolumns: [{name: x, kind: integer, minimum: 0, maximum: 3}]")

@@ -11,18 +11,14 @@ import numpy as np
 import pytest
 
 from deep_examples import LAYOUT, SCHEMA, curator_of, random_codes
-from understudy.curator import Critic, Curator, Layout, TrainingPlan, open_training
-from understudy.curator.gradients import poisson_batch
+from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded, DomainTooLarge
-from understudy.privacy import (
-    ApproxDP,
-    Approximated,
-    DiscreteGaussian,
-    Gaussian,
-    SeededRandomness,
-    Unit,
-)
+from understudy.mechanisms.deep.critic import Critic
+from understudy.mechanisms.deep.encoding import Layout
+from understudy.mechanisms.deep.look import TrainingPlan, open_training, poisson_batch
+from understudy.privacy import ApproxDP, DiscreteGaussian, Gaussian, SeededRandomness, Unit
+from understudy.privacy.events import Approximated
 from understudy.schema import Categorical, Schema
 
 
@@ -224,7 +220,7 @@ def test_too_small_an_epsilon_for_the_right_acts_is_refused() -> None:
 
 def test_coins_do_not_depend_on_what_the_records_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code elsewhere picks records that fit a condition, which is no random batch whatever the rate is called."""
-    from understudy.curator import gradients
+    from understudy.mechanisms.deep import look as gradients
 
     batches: list[list[int]] = []
     right = gradients.poisson_batch

@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.curator import Curator
-from understudy.curator.journal import Journal, Question, _parts, _whole_lines
+from understudy.curator import Curator, Journal
+from understudy.curator.journal import Question, _parts, _whole_lines
 from understudy.data import LocalTable
 from understudy.errors import LedgerCorrupted, LedgerError, LedgerMismatch
-from understudy.privacy import (
+from understudy.privacy import Laplace, Ledger, PureDP, Unit
+from understudy.privacy.events import (
     Approximated,
     Composed,
     GaussianEvent,
-    Laplace,
-    Ledger,
     Parallel,
-    PureDP,
     PureEvent,
     SelectionEvent,
-    Unit,
 )
 from understudy.schema import Schema
 

@@ -9,10 +9,19 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize as reference
 
-from understudy.curator import Curator, Softmax, _softmax, fit_softmax, objective_for
-from understudy.curator._softmax import Weighted, minimise, probabilities, weighted_records
+from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
+from understudy.mechanisms.parametric.regression import look as _softmax
+from understudy.mechanisms.parametric.regression.look import (
+    Softmax,
+    Weighted,
+    fit_softmax,
+    minimise,
+    objective_for,
+    probabilities,
+    weighted_records,
+)
 from understudy.privacy import ZCDP, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
 

@@ -7,30 +7,13 @@ import pickle
 import numpy as np
 import pytest
 
-from understudy.curator import (
-    ONE,
-    Curator,
-    Feature,
-    MomentBlock,
-    indicator,
-    measure_numbers,
-    moment_noise,
-    rows_are_fixed,
-    seal_moments,
-    standardised,
-)
+from understudy.curator import Curator, measure_numbers
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
-from understudy.privacy import (
-    GDP_ACCOUNTING,
-    PURE,
-    Gaussian,
-    Laplace,
-    Ledger,
-    PureDP,
-    SeededRandomness,
-    Unit,
-)
+from understudy.mechanisms.parametric.features import ONE, Feature, indicator, standardised
+from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, rows_are_fixed, seal_moments
+from understudy.privacy import Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.schema import Boolean, Categorical, Integer, Real, Schema
 
 SCHEMA = Schema(

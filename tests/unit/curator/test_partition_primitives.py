@@ -9,11 +9,11 @@ import pickle
 import numpy as np
 import pytest
 
-from understudy.curator import (
-    Curator,
-    SealedBuckets,
-    SealedCounts,
-    bisect_ranges,
+from understudy.curator import Curator, SealedCounts, measure_numbers
+from understudy.data import LocalTable
+from understudy.errors import BudgetError, BudgetExceeded
+from understudy.mechanisms.histograms.partitions.look import SealedBuckets, bisect_ranges, merged_cells
+from understudy.mechanisms.histograms.transforms.look import (
     contrasts,
     fourier_coefficients,
     fourier_reach,
@@ -21,12 +21,8 @@ from understudy.curator import (
     interaction_basis,
     linear_coefficients,
     linear_reach,
-    measure_numbers,
-    merged_cells,
     tail_norms,
 )
-from understudy.data import LocalTable
-from understudy.errors import BudgetError, BudgetExceeded
 from understudy.privacy import DiscreteGaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
 

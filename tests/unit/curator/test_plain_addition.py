@@ -6,25 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from understudy.curator import Journal
 from understudy.curator.allowance import Allowance
-from understudy.curator.journal import Journal, Question
+from understudy.curator.journal import Question
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
-from understudy.privacy import (
-    GDP,
-    GDP_ACCOUNTING,
-    PURE,
-    ZCDP,
-    AllowanceEvent,
-    ApproxDP,
-    ApproxEvent,
-    Budget,
-    GaussianEvent,
-    InsideEvent,
-    LaplaceEvent,
-    Ledger,
-    PureDP,
-    Unit,
-)
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
+from understudy.privacy.events import AllowanceEvent, ApproxEvent, GaussianEvent, InsideEvent, LaplaceEvent
 
 
 def plain(epsilon: float = 2.0, delta: float = 1e-6) -> Ledger:

@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from understudy.adapters import TableSynthesizer
+from understudy.adapters.estimator import TableSynthesizer
 from understudy.curator import Curator
 from understudy.data import Preparation, read_table
 from understudy.errors import DataError, LedgerMismatch
-from understudy.privacy import Consent, Ledger, PureDP, Unit
+from understudy.mechanisms import Provenance, create
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.privacy.invariants import Consent
 from understudy.schema import Constraint, Schema
-from understudy.synthesizers import Provenance, create
 
 PLAIN = {"columns": [{"name": "age", "kind": "integer", "minimum": 0, "maximum": 9}]}
 SCHEMA = Schema.from_dict(PLAIN)

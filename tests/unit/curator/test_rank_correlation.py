@@ -8,29 +8,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from understudy.curator import (
-    CONCORDANCE_STEPS,
-    Curator,
-    Ranks,
-    SealedNumbers,
-    concordance_bounds,
-    concordance_noise,
-    measure_numbers,
-    seal_concordance,
-)
-from understudy.curator.rank_correlation import concordance
+from understudy.curator import Curator, SealedNumbers, measure_numbers
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
-from understudy.privacy import (
-    GDP,
-    GDP_ACCOUNTING,
-    PURE,
-    DiscreteGaussian,
-    Ledger,
-    PureDP,
-    SeededRandomness,
-    Unit,
+from understudy.mechanisms.parametric.copula.look import STEPS as CONCORDANCE_STEPS
+from understudy.mechanisms.parametric.copula.look import (
+    Ranks,
+    concordance,
+    concordance_bounds,
+    concordance_noise,
+    seal_concordance,
 )
+from understudy.privacy import GDP, DiscreteGaussian, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -15,17 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.curator import Curator, Softmax, objective_for
-from understudy.curator._moment_bounds import Bounds, Group, bounds_of
-from understudy.curator._softmax import (
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.mechanisms.histograms.transforms.look import smoothing_error
+from understudy.mechanisms.parametric.look import Bounds, Group, bounds_of
+from understudy.mechanisms.parametric.regression.look import (
+    Softmax,
     Weighted,
     _derivatives,
     minimise,
+    objective_for,
     rounding_of_logits,
     twice_precise,
 )
-from understudy.curator.kernels import smoothing_error
-from understudy.data import LocalTable
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.schema import Schema
 

@@ -17,13 +17,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from understudy.curator import Curator, SealedCounts, SealedScalar
-from understudy.curator.coefficients import contrasts, tail_norms
-from understudy.curator.density import spread_error
-from understudy.curator.exact import exact_distance, to_float
+from understudy.curator import Curator, SealedCounts, SealedScalar, to_float
+from understudy.curator.exact import exact_distance
 from understudy.curator.rounding import LIMIT, charged_steps, grid_of, on_grid
 from understudy.data import LocalTable
-from understudy.privacy import Laplace, LaplaceEvent, Ledger, PureDP, Randomness, SeededRandomness, Unit
+from understudy.mechanisms.histograms.look import spread_error
+from understudy.mechanisms.histograms.transforms.look import contrasts, tail_norms
+from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.events import LaplaceEvent
+from understudy.privacy.noise.randomness import Randomness
 from understudy.schema import Domain, Schema
 
 SCHEMA = Schema.parse("columns: [{name: a, kind: boolean}]")

@@ -7,22 +7,19 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from understudy.curator import Curator, Subsets, elect, election_epsilon, seal_subset_counts
-from understudy.curator.subsets import seal_importances
+from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
-from understudy.privacy import (
-    GDP_ACCOUNTING,
-    PURE,
-    ZCDP_ACCOUNTING,
-    Laplace,
-    Ledger,
-    Parallel,
-    PureDP,
-    SeededRandomness,
-    SelectionEvent,
-    Unit,
+from understudy.mechanisms.parametric.steps.look import (
+    Subsets,
+    elect,
+    election_epsilon,
+    seal_importances,
+    seal_subset_counts,
 )
+from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
+from understudy.privacy.events import Parallel, SelectionEvent
 from understudy.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -11,25 +11,31 @@ import numpy as np
 import pytest
 
 from deep_examples import LAYOUT, SCHEMA, SIZES, curator_of, random_codes
-from understudy.curator import Curator, Layout, PanelPlan, dense_inputs, open_panel, votes_l2
-from understudy.curator.votes import MAX_TEACHERS, Panel, deal
+from understudy.curator import Curator
 from understudy.errors import BudgetError, BudgetExceeded
+from understudy.mechanisms.deep.encoding import Layout
+from understudy.mechanisms.deep.look import (
+    MAX_TEACHERS,
+    Panel,
+    PanelPlan,
+    deal,
+    dense_inputs,
+    open_panel,
+    votes_l2,
+)
 from understudy.privacy import (
     GDP,
     ZCDP,
     Budget,
-    Composed,
     DiscreteGaussian,
     Gaussian,
-    GaussianEvent,
     Laplace,
-    LaplaceEvent,
     Noise,
     PureDP,
     SeededRandomness,
     Unit,
-    ZcdpEvent,
 )
+from understudy.privacy.events import Composed, GaussianEvent, LaplaceEvent, ZcdpEvent
 
 SOME, BUDGET = Laplace(40.0), PureDP(2.0)
 UNITS = (

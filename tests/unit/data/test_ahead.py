@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from understudy.data._ahead import ahead
+from understudy.data.counting.encode import ahead
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

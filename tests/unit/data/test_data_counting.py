@@ -11,8 +11,9 @@ from data_support import all_cliques, brute_force_counts, random_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.data import _counting, _kernels
-from understudy.data._counting import MAX_CELLS, MarginalCounter, code_dtype
+from understudy.data.counting import counting as _counting
+from understudy.data.counting import kernels as _kernels
+from understudy.data.counting.counting import MAX_CELLS, MarginalCounter, code_dtype
 from understudy.errors import DomainTooLarge, WorkloadError
 from understudy.schema import Domain
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.data import LocalTable, Table
-from understudy.data._records import distinct_records, merge_distinct
+from understudy.data.counting.counting import distinct_records, merge_distinct
 from understudy.errors import DataError, WorkloadError
 
 SIZES = {"a": 2, "b": 300, "c": 7}
@@ -149,7 +149,7 @@ def test_distinct_follows_the_order_of_columns_asked_for(table, codes):
 
 @pytest.mark.parametrize("parts", [1, 2, 13])
 def test_merged_parts_equal_the_whole(codes, parts, monkeypatch):
-    from understudy.data import _records
+    from understudy.data.counting import counting as _records
 
     monkeypatch.setattr(_records, "_MERGE_ROWS", 10)
     columns = [codes[name].astype(np.uint16) for name in SIZES]

@@ -9,8 +9,9 @@ from data_support import code_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.data import LocalTable, _persons
-from understudy.data._persons import ids_from_pandas, kept_rows, kept_rows_of_stream, number_persons
+from understudy.data import LocalTable
+from understudy.data import persons as _persons
+from understudy.data.persons import ids_from_pandas, kept_rows, kept_rows_of_stream, number_persons
 from understudy.errors import BudgetError, DataError
 
 LARGEST_WORD = 2**64 - 1

@@ -18,8 +18,8 @@ import pytest
 from data_support import all_cliques, code_schema, mixed_frame, mixed_schema, random_codes
 
 from understudy.data import ArrowTable, LocalTable, Table, read_table
-from understudy.data import _csv as csv_module
-from understudy.data import _dataset as dataset_module
+from understudy.data.files import csv as csv_module
+from understudy.data.files import dataset as dataset_module
 from understudy.errors import DataError
 from understudy.schema import Categorical, Integer, Schema
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.cli._source import parse_source
+from understudy.cli.options import parse_source
 from understudy.data import Database, is_database, read_table
-from understudy.data.sql._faults import changed, explain
-from understudy.data.sql._packing import Packing
+from understudy.data.sql.plans import Packing
+from understudy.data.sql.session import changed, explain
 from understudy.errors import DataError, UsageError
 from understudy.ledgers import ledger_name
 from understudy.schema import Domain, Integer, Schema

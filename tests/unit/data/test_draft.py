@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.data.draft import draft_schema
+from understudy.data import draft_schema
 from understudy.errors import DataError, DomainNotPublic, SchemaError
 from understudy.schema import Date, Schema
 

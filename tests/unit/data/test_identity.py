@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from understudy.data import Database, digest_content, digest_place, table_file
+from understudy.data import Database, digest_content, digest_place
+from understudy.data.identity import table_file
 
 KEY = b"k" * 32
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})

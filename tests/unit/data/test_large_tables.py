@@ -17,9 +17,9 @@ import pytest
 from pyarrow import fs
 
 from understudy.data import ArrowTable, LocalTable, Preparation, read_table
-from understudy.data import _checkpoint as checkpoints
-from understudy.data import _dataset as datasets
-from understudy.data import _pace as pace
+from understudy.data import arrow as checkpoints
+from understudy.data.files import dataset as datasets
+from understudy.data.files import stream as pace
 from understudy.errors import DataError
 from understudy.schema import Categorical, Constraint, Integer, Schema
 
@@ -195,7 +195,7 @@ class Killed(BaseException):
 
 def interrupt(table: ArrowTable, monkeypatch: pytest.MonkeyPatch, batches: int) -> None:
     """Count until so many batches were added, saving after each, then end."""
-    from understudy.data._counting import MarginalCounter
+    from understudy.data.counting.counting import MarginalCounter
 
     original = MarginalCounter.add
     left = {"batches": batches}

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from understudy.engine.factors import shape_of, sum_to
-from understudy.marginals import Measurement
+from understudy.engine.graphical.factors import shape_of, sum_to
+from understudy.marginals.measurement import Measurement
 from understudy.schema import Domain
 
 NAMES = tuple("abcdefgh")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from understudy.engine.factors import Array, Columns, shape_of, spread, sum_to
-from understudy.engine.junction import JunctionTree
+from understudy.engine.graphical.factors import Array, Columns, shape_of, spread, sum_to
+from understudy.engine.graphical.junction import JunctionTree
 
 
 def max_to(values: Array, columns: Columns, target: Columns) -> Array:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.engine import GraphicalModel
-from understudy.engine.answers import Answers
+from understudy.engine.graphical.answers import Answers
 from understudy.errors import DomainTooLarge, WorkloadError
 from understudy.schema import Domain
 

@@ -16,12 +16,12 @@ from understudy.engine import (
     CoarseModel,
     Node,
     Resolution,
-    bayes,
     distribution_from_arrays,
     estimate,
 )
+from understudy.engine.distributions import bayes
 from understudy.errors import ModelFileError, WorkloadError
-from understudy.marginals import Measurement
+from understudy.marginals.measurement import Measurement
 from understudy.schema import Domain
 
 

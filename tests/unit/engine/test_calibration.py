@@ -9,9 +9,8 @@ from engine_reference import brute_force, calibrate_log
 from hypothesis import given
 
 from understudy.engine import GraphicalModel
-from understudy.engine.calibration import Workspace
-from understudy.engine.junction import build_tree
-from understudy.engine.order import order_of
+from understudy.engine.graphical.calibration import Workspace
+from understudy.engine.graphical.junction import build_tree, order_of
 from understudy.errors import ConstraintError
 from understudy.schema import Domain
 

@@ -8,11 +8,11 @@ from engine_cases import design, problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.consistency import Consistency
-from understudy.engine.factors import cells_of, sum_to
-from understudy.engine.order import order_of
-from understudy.engine.targets import collect_targets, estimate_total, untangle
-from understudy.marginals import Measurement
+from understudy.engine.graphical.consistency import Consistency
+from understudy.engine.graphical.factors import cells_of, sum_to
+from understudy.engine.graphical.junction import order_of
+from understudy.engine.graphical.targets import collect_targets, estimate_total, untangle
+from understudy.marginals.measurement import Measurement
 from understudy.schema import Domain
 
 

@@ -12,7 +12,7 @@ from scipy.special import wrightomega
 
 from understudy.engine import GraphicalModel, estimate, model_cells
 from understudy.errors import ConstraintError, DomainTooLarge, WorkloadError
-from understudy.marginals import Measurement
+from understudy.marginals.measurement import Measurement
 from understudy.schema import Domain
 
 AB = Domain(("a", "b"), (2, 3))
@@ -152,7 +152,7 @@ def test_any_ratio_of_counts_to_noise_is_numerically_safe(scale, total):
 
 
 def test_steps_solve_the_equation_they_claim_to():
-    from understudy.engine._kernels import omega
+    from understudy.engine.graphical.kernels import omega
 
     points = np.concatenate([np.linspace(-60, 60, 500), [-700.0, 1e3, 1e9]])
     for guess in (0.0, 1e-3, 5.0):

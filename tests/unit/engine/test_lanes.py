@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from understudy.engine.lanes import LaneFitter, LaneResult, plan_waves
+from understudy.engine.record_fitting.lanes import LaneFitter, LaneResult, plan_waves
 from understudy.errors import WorkloadError
 from understudy.schema import Domain
 

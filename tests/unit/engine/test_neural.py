@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from understudy.engine import distribution_from_arrays
-from understudy.engine.neural import NeuralGenerator
 from understudy.errors import ModelFileError, WorkloadError
+from understudy.mechanisms.deep.generator import NeuralGenerator
 from understudy.schema import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 7, 3))

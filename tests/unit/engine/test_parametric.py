@@ -5,17 +5,35 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.engine import DenseTable, distribution_from_arrays
-from understudy.engine.parametric_counts import draw_probabilities, naive_counts, plausible_counts
-from understudy.engine.parametric_gaussian import GaussianEvidence, draw_gaussian, naive_gaussian
-from understudy.engine.parametric_location import LocationEvidence, LocationModel
-from understudy.engine.parametric_logistic import expectation, probabilities, solve_logistic
-from understudy.engine.parametric_loglinear import LoglinearModel
-from understudy.engine.parametric_mixed import Factor, Mixed, Number
-from understudy.engine.parametric_normal import inverse_wishart, pairs_of, positive_definite
-from understudy.engine.parametric_parts import AveragedModel, DrawnTables, ProductModel
-from understudy.engine.parametric_slomag import SlomagEvidence, SlomagModel, predictors_of, terms_of
-from understudy.marginals import Measurement, Statistic, count_codes
+from understudy.engine import DenseTable, ProductModel, distribution_from_arrays
+from understudy.engine.distributions.product import AveragedModel, DrawnTables, Factor, Mixed, Number
+from understudy.marginals.counting import count_codes
+from understudy.marginals.measurement import Measurement, Statistic
+from understudy.mechanisms.parametric.modips.gaussian import (
+    GaussianEvidence,
+    draw_gaussian,
+    inverse_wishart,
+    naive_gaussian,
+    pairs_of,
+    positive_definite,
+)
+from understudy.mechanisms.parametric.modips.location import (
+    LocationEvidence,
+    LocationModel,
+    draw_probabilities,
+    naive_counts,
+    plausible_counts,
+)
+from understudy.mechanisms.parametric.modips.loglinear import LoglinearModel
+from understudy.mechanisms.parametric.modips.slomag_model import (
+    SlomagEvidence,
+    SlomagModel,
+    expectation,
+    predictors_of,
+    probabilities,
+    solve_logistic,
+    terms_of,
+)
 from understudy.schema import Domain
 
 # a: category; x: number with a code for missing; y: number

@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.engine import candidate_sizes, model_cells, model_size
-from understudy.engine.junction import build_tree
-from understudy.engine.order import order_of
-from understudy.engine.triangulation import triangulate
+from understudy.engine.graphical.junction import build_tree, order_of, triangulate
 from understudy.schema import Domain
 
 

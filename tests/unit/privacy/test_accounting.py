@@ -13,26 +13,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import (
+from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP, Unit, accounting_for
+from understudy.privacy.accounting.accounting import (
     ACCOUNTINGS,
-    GDP,
     GDP_ACCOUNTING,
     PURE,
-    ZCDP,
     ZCDP_ACCOUNTING,
-    ApproxDP,
+    delta_of,
+)
+from understudy.privacy.events import (
     ApproxEvent,
     Composed,
     GaussianEvent,
     LaplaceEvent,
     Parallel,
-    PureDP,
     PureEvent,
     SelectionEvent,
-    Unit,
     ZcdpEvent,
-    accounting_for,
-    delta_of,
 )
 
 ALL = [PURE, ZCDP_ACCOUNTING, GDP_ACCOUNTING]

@@ -14,9 +14,11 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import LedgerCorrupted, LedgerError, LedgerMismatch
-from understudy.privacy import Anchor, Ledger, PureDP, PureEvent, Unit, anchor_in, anchors_near
+from understudy.mechanisms import Model, create
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.privacy.events import PureEvent
+from understudy.privacy.ledger.anchors import Anchor, anchor_in, anchors_near
 from understudy.schema import Categorical, Schema
-from understudy.synthesizers import Model, create
 
 ROW = Unit.add_remove()
 

@@ -14,32 +14,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import (
-    GDP,
-    ZCDP,
-    ApproxDP,
-    ApproxEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    Parallel,
-    PureDP,
-    PureEvent,
-    SelectionEvent,
-    Unit,
-    ZcdpEvent,
+from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP, Unit, group_privacy
+from understudy.privacy.accounting.conversions import (
     approx_to_gdp,
     approx_to_zcdp,
     bounded_range_to_gdp,
     bounded_range_to_zcdp,
     gdp_delta,
     gdp_to_approx,
-    group_privacy,
     pure_to_gdp,
     pure_to_zcdp,
-    tightest,
     zcdp_delta,
     zcdp_to_approx,
 )
+from understudy.privacy.events import (
+    ApproxEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    Parallel,
+    PureEvent,
+    SelectionEvent,
+    ZcdpEvent,
+)
+from understudy.privacy.guarantee import tightest
 
 EPSILONS = st.floats(min_value=-4, max_value=2.5).map(lambda x: 10.0**x)
 DELTAS = st.floats(min_value=-30, max_value=-0.5).map(lambda x: 10.0**x)

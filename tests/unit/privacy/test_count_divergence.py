@@ -11,14 +11,16 @@ from scipy import stats
 
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
-from understudy.privacy.count_models import (
-    CountLaw,
+from understudy.privacy.count_models.divergence import (
+    hockey_stick,
+    one_cell,
     probabilistic_delta,
     probabilities,
-    released_delta,
     true_delta,
+    two_cells,
 )
-from understudy.privacy.count_models.divergence import hockey_stick, one_cell, two_cells
+from understudy.privacy.count_models.laws import CountLaw
+from understudy.privacy.count_models.solving import released_delta
 
 ROW, REPLACED = Unit.add_remove(), Unit.replace_one()
 LAWS = [

@@ -10,10 +10,9 @@ import pytest
 from scipy import integrate, special, stats
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy.count_models import CountLaw, probabilities
-from understudy.privacy.count_models._dd_kernels import step_bound
-from understudy.privacy.count_models.laws import bessel_ratio
-from understudy.privacy.count_models.probabilities import first_count, last_count
+from understudy.privacy.count_models.divergence import first_count, last_count, probabilities
+from understudy.privacy.count_models.kernels import step_bound
+from understudy.privacy.count_models.laws import CountLaw, bessel_ratio
 
 LAWS = {
     "poisson": CountLaw("poisson", 0.7),

@@ -9,19 +9,18 @@ from dataclasses import replace
 import pytest
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import Unit, solve_law
-from understudy.privacy.count_models import (
-    FAMILIES,
-    CountLaw,
-    probabilistic_delta,
+from understudy.privacy import Unit
+from understudy.privacy.count_models.divergence import _true_delta, probabilistic_delta
+from understudy.privacy.count_models.laws import FAMILIES, CountLaw
+from understudy.privacy.count_models.solving import (
+    _solve_alpha,
     released_delta,
     solve_alpha,
     solve_epsilon,
+    solve_law,
     solve_parameter,
     solve_probabilistic_alpha,
 )
-from understudy.privacy.count_models.divergence import _true_delta
-from understudy.privacy.count_models.solving import _solve_alpha
 
 ROW = Unit.add_remove()
 EXTRA = {

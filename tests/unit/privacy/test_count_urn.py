@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from understudy.errors import BudgetError
-from understudy.privacy import SeededRandomness, Unit, UrnPrior, draw_urn
-from understudy.privacy.count_models.urn import _weights
+from understudy.privacy import SeededRandomness, Unit
+from understudy.privacy.count_models.urn import UrnPrior, _weights, draw_urn
 
 ROW = Unit.add_remove()
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError
-from understudy.privacy import (
+from understudy.privacy import event_from_dict
+from understudy.privacy.events import (
     ApproxEvent,
     Composed,
     GaussianEvent,
@@ -20,7 +21,6 @@ from understudy.privacy import (
     PureEvent,
     SelectionEvent,
     ZcdpEvent,
-    event_from_dict,
 )
 
 POSITIVE = st.floats(min_value=5e-324, max_value=1e308, allow_nan=False)

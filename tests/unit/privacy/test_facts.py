@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from understudy.errors import LedgerMismatch
-from understudy.privacy import Consent, Facts, Ledger, PureDP, Unit, check_facts, remember_facts
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.privacy.facts import Facts, check_facts, remember_facts
+from understudy.privacy.invariants import Consent
 
 ONE = Facts(parts={"columns": [{"name": "age"}], "cleaning rules": [], "unit": {"max_rows": 1}})
 TWO = Facts(parts={"columns": [{"name": "age"}], "cleaning rules": ["age > 1"], "unit": {"max_rows": 1}})

@@ -16,30 +16,21 @@ import numpy as np
 import pytest
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import (
-    GDP,
-    PURE,
-    ZCDP,
+from understudy.privacy import GDP, ZCDP, ApproxDP, Event, Ledger, PureDP, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.accounting.conversions import approx_to_gdp, gdp_delta
+from understudy.privacy.accounting.filter import Filter, Spending, filter_of
+from understudy.privacy.events import (
     AllowanceEvent,
-    ApproxDP,
     ApproxEvent,
-    Event,
-    Filter,
     GaussianEvent,
     InsideEvent,
     LaplaceEvent,
-    Ledger,
     Parallel,
-    PureDP,
     PureEvent,
-    Spending,
-    Unit,
     ZcdpEvent,
-    approx_to_gdp,
-    gdp_delta,
-    tightest,
 )
-from understudy.privacy.filter import filter_of
+from understudy.privacy.guarantee import tightest
 
 ROW = Unit.add_remove()
 NORMAL = NormalDist()

@@ -7,23 +7,12 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import DataError, LedgerMismatch
-from understudy.privacy import (
-    Consent,
-    Facts,
-    Invariant,
-    Ledger,
-    PureDP,
-    PureEvent,
-    Unit,
-    bind_facts,
-    check_facts,
-    check_rows,
-    condition_of,
-    copy_invariants,
-    declare_rows,
-    remember_facts,
-    rows_rule,
-)
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.privacy.events import PureEvent
+from understudy.privacy.facts import Facts, bind_facts, check_facts, remember_facts
+from understudy.privacy.guarantee import condition_of, rows_rule
+from understudy.privacy.invariants import Consent, check_rows, copy_invariants, declare_rows
+from understudy.privacy.ledger.ledger import Invariant
 
 OWNER = Consent(invariant=True, by="A. Owner")
 

@@ -26,25 +26,20 @@ from understudy.errors import (
     LedgerMismatch,
     NoSuchGuarantee,
 )
-from understudy.privacy import (
-    GDP,
-    ZCDP,
-    ApproxDP,
+from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+from understudy.privacy.events import (
     ApproxEvent,
     Composed,
     GaussianEvent,
     LaplaceEvent,
-    Ledger,
     Parallel,
-    PureDP,
     PureEvent,
     SelectionEvent,
-    Unit,
     ZcdpEvent,
 )
-from understudy.privacy import _ledger_store as store_module
-from understudy.privacy._ledger_format import PAGE_SIZE, link
-from understudy.privacy._ledger_image import ImageError, read_image
+from understudy.privacy.ledger import store as store_module
+from understudy.privacy.ledger.format import PAGE_SIZE, link
+from understudy.privacy.ledger.image import ImageError, read_image
 
 ROW = Unit.add_remove()
 BUDGET = ApproxDP(1.0, 1e-6)

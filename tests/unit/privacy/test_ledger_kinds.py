@@ -12,22 +12,13 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import BudgetError, BudgetExceeded, LedgerCorrupted, LedgerError, LedgerMismatch
-from understudy.privacy import (
-    GDP,
-    ZCDP,
-    ApproxDP,
-    GaussianEvent,
-    Invariant,
-    LaplaceEvent,
-    Ledger,
-    PureDP,
-    PureEvent,
-    Unit,
-)
-from understudy.privacy import _ledger_store as store_module
-from understudy.privacy._ledger_format import link
-from understudy.privacy._ledger_kinds import raised
-from understudy.privacy.filter import Filter
+from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+from understudy.privacy.accounting.filter import Filter
+from understudy.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
+from understudy.privacy.ledger import store as store_module
+from understudy.privacy.ledger.format import link
+from understudy.privacy.ledger.kinds import raised
+from understudy.privacy.ledger.ledger import Invariant
 
 ROW = Unit.add_remove()
 OLD_HEAD = "f6c6b3dc857b5a48e574bd55062a988427ea66ed35263c2062fe70249c99bf10"

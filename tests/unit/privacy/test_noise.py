@@ -15,11 +15,21 @@ from hypothesis import strategies as st
 from scipy import special
 
 from understudy.errors import BudgetError
-from understudy.privacy import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING, Accounting
+from understudy.privacy import (
+    Accounting,
+    DiscreteGaussian,
+    Gaussian,
+    Geometric,
+    Laplace,
+    Noise,
+    SeededRandomness,
+    SystemRandomness,
+)
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
 from understudy.privacy.events import GaussianEvent, LaplaceEvent, ZcdpEvent
-from understudy.privacy.noise import DiscreteGaussian, Gaussian, Geometric, Laplace, Noise, noise_within
-from understudy.privacy.noise_opendp import OpenDPRandomness
-from understudy.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
+from understudy.privacy.noise.noise import noise_within
+from understudy.privacy.noise.opendp import OpenDPRandomness
+from understudy.privacy.noise.randomness import Randomness
 
 KINDS = (Gaussian, DiscreteGaussian, Laplace, Geometric)
 AnyNoise = Gaussian | DiscreteGaussian | Laplace | Geometric
@@ -166,8 +176,8 @@ def test_opendp_refuses_what_it_has_no_sampler_for(noise: AnyNoise) -> None:
 
 FORK = """
 import os, sys
-from understudy.privacy.noise import Gaussian
-from understudy.privacy.randomness import SystemRandomness
+from understudy.privacy.noise.noise import Gaussian
+from understudy.privacy.noise.randomness import SystemRandomness
 source, noise = SystemRandomness(), Gaussian(1e9)
 noise.draw(4, source)
 for _ in range(2):
@@ -189,7 +199,7 @@ def test_forked_processes_draw_different_noise() -> None:
 
 def test_importing_the_noise_does_not_import_the_compilers() -> None:
     code = (
-        "import sys, understudy.privacy.noise, understudy.privacy.selection\n"
+        "import sys, understudy.privacy.noise.noise, understudy.privacy.noise.selection\n"
         "print(sorted({'numba', 'opendp', 'llvmlite'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

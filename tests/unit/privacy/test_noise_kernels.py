@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.privacy import _noise_bigint, _noise_draw
-from understudy.privacy import _noise_kernels as kernels
-from understudy.privacy.bernoulli import bernoulli_exp
-from understudy.privacy.noise import Gaussian, Laplace
-from understudy.privacy.randomness import BitReader, SeededRandomness
+from understudy.privacy import Gaussian, Laplace, SeededRandomness
+from understudy.privacy.noise import bigint as _noise_bigint
+from understudy.privacy.noise import kernels
+from understudy.privacy.noise import noise as _noise_draw
+from understudy.privacy.noise.randomness import BitReader
+from understudy.privacy.noise.selection import bernoulli_exp
 
 WORD = 2**64
 ONES = 0xFFFFFFFF

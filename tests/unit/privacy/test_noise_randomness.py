@@ -10,15 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError
-from understudy.privacy import _noise_bigint
-from understudy.privacy.bernoulli import bernoulli_exp, coin_scaled_exp, exp_bounds
-from understudy.privacy.randomness import (
-    BitReader,
-    Randomness,
-    SeededRandomness,
-    SystemRandomness,
-    below_many,
-)
+from understudy.privacy import SeededRandomness, SystemRandomness
+from understudy.privacy.noise import bigint as _noise_bigint
+from understudy.privacy.noise.randomness import BitReader, Randomness, below_many
+from understudy.privacy.noise.selection import bernoulli_exp, coin_scaled_exp, exp_bounds
 
 
 class Scripted:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import BudgetError, DataError
-from understudy.privacy.randomness import SeededRandomness, SystemRandomness
-from understudy.privacy.selection import _Grid, exponential_law, exponential_mechanism, permute_and_flip
+from understudy.privacy import SeededRandomness, SystemRandomness
+from understudy.privacy.noise.selection import _Grid, exponential_law, exponential_mechanism, permute_and_flip
 
 MECHANISMS = (exponential_mechanism, permute_and_flip)
 

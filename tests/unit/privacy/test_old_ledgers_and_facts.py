@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import LedgerMismatch
-from understudy.privacy import Facts, Ledger, check_facts, declare_rows, remember_facts
+from understudy.privacy import Ledger
+from understudy.privacy.facts import Facts, check_facts, remember_facts
+from understudy.privacy.invariants import declare_rows
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "0.1.0"
 

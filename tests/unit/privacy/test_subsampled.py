@@ -10,27 +10,23 @@ import pytest
 from scipy.stats import norm
 
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
-from understudy.privacy import (
-    GDP_ACCOUNTING,
-    PURE,
-    ZCDP_ACCOUNTING,
-    ApproxDP,
+from understudy.privacy import ApproxDP, Ledger, Unit, event_from_dict
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING, delta_of
+from understudy.privacy.accounting.conversions import gdp_delta
+from understudy.privacy.accounting.subsampled import (
+    approximated,
+    approximated_delta,
+    subsampled_noise,
+    subsampled_steps,
+)
+from understudy.privacy.events import (
     ApproxEvent,
     Approximated,
     GaussianEvent,
     LaplaceEvent,
-    Ledger,
     SelectionEvent,
     SubsampledGaussianEvent,
-    Unit,
     ZcdpEvent,
-    approximated,
-    approximated_delta,
-    delta_of,
-    event_from_dict,
-    gdp_delta,
-    subsampled_noise,
-    subsampled_steps,
 )
 
 CASES = [

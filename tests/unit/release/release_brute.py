@@ -9,7 +9,7 @@ from collections import Counter
 import networkx as nx
 import numpy as np
 
-from understudy.release.types import RecordTypes
+from understudy.release import RecordTypes
 from understudy.schema import Domain
 
 Rows = list[tuple[int, ...]]

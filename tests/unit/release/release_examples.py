@@ -6,24 +6,22 @@ import math
 
 import numpy as np
 
-from understudy.release.criteria import (
+from understudy.release import (
     AverageMarginalError,
     AverageScore,
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
     Faithfulness,
-    Feature,
     Grouping,
-    LinearFit,
     MaxMarginalError,
     PredictionError,
-    Regression,
     RegressionCoefficients,
     RelativeMarginalError,
+    Similarity,
     TailMarginalError,
 )
-from understudy.release.faithfulness import Similarity
+from understudy.release.criteria.fits import Feature, LinearFit, Regression
 from understudy.schema import Domain
 
 DOMAIN = Domain(("sex", "age", "size"), (2, 4, 5))

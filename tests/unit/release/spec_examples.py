@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from understudy.privacy import PureDP
-from understudy.release.spec import Spec
+from understudy.release.spec.spec import Spec
 
 SMALL: dict[str, Any] = {
     "name": "small",

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from understudy.privacy import Unit
+from understudy.release import RecordTypes
 from understudy.release.accounted import _errors
-from understudy.release.criteria import Feature, Regression, RegressionMoments
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.fits import Feature, Regression
+from understudy.release.criteria.moments import RegressionMoments
 from understudy.schema import Domain
 
 

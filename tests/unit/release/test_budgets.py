@@ -16,39 +16,27 @@ from scipy.stats import norm
 from spec_examples import people, small_spec
 
 from understudy.errors import BudgetExceeded, BundleError, SchemaError
-from understudy.privacy import (
-    GDP,
-    GDP_ACCOUNTING,
-    ZCDP,
-    AllowanceEvent,
-    ApproxDP,
-    Budget,
-    InsideEvent,
-    Ledger,
-    PureDP,
-    PureEvent,
-    Unit,
-    approx_to_gdp,
-    gdp_delta,
-    gdp_to_approx,
-)
-from understudy.release._profiles import Bound, best_profile
-from understudy.release._spec_budget import divide
-from understudy.release.bundle import MANIFEST, manifest_text, write_bundle
-from understudy.release.documents import odds
-from understudy.release.planning import plan_release
-from understudy.release.rehearsal import rehearse
-from understudy.release.reporting import (
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
+from understudy.privacy.accounting.conversions import approx_to_gdp, gdp_delta, gdp_to_approx
+from understudy.privacy.events import AllowanceEvent, InsideEvent, PureEvent
+from understudy.release.bundle.bundle import MANIFEST, manifest_text, write_bundle
+from understudy.release.bundle.documents import odds
+from understudy.release.bundle.reporting import (
     bundle_report,
     odds_limit,
     posterior_range,
     trade_off_curve,
     usual_limit,
 )
+from understudy.release.bundle.verify import verify_bundle
+from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.result import ReleaseResult
-from understudy.release.run import run_release
-from understudy.release.selection_accounting import GeometricAttempts, SingleAttempt, selection_delta
-from understudy.release.verify import verify_bundle
+from understudy.release.run.planning import plan_release
+from understudy.release.run.run import run_release
+from understudy.release.selection.accounting import GeometricAttempts, SingleAttempt, selection_delta
+from understudy.release.selection.profiles import Bound, best_profile
+from understudy.release.spec.budget import divide
 
 FINDING_8: dict[str, Any] = {
     "budget": {"total": {"epsilon": 20.0, "delta": 1e-9}, "model": {"epsilon": 15.0, "delta": 1e-9}},
@@ -227,7 +215,7 @@ def test_charges_beyond_the_promise_do_not_verify(
 ) -> None:
     """The certificate with a smaller epsilon, or with an act that its allowance never admitted."""
     from understudy.errors import Problems
-    from understudy.release.verify import _check_guarantee
+    from understudy.release.bundle.verify import _check_guarantee
 
     _, _, bundle = plain_release
     text = (bundle / "certificate.json").read_text()

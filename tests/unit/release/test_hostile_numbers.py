@@ -16,12 +16,13 @@ import pandas as pd
 import pytest
 
 from understudy.errors import WorkloadError
-from understudy.privacy import Laplace, LaplaceEvent, Ledger, Randomness, Unit
-from understudy.release.criteria import AverageScore, ConditionalMeans
+from understudy.privacy import Laplace, Ledger, Unit
+from understudy.privacy.events import LaplaceEvent
+from understudy.privacy.noise.randomness import Randomness
+from understudy.release import AverageScore, ConditionalMeans, RecordTypes
 from understudy.release.result import ReleaseFailure, ReleaseResult
-from understudy.release.run import run_release
-from understudy.release.spec import Spec
-from understudy.release.types import RecordTypes
+from understudy.release.run.run import run_release
+from understudy.release.spec.spec import Spec
 from understudy.schema import Domain
 
 EPSILON = 0.2
@@ -79,10 +80,10 @@ def published_pair(
     spec: Spec, tables: list[pd.DataFrame], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[float], list[float], float]:
     """Judge one candidate against neighbouring tables; return what is published, its claimed sensitivity, and the charge."""
-    from understudy.release.candidate import draw_candidate, fit_model
-    from understudy.release.judgement import judge
-    from understudy.release.transform import Transformed
-    from understudy.synthesizers import no_progress
+    from understudy.mechanisms import no_progress
+    from understudy.release.run.candidate import draw_candidate, fit_model
+    from understudy.release.run.judgement import judge
+    from understudy.release.run.transform import Transformed
 
     values, claims, cost, candidate = [], [], 0.0, None
     for frame in tables:

@@ -11,15 +11,15 @@ from spec_examples import CRITERIA, people, published, small_spec
 
 from understudy.curator import Curator
 from understudy.errors import ConstraintError, DataError
+from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, Unit
-from understudy.release.baselines import baseline_key, fit_baseline
-from understudy.release.candidate import Candidate, draw_candidate, fit_model
-from understudy.release.criteria import LinearFit, RegressionCoefficients
-from understudy.release.judgement import judge
+from understudy.release import RegressionCoefficients
+from understudy.release.criteria.fits import LinearFit
 from understudy.release.result import Configuration
-from understudy.release.spec import Spec
-from understudy.release.transform import Transformed, neighbours
-from understudy.synthesizers import no_progress
+from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
+from understudy.release.run.judgement import baseline_key, fit_baseline, judge
+from understudy.release.run.transform import Transformed, neighbours
+from understudy.release.spec.spec import Spec
 
 
 def attempt(
@@ -67,7 +67,7 @@ def test_the_public_seed_fixes_everything_after_the_fit() -> None:
 
 
 def test_rules_that_reject_what_the_model_draws_end_in_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.synthesizers import _drawing
+    from understudy.mechanisms import drawing as _drawing
 
     monkeypatch.setattr(_drawing, "_MAX_ATTEMPTS", 2)
     spec = small_spec(
@@ -160,7 +160,7 @@ def test_published_errors_are_close_to_the_exact_ones_when_much_is_spent() -> No
     key = baseline_key(plain, candidate.configuration.transformations)
     judgement = judge(spec, candidate, curator, {key: baseline})
     assert judgement.passed
-    from understudy.release.types import RecordTypes
+    from understudy.release import RecordTypes
 
     exact: dict[str, float] = {}
 
@@ -290,7 +290,7 @@ def test_a_specification_without_a_source_needs_one() -> None:
 
 
 def test_each_transformation_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.release import transform
+    from understudy.release.run import transform
 
     reads = []
     original = transform.read_table

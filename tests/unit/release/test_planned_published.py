@@ -13,12 +13,12 @@ from understudy import datasets
 from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
 from understudy.privacy import Ledger, PureDP, SeededRandomness
-from understudy.release.baselines import fit_baseline
-from understudy.release.candidate import draw_candidate, fit_model
-from understudy.release.criteria import PredictionError, RegressionCoefficients, RegressionMoments
-from understudy.release.planning import plan_release
-from understudy.release.spec import Spec
-from understudy.release.types import RecordTypes
+from understudy.release import PredictionError, RecordTypes, RegressionCoefficients
+from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.run.candidate import draw_candidate, fit_model
+from understudy.release.run.judgement import fit_baseline
+from understudy.release.run.planning import plan_release
+from understudy.release.spec.spec import Spec
 
 BIRTHS = Path(__file__).parents[3] / "examples" / "births"
 ROWS, EPSILON = 20_000, 0.43

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from spec_examples import CRITERIA, fitting_spec, published, small_spec
 
-from understudy.release.planning import ReleasePlan, plan_release
+from understudy.release.run.planning import ReleasePlan, plan_release
 
 
 def planned(**changes: Any) -> ReleasePlan:

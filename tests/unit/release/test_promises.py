@@ -14,11 +14,11 @@ from understudy.data import ArrowTable
 from understudy.errors import BudgetExceeded, DataError, SchemaError
 from understudy.privacy import Ledger
 from understudy.release import MinimalOccurrence, RecordTypes
-from understudy.release import run as running
 from understudy.release.result import ReleaseResult
-from understudy.release.run import Release, run_release
-from understudy.release.spec import Spec
-from understudy.release.transform import Transformed
+from understudy.release.run import run as running
+from understudy.release.run.run import Release, run_release
+from understudy.release.run.transform import Transformed
+from understudy.release.spec.spec import Spec
 from understudy.schema import Domain
 
 LOOP = {"rule": "until-accepted", "gamma": 1e-9, "max_attempts": 3}

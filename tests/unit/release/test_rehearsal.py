@@ -16,19 +16,20 @@ from joblib import parallel_config
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from understudy.cli import commands
+from understudy.cli import registered as commands
 from understudy.cli.main import app
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, DataError, OutputError, SchemaError, UsageError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness
-from understudy.release import SlackTest, _rehearsal_trial, _rehearsal_work
-from understudy.release._rehearsal_narrow import product_within
-from understudy.release._rehearsal_trial import _Attempt
-from understudy.release.judgement import judge
-from understudy.release.rehearsal import Rehearsal, mean_interval, rehearse
-from understudy.release.rehearsal_facts import Facts, correlated, table_from_facts
-from understudy.release.spec import Spec
+from understudy.release import SlackTest
+from understudy.release.rehearsal import trial as _rehearsal_trial
+from understudy.release.rehearsal import work as _rehearsal_work
+from understudy.release.rehearsal.facts import Facts, correlated, table_from_facts
+from understudy.release.rehearsal.rehearsal import Rehearsal, mean_interval, product_within, rehearse
+from understudy.release.rehearsal.trial import _Attempt
+from understudy.release.run.judgement import judge
+from understudy.release.spec.spec import Spec
 
 ALPHA = 1e-9
 ROWS = 600

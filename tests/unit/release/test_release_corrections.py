@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.datasets import births_schema
+from understudy.datasets.births import births_schema
 from understudy.privacy import PureDP, Unit
 from understudy.release import (
     ConditionalMeans,
@@ -22,16 +22,16 @@ from understudy.release import (
     MinimalOccurrence,
     RecordTypes,
     RegressionCoefficients,
-    RegressionMoments,
     RelativeMarginalError,
     Similarity,
     SlackTest,
-    UnlimitedAttempts,
-    code_values,
     conservative_threshold,
     selection_guarantee,
 )
-from understudy.release.criteria import clipped_ratio_sensitivity, proposition_5
+from understudy.release.criteria.groups import code_values
+from understudy.release.criteria.marginals import clipped_ratio_sensitivity, proposition_5
+from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.selection.accounting import UnlimitedAttempts
 from understudy.schema import Domain
 
 LETTERS = Domain(("letter",), (3,))

@@ -16,28 +16,26 @@ from release_examples import CRITERIA, DOMAIN, EVERY, LINE, REGRESSIONS, WITH_BA
 
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
-from understudy.release.criteria import (
+from understudy.release import (
     AverageMarginalError,
     AverageScore,
     ConditionalMeans,
     ConditionalMedians,
     Criterion,
-    Feature,
-    LinearFit,
     MaxMarginalError,
     PredictionError,
-    Regression,
+    RecordTypes,
     RegressionCoefficients,
-    RegressionMoments,
     conservative_threshold,
-    laplace_upper_tail,
     largest_moves,
-    neighbouring_tables,
-    resized_mean,
 )
-from understudy.release.criteria import _regression as regression_module
-from understudy.release.criteria._linear import applied, whole_sums
-from understudy.release.types import RecordTypes
+from understudy.release.criteria import fits as regression_module
+from understudy.release.criteria.base import laplace_upper_tail
+from understudy.release.criteria.fits import Feature, LinearFit, Regression
+from understudy.release.criteria.linear import applied, whole_sums
+from understudy.release.criteria.means import resized_mean
+from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.neighbours import neighbouring_tables
 from understudy.schema import Domain
 
 UNITS = {

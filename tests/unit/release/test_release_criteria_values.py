@@ -23,22 +23,20 @@ from release_brute import (
 from release_examples import AGES, BASELINE, CRITERIA, DOMAIN, EVERY, GAPPY, LINE, SCORES, SIZES
 
 from understudy.errors import WorkloadError
-from understudy.release.criteria import (
+from understudy.release import (
     AnonymousCombinations,
     ConditionalMeans,
     ConditionalMedians,
-    Feature,
     Grouping,
     MaxMarginalError,
     RareRecords,
-    Regression,
+    RecordTypes,
     RegressionCoefficients,
     RelativeMarginalError,
     TailMarginalError,
-    clipped_ratio_sensitivity,
-    proposition_5,
 )
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.fits import Feature, Regression
+from understudy.release.criteria.marginals import clipped_ratio_sensitivity, proposition_5
 from understudy.schema import Domain
 
 ROWS = st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes))

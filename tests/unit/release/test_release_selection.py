@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, gdp_delta, zcdp_delta
-from understudy.release._profiles import ApproxProfile, GaussianProfile, ZcdpProfile, profile_of
-from understudy.release.selection_accounting import (
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy.accounting.conversions import gdp_delta, zcdp_delta
+from understudy.release import selection_guarantee
+from understudy.release.selection.accounting import (
     Attempts,
     GeometricAttempts,
     NegativeBinomialAttempts,
@@ -25,9 +26,9 @@ from understudy.release.selection_accounting import (
     renyi_cost,
     selection_delta,
     selection_epsilon,
-    selection_guarantee,
     theorem_3,
 )
+from understudy.release.selection.profiles import ApproxProfile, GaussianProfile, ZcdpProfile, profile_of
 
 Probabilities = np.ndarray
 

@@ -13,9 +13,9 @@ from understudy.curator import Curator, SealedScalar
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
-from understudy.release.criteria import MaxMarginalError, RareRecords, laplace_upper_tail, neighbouring_tables
-from understudy.release.slack import SlackTest
-from understudy.release.types import RecordTypes
+from understudy.release import MaxMarginalError, RareRecords, RecordTypes, SlackTest
+from understudy.release.criteria.base import laplace_upper_tail
+from understudy.release.criteria.neighbours import neighbouring_tables
 from understudy.schema import Categorical, Ordinal, Schema
 
 ALL = SlackTest(tuple(EVERY.values()))

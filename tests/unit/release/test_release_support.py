@@ -12,16 +12,11 @@ import pytest
 from release_examples import BASELINE, DOMAIN, LINE
 
 from understudy.privacy import Unit
-from understudy.release.criteria import (
-    Criterion,
-    PredictionError,
-    Regression,
-    RegressionCoefficients,
-    neighbouring_tables,
-)
-from understudy.release.spec import Spec
-from understudy.release.transform import Transformed
-from understudy.release.types import RecordTypes
+from understudy.release import Criterion, PredictionError, RecordTypes, RegressionCoefficients
+from understudy.release.criteria.fits import Regression
+from understudy.release.criteria.neighbours import neighbouring_tables
+from understudy.release.run.transform import Transformed
+from understudy.release.spec.spec import Spec
 
 SUPPORT = np.ones((2, 4, 5), dtype=bool)
 SUPPORT[:, 0, 2:] = SUPPORT[:, 3, :2] = False

@@ -15,17 +15,16 @@ from spec_examples import people, published, small_spec
 
 from understudy.curator import Curator
 from understudy.data import LocalTable, Table
+from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, Unit
+from understudy.release import RecordTypes, RegressionCoefficients
 from understudy.release.accounted import accounted_measures
-from understudy.release.baselines import fit_baseline
-from understudy.release.candidate import Candidate, draw_candidate, fit_model
-from understudy.release.criteria import RegressionCoefficients, neighbouring_tables
-from understudy.release.judgement import judge
-from understudy.release.spec import Spec
-from understudy.release.transform import Transformed
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.neighbours import neighbouring_tables
+from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
+from understudy.release.run.judgement import fit_baseline, judge
+from understudy.release.run.transform import Transformed
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.synthesizers import no_progress
 
 Look = tuple[Callable[[Table], Sequence[float]], list[float]]
 

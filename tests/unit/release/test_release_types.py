@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from release_brute import cells, largest_matching, marginal, rows_of
 
 from understudy.errors import DataError, WorkloadError
-from understudy.release._keys import record_keys
-from understudy.release.faithfulness import Similarity, matched_records
-from understudy.release.projection import KAnonymity, MinimalOccurrence, NoProjection
-from understudy.release.types import RecordTypes
+from understudy.release import KAnonymity, MinimalOccurrence, NoProjection, RecordTypes, Similarity
+from understudy.release.faithfulness import matched_records
+from understudy.release.record_types import record_keys
 from understudy.schema import Domain
 
 DOMAIN = Domain(("sex", "age", "week"), (2, 5, 4))

@@ -24,23 +24,22 @@ from understudy.errors import (
     Problems,
     SchemaError,
 )
-from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, PureEvent, SeededRandomness, Unit
-from understudy.release import run as running
-from understudy.release import state as states
-from understudy.release._drawing import bernoulli, draw_attempts, uniform_index
-from understudy.release._folders import complete_folder
-from understudy.release.bundle import write_bundle
-from understudy.release.planning import usable_configurations
+from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.events import PureEvent
+from understudy.release.bundle.bundle import complete_folder, write_bundle
+from understudy.release.bundle.verify import _answered, _check_guarantee, verify_bundle
 from understudy.release.result import ReleaseFailure, ReleaseResult
-from understudy.release.run import Release, run_release
-from understudy.release.selection_accounting import (
+from understudy.release.run import run as running
+from understudy.release.run import state as states
+from understudy.release.run.planning import usable_configurations
+from understudy.release.run.run import Release, bernoulli, draw_attempts, run_release, uniform_index
+from understudy.release.run.state import State
+from understudy.release.selection.accounting import (
     GeometricAttempts,
     NegativeBinomialAttempts,
     UnlimitedAttempts,
 )
-from understudy.release.spec import Spec
-from understudy.release.state import State
-from understudy.release.verify import _answered, _check_guarantee, verify_bundle
+from understudy.release.spec.spec import Spec
 
 SURE = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
 """So much budget that a good candidate passes."""
@@ -178,7 +177,7 @@ def test_the_published_form_releases_values_and_fits_its_regression_once(tmp_pat
 def test_constraints_that_nothing_drawn_obeys_end_in_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy.synthesizers import _drawing
+    from understudy.mechanisms import drawing as _drawing
 
     monkeypatch.setattr(_drawing, "_MAX_ATTEMPTS", 1)
     source = people()
@@ -854,7 +853,7 @@ def test_the_outcomes_of_neighbours_differ_as_the_accounting_says(tmp_path: Path
         float((1 - p) * attempts.weight_of_failure(np.array([p]))[0])
         for p in (np.e / (1 + np.e) / 2, 1 / (1 + np.e) / 2)
     ]
-    from understudy.release.selection_accounting import pure_cost
+    from understudy.release.selection.accounting import pure_cost
 
     assert abs(np.log(exact[1] / exact[0])) <= pure_cost(1.0, attempts)
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from spec_examples import small
 
+from understudy.mechanisms import method
 from understudy.privacy import PureDP
-from understudy.release._spec_choices import all_options
-from understudy.release.spec import Spec
-from understudy.synthesizers import method
+from understudy.release.spec.space import all_options
+from understudy.release.spec.spec import Spec
 
 FOLDER = Path(__file__).parents[3] / "examples" / "spaces"
 FILES = sorted(FOLDER.glob("*.yaml"))

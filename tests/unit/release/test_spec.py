@@ -13,14 +13,14 @@ from spec_examples import CRITERIA, SMALL, published, small, small_spec
 
 from understudy.errors import SchemaError
 from understudy.privacy import PureDP, Unit
-from understudy.release._spec_choices import workload_of
-from understudy.release.selection_accounting import (
+from understudy.release.selection.accounting import (
     GeometricAttempts,
     NegativeBinomialAttempts,
     SingleAttempt,
     UnlimitedAttempts,
 )
-from understudy.release.spec import Spec
+from understudy.release.spec.space import workload_of
+from understudy.release.spec.spec import Spec
 
 ROOT = Path(__file__).parents[3]
 

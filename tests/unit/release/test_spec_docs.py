@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from understudy.release.spec import Spec
+from understudy.release.spec.spec import Spec
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-a-spec.md"
 

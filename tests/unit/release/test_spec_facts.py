@@ -13,8 +13,8 @@ from spec_examples import small, small_spec
 from understudy.curator import table_facts
 from understudy.errors import SchemaError
 from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP
-from understudy.release._spec_source import rows_share
-from understudy.release.spec import Spec, read_facts
+from understudy.release.spec.source import rows_share
+from understudy.release.spec.spec import Spec, read_facts
 from understudy.schema import Schema
 
 

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, gdp_delta
-from understudy.release._profiles import Bound, best_profile
-from understudy.release.reporting import epsilon_delta, posterior_range, trade_off_curve
-from understudy.report import ENGLISH, ReportContent, Share, Whiskers, evaluation_page, release_page
-from understudy.report.page import Html, Page, Table, Text, render
-from understudy.report.pictures import budget_bar, comparison_panels, heat_table, trade_off
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy.accounting.conversions import gdp_delta
+from understudy.release.bundle.reporting import epsilon_delta, posterior_range, trade_off_curve
+from understudy.release.selection.profiles import Bound, best_profile
+from understudy.report.evaluation import evaluation_page
+from understudy.report.page import ENGLISH, Html, Page, Table, Text, render
+from understudy.report.pictures import Share, Whiskers, budget_bar, comparison_panels, heat_table, trade_off
+from understudy.report.release import ReportContent, release_page
 
 NASTY = '<script>alert("x")</script> & "quotes"'
 

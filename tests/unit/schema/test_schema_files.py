@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from understudy.errors import OutputError, SchemaError
 from understudy.schema import Boolean, Categorical, Schema
-from understudy.schema.files import parse_plain, to_yaml
+from understudy.schema.files.yaml import parse_plain, to_yaml
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "reference" / "schema.schema.json"
 
@@ -317,7 +317,8 @@ def test_the_json_schema_accepts_good_files_and_refuses_bad_ones() -> None:
 
 def _no_building(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail if anything is made of the entries of a file: that is what took minutes."""
-    from understudy.schema import fileread, files
+    from understudy.schema.files import schema_file as fileread
+    from understudy.schema.files import yaml as files
 
     def built(*given: object, **options: object) -> None:
         raise AssertionError("the entries were read before they were counted")
@@ -342,7 +343,7 @@ def test_a_hundred_thousand_columns_are_refused_before_anything_is_built(
 
 
 def test_a_specification_with_as_many_is_refused_at_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.release.spec import Spec
+    from understudy.release.spec.spec import Spec
 
     _no_building(monkeypatch)
     columns = "".join(f"    - {{name: c{i}, kind: boolean}}\n" for i in range(100_000))
@@ -358,7 +359,7 @@ def test_the_largest_schema_allowed_is_still_read() -> None:
 def test_a_list_longer_than_any_column_is_refused_where_it_becomes_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from understudy.schema import files
+    from understudy.schema.files import yaml as files
 
     _no_building(monkeypatch)
     monkeypatch.setattr(files, "MAX_CODES", 1_000)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from understudy.errors import SchemaError
 from understudy.schema import Bins, Integer, Real
-from understudy.schema.labels import Span, expand_labels, parse_label, show_number
+from understudy.schema.coding.labels import Span, expand_labels, parse_label, show_number
 
 TABLE_1 = {
     "mother_age": ["<18", "18-19", "20-24", "25-29", "30-34", "35-36", "37-39", "40-42", "43-44", "44<"],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.schema import Schema, formula_values, formula_warnings
+from understudy.schema import Schema
+from understudy.schema.spreadsheets import formula_values, formula_warnings
 
 
 def column(label: str, kind: str = "categorical"):

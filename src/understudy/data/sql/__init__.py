@@ -1,7 +1,7 @@
 """Tables that stay in a database: DuckDB, PostgreSQL, Spark, and whatever else Ibis connects to."""
 
-from understudy.data.sql._engines import connect
-from understudy.data.sql._session import Session
+from understudy.data.sql.engines import connect
+from understudy.data.sql.session import Session
 from understudy.data.sql.source import Database, is_database
 from understudy.data.sql.table import SqlTable
 

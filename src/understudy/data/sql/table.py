@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.data._counting import Counts, MarginalCounter, code_dtype
-from understudy.data._persons import check_max_rows, missing_ids
-from understudy.data._records import distinct_records, merge_distinct
-from understudy.data.sql._counted import Counted
-from understudy.data.sql._engines import connect
-from understudy.data.sql._faults import changed
-from understudy.data.sql._lookup import MARKS, UNRESOLVED, settled
-from understudy.data.sql._packing import Packing
-from understudy.data.sql._plans import (
+from understudy.data.counting.counting import (
+    Counts,
+    MarginalCounter,
+    code_dtype,
+    distinct_records,
+    merge_distinct,
+)
+from understudy.data.persons import check_max_rows, missing_ids
+from understudy.data.sql.engines import connect
+from understudy.data.sql.lookup import MARKS, UNRESOLVED, settled
+from understudy.data.sql.plans import (
+    Packing,
     count_by_records,
     count_by_sets,
     distinct_batches,
@@ -23,18 +26,138 @@ from understudy.data.sql._plans import (
     merged,
     prefers_sets,
 )
-from understudy.data.sql._relation import PERSON, code_name, encoded_relation
-from understudy.data.sql._session import Session
-from understudy.data.sql._truncation import draw_key, truncated
+from understudy.data.sql.relation import PERSON, code_name, encoded_relation
+from understudy.data.sql.session import Session, changed
 from understudy.data.sql.source import Database
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from understudy.data.prepare import Preparation
     from understudy.schema import Codes, Schema
 
-__all__ = ["SqlTable"]
+# ----------------------------------------------------------------------------------------
+# Distinct records with the number of times each occurs: what one aggregation of a database leaves to count.
+
+
+class Counted:
+    """Distinct encoded records in memory, each with its number of rows. Private."""
+
+    def __init__(self, schema: Schema, columns: Mapping[str, Codes], weights: Counts) -> None:
+        self._schema = schema
+        self._columns = dict(columns)
+        self._weights = weights
+        self.rows = int(weights.sum())
+
+    def __repr__(self) -> str:
+        return "Counted(records not shown)"
+
+    def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
+        """Return the exact marginals of several cliques."""
+        counter = MarginalCounter(self._schema.domain, cliques)
+        counter.add(self._columns, weights=self._weights)
+        return counter.counts()
+
+    def distinct(self, names: Sequence[str]) -> tuple[Codes, Counts]:
+        """Return the distinct records of some columns, sorted, and their counts."""
+        sizes = self._schema.domain.shape(names)
+        columns = [self._columns[name] for name in names]
+        return distinct_records(columns, sizes, rows=len(self._weights), weights=self._weights)
+
+    def chunks(self, names: Sequence[str], *, rows: int = DEFAULT_CHUNK_ROWS) -> Iterator[dict[str, Codes]]:
+        """Iterate over all rows, equal records one after another."""
+        ends = np.cumsum(self._weights)
+        for start in range(0, self.rows, rows):
+            places = np.searchsorted(ends, np.arange(start, min(start + rows, self.rows)), side="right")
+            yield {name: self._columns[name][places] for name in names}
+
+
+# ----------------------------------------------------------------------------------------
+# At most so many rows of each person, chosen inside the database by a keyed hash.
+#
+# Let ``E`` be the encoded table with the ids of persons, and ``K`` a key drawn once from the curator's generator.
+# Rows of one person with the same encoded record are numbered 0, 1, ... (which gets which number makes no difference:
+# they are equal). Every row so has a name ``(record, number)`` that no other row of the person has. A person keeps the
+# ``k`` rows whose ``MD5(K, record, number, id)`` is smallest; equal hashes are settled by record and number.
+#
+# *Stability.* For every fixed key the rows kept of a person are a function of that person's rows and the key alone,
+# so the truncated table is a union over persons of functions of their own rows. Two tables that differ in the rows of
+# one person keep the same rows of everybody else, and differ in at most ``k`` rows of that person (twice ``k`` if the
+# person is replaced by another): exactly what holds for the local truncation for every fixed choice of its words.
+# The key is drawn without looking at the records, and a mechanism that is private for each key is private for a random
+# one. Nothing here rests on the hash: a bad hash, or a key that somebody reads in the query log of the server, may
+# favour some rows of a person over others and changes no guarantee.
+#
+# *Fairness.* With MD5 as a random function of names, every set of ``k`` rows of a person is equally likely, as with
+# independent words for each row.
+
+KEY_WORDS = 4
+
+
+def draw_key(words: Words) -> str:
+    """Return a key of 256 bits from the curator's generator."""
+    if not callable(words):
+        raise DataError(
+            "A table in a database is truncated with a source of random words, not with given ones."
+        )
+    drawn: npt.NDArray[np.uint64] = words(KEY_WORDS)
+    return "".join(f"{int(word):016x}" for word in drawn)
+
+
+def truncated(
+    encoded: Any, *, person: str, packed: list[str], kept: list[str], max_rows: int, key: str
+) -> Any:
+    """Return the table with at most ``max_rows`` rows of each person.
+
+    Parameters
+    ----------
+    encoded
+        Expression with the words of the packed records and the ids.
+    person
+        Name of the column of ids.
+    packed
+        Names of the words.
+    kept
+        Names of the columns to return.
+    max_rows
+        Rows kept per person.
+    key
+        What `draw_key` returned.
+
+    Privacy
+    -------
+    In and out: private. See the head of this module for the proof.
+    """
+    import ibis
+
+    check_max_rows(max_rows)
+    words = [encoded[name] for name in packed]
+    same = ibis.window(group_by=[encoded[person], *words], order_by=[words[0]])
+    numbered = encoded.mutate(_copy=ibis.row_number().over(same))
+    name: Any = ibis.literal(key)
+    for part in (*(numbered[word] for word in packed), numbered["_copy"]):
+        name = name + ibis.literal(",") + part.cast("string")
+    name = name + ibis.literal(",") + numbered[person].cast("string")
+    hashed = numbered.mutate(_hash=_md5(name))
+    order = [hashed["_hash"], *(hashed[word] for word in packed), hashed["_copy"]]
+    ranked = hashed.mutate(
+        _rank=ibis.row_number().over(ibis.window(group_by=[hashed[person]], order_by=order))
+    )
+    return ranked.filter(ranked["_rank"] < int(max_rows)).select(*kept)
+
+
+def _md5(text: Any) -> Any:
+    """Return the hexadecimal MD5 of text, a function of that name in every engine we know."""
+    import ibis
+
+    @ibis.udf.scalar.builtin(name="md5")
+    def md5(text: str) -> str: ...  # type: ignore[empty-body]
+
+    return md5(text)
+
 
 _RECORDS_AT_LEAST = 1 << 16  # so many distinct records are always held, whatever the limit
 
@@ -181,7 +304,7 @@ class SqlTable(Encoded):
 
         The key is drawn from ``words``, the curator's generator; the engine's own is never used. The rows kept of a
         person depend on that person's rows and the key alone, so the stability is that of `Table.truncated`: the
-        proof is at the head of the module ``understudy.data.sql._truncation``.
+        proof is at the head of the module ``understudy.data.sql.table``.
         """
         check_max_rows(max_rows)
         if id_column != self._id_column:

@@ -1,10 +1,16 @@
 """Count distributions as mechanisms: their laws, what they reveal, how to choose parameters, exact draws."""
 
-from understudy.privacy.count_models.divergence import probabilistic_delta, true_delta
+from understudy.privacy.count_models.divergence import (
+    Probabilities,
+    probabilistic_delta,
+    probabilities,
+    true_delta,
+)
 from understudy.privacy.count_models.laws import FAMILIES, PARAMETERS, CountLaw, Family
-from understudy.privacy.count_models.probabilities import Probabilities, probabilities
-from understudy.privacy.count_models.sampling import draw_counts, largest_count, released_delta
 from understudy.privacy.count_models.solving import (
+    draw_counts,
+    largest_count,
+    released_delta,
     solve_alpha,
     solve_epsilon,
     solve_law,

@@ -1,6 +1,5 @@
 """Acceptance criteria: errors with thresholds, proved sensitivities, and slacks counted in records."""
 
-from understudy.release.criteria._regression import Feature, LinearFit, Regression
 from understudy.release.criteria.aggregate import AverageMarginalError, TailMarginalError
 from understudy.release.criteria.base import (
     Criterion,
@@ -11,6 +10,7 @@ from understudy.release.criteria.base import (
 )
 from understudy.release.criteria.custom import AverageScore
 from understudy.release.criteria.face import AnonymousCombinations, RareRecords
+from understudy.release.criteria.fits import Feature, LinearFit, Regression
 from understudy.release.criteria.groups import Grouping, code_values
 from understudy.release.criteria.marginals import (
     MaxMarginalError,
@@ -22,9 +22,9 @@ from understudy.release.criteria.matching import Faithfulness
 from understudy.release.criteria.means import ConditionalMeans, resized_mean
 from understudy.release.criteria.medians import ConditionalMedians
 from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.neighbours import Moves, largest_moves, neighbouring_tables
 from understudy.release.criteria.prediction import PredictionError
 from understudy.release.criteria.regression import RegressionCoefficients
-from understudy.release.criteria.trial import Moves, largest_moves, neighbouring_tables
 
 __all__ = [
     "AnonymousCombinations",

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from understudy.errors import WorkloadError
-from understudy.privacy import float_up
-from understudy.release.criteria._differences import differences
-from understudy.release.criteria.marginals import _Marginals, order_words
-from understudy.release.types import RecordTypes
+from understudy.privacy.exact_floats import float_up
+from understudy.release.criteria.marginals import _Marginals, differences, order_words
+from understudy.release.record_types import RecordTypes
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit

@@ -11,14 +11,14 @@ Two forms exist side by side.
 
 *Pass-only.* ``slack`` says how many records the real table is away from violating the criterion. One record
 moves it by at most one, so the smallest slack of many criteria also moves by at most one, and one noisy
-comparison decides about all of them at once: see :mod:`understudy.release.slack`.
+comparison decides about all of them at once: see :mod:`understudy.release.selection.slack`.
 
 Sensitivities are proved for one *step*: a row is added, removed, or replaced by another. A unit of up to ``k`` rows
 is at most ``k`` steps away from its neighbour (pair the rows that leave with rows that come; the unpaired
 rest is added or removed), so everything scales with ``k``.
 
 **No rounding.** The numbers that noise is added to are exact. Counts are whole; public numbers that they meet are rounded to a public grid first
-(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.criteria._linear`), and the sensitivity is that of the rounded
+(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.criteria.linear`), and the sensitivity is that of the rounded
 ones. So the bounds hold for values far from zero, for steps of any size, and for tables of any number of rows.
 """
 
@@ -31,7 +31,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import BudgetError, WorkloadError
-from understudy.release.types import RecordTypes
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from understudy.curator import PublicNumbers, to_float
 from understudy.errors import WorkloadError
-from understudy.privacy import float_up
-from understudy.release.criteria._linear import Conditions, as_slack, smallest, whole_sums
+from understudy.privacy.exact_floats import float_up
 from understudy.release.criteria.base import Criterion
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.linear import Conditions, as_slack, smallest, whole_sums
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class AverageScore(Criterion):
     Shares of a subpopulation, means of anything that can be computed from one record, rates of an event:
     write the score of each combination of codes into a table. For a criterion that is not an average, subclass
     `Criterion` (three methods, each with its argument) and try it with
-    :func:`~understudy.release.criteria.largest_moves`.
+    :func:`~understudy.release.largest_moves`.
 
     Parameters
     ----------

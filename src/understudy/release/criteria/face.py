@@ -12,7 +12,7 @@ import numpy as np
 from understudy.errors import WorkloadError
 from understudy.release.criteria.base import Criterion
 from understudy.release.projection import KAnonymity
-from understudy.release.types import RecordTypes
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import WorkloadError
-from understudy.release.types import RecordTypes
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:

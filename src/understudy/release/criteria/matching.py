@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import WorkloadError
-from understudy.privacy import float_up
+from understudy.privacy.exact_floats import float_up
 from understudy.release.criteria.base import Criterion
 from understudy.release.faithfulness import Similarity, matched_records
-from understudy.release.types import RecordTypes
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:

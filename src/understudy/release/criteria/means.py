@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from understudy.curator import PublicNumbers, to_float
 from understudy.errors import WorkloadError
-from understudy.privacy import float_up
-from understudy.release.criteria._linear import Conditions, as_slack, group_sums, smallest
+from understudy.privacy.exact_floats import float_up
 from understudy.release.criteria.base import Criterion
 from understudy.release.criteria.groups import Grouping
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.linear import Conditions, as_slack, group_sums, smallest
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ConditionalMeans(_Conditional):
     sensitivity 1, and no resizing is needed.
 
     *No rounding.* Values are put on a public grid and entered relative to the lowest of them; sums and means are exact fractions. For the
-    slack every contribution is a whole number of steps within its range (:class:`~understudy.release.criteria._linear.Conditions`).
+    slack every contribution is a whole number of steps within its range (:class:`~understudy.release.criteria.linear.Conditions`).
 
     Examples
     --------

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.release.criteria.means import _Conditional
-from understudy.release.types import RecordTypes
+from understudy.release.record_types import RecordTypes
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit

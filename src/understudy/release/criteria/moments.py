@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import BudgetError
-from understudy.release.criteria._linear import STEPS, whole_sums
-from understudy.release.criteria._regression import LinearFit, Regression, Scaling
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.fits import LinearFit, Regression, Scaling
+from understudy.release.criteria.linear import STEPS, whole_sums
+from understudy.release.record_types import RecordTypes
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit

@@ -12,12 +12,18 @@ import numpy.typing as npt
 
 from understudy.curator import to_float
 from understudy.errors import BudgetError
-from understudy.privacy import float_up
-from understudy.release.criteria._certificate import Certificate
-from understudy.release.criteria._linear import Conditions, applied, as_slack, smallest, whole_sums
-from understudy.release.criteria._regression import LinearFit, Regression, Scaling
+from understudy.privacy.exact_floats import float_up
 from understudy.release.criteria.base import Criterion
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.fits import LinearFit, Regression, Scaling
+from understudy.release.criteria.linear import (
+    Certificate,
+    Conditions,
+    applied,
+    as_slack,
+    smallest,
+    whole_sums,
+)
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from understudy.errors import BudgetError
-from understudy.release.criteria._certificate import Certificate
-from understudy.release.criteria._linear import as_slack
-from understudy.release.criteria._regression import LinearFit, Regression
 from understudy.release.criteria.base import Criterion
-from understudy.release.types import RecordTypes
+from understudy.release.criteria.fits import LinearFit, Regression
+from understudy.release.criteria.linear import Certificate, as_slack
+from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class RegressionCoefficients(Criterion):
     Privacy
     -------
     *Slack.* A certificate instead of a private regression: see
-    :class:`~understudy.release.criteria._certificate.Certificate` for the proof that positive slack implies an error
+    :class:`~understudy.release.criteria.linear.Certificate` for the proof that positive slack implies an error
     below the threshold and that the step sensitivity is 1. It is a sufficient condition; a candidate may be
     good without being certified. It needs no baseline.
 

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from understudy.schema.calendar import read_date
-from understudy.schema.categorical import Boolean, Named, Ordinal
-from understudy.schema.column import Column
+from understudy.schema.coding.calendar import read_date
+from understudy.schema.coding.reading import days_since_epoch
+from understudy.schema.columns.categorical import Boolean, Named, Ordinal
+from understudy.schema.columns.column import Column
+from understudy.schema.columns.date import Date
+from understudy.schema.columns.numeric import Numeric
 from understudy.schema.constraints.conditions import (
     All,
     AnyOf,
@@ -33,12 +36,9 @@ from understudy.schema.constraints.syntax import (
     Name,
     Negation,
     Negative,
+    complain,
 )
-from understudy.schema.constraints.tokens import complain
-from understudy.schema.date import Date
-from understudy.schema.numeric import Numeric
 from understudy.schema.problems import did_you_mean, listing
-from understudy.schema.reading import days_since_epoch
 
 __all__ = ["check"]
 

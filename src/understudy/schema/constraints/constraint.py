@@ -13,16 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import ConstraintError, DataError, DomainTooLarge
-from understudy.schema.checks import check_text
-from understudy.schema.column import Column
+from understudy.schema.columns.column import Column, check_text, unreadable_column
 from understudy.schema.constraints.checker import check
-from understudy.schema.constraints.conditions import All, AnyOf, Check, Not, Relation, Same, Threshold, View
-from understudy.schema.constraints.logic import FALSE, TRUE, UNKNOWN, Answers
-from understudy.schema.constraints.parser import parse
-from understudy.schema.constraints.pieces import Pieces, pieces_of_codes, pieces_of_edges, pieces_of_raw
+from understudy.schema.constraints.conditions import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    All,
+    Answers,
+    AnyOf,
+    Check,
+    Not,
+    Pieces,
+    Relation,
+    Same,
+    Threshold,
+    View,
+    pieces_of_codes,
+    pieces_of_edges,
+    pieces_of_raw,
+)
+from understudy.schema.constraints.syntax import parse
 from understudy.schema.domain import Domain
-from understudy.schema.limits import MAX_CELLS
-from understudy.schema.policy import unreadable_column
+from understudy.schema.problems import MAX_CELLS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,129 @@
+"""``understudy demo``: the whole road in one command, on a simulated registry."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import Quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.release.spec.spec import Spec
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; made if absent.")] = Path(
+        "demo-out"
+    ),
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of the simulated registry.")] = 20_000,
+    quiet: Quiet = False,
+) -> None:
+    """Make a private stand-in for a simulated registry of births.
+
+    The whole road: table, release, ledger, bundle. The registry is simulated, so this demo may compare it with its stand-in. With real records such
+    a comparison would itself have to be paid for.
+    """
+    from understudy.cli.commands.release import load_source
+    from understudy.cli.output import COMPILES, compiles_first, errors, progress_bar, say, tell
+    from understudy.release.bundle.bundle import write_bundle
+    from understudy.release.bundle.verify import verify_bundle
+    from understudy.release.result import ReleaseResult
+    from understudy.release.run.run import Release
+
+    spec = _demo_spec(rows)
+    bundle, ledger = out / "bundle", out / "births.ledger"
+    _make_room(out)
+    registry: pd.DataFrame = load_source(spec)
+    tell(f"1. Simulated a registry of {rows:,} births with {len(spec.schema.names)} columns.")
+    tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.words()}.")
+    if compiles_first() and not errors.is_terminal:  # on a terminal the progress bar says so
+        say(COMPILES)
+    with (
+        progress_bar("demo", quiet=quiet) as progress,
+        Release.open(spec, ledger=ledger, source=registry) as release,
+    ):
+        outcome = release.run(progress=progress)
+        charges = sum(entry.event is not None for entry in release.ledger.entries())
+    tell(f"3. The ledger {ledger} was charged {charges} times, each time before noise was drawn.")
+    if not isinstance(outcome, ReleaseResult):
+        tell(
+            f"4. Not accepted: {outcome.reason} That is how a release ends when its promise of quality is not kept. "
+            "Here everything is simulated: run it again, with more --rows if they were few."
+        )
+        return
+    write_bundle(outcome, bundle)
+    verify_bundle(bundle)
+    (out / "marginals.svg").write_text(_comparison(registry, outcome), encoding="utf-8")
+    tell(
+        f"4. Accepted: {len(outcome.criteria)} criteria met. Wrote {len(outcome.synthetic):,} synthetic rows."
+    )
+    tell(f"5. The bundle {bundle} holds {len(list(bundle.iterdir()))} files and verifies. Begin with:")
+    for path, what in (
+        (bundle / "report.html", "the report; open it in a browser"),
+        (bundle / "data.csv", "the stand-in"),
+        (bundle / "README.md", "what it may be used for, and what each file is"),
+        (out / "marginals.svg", "the simulated registry beside its stand-in"),
+    ):
+        tell(f"   {path}: {what}")
+    tell(f"Next: understudy ledger show {ledger}, understudy verify {bundle}")
+
+
+def _make_room(out: Path) -> None:
+    """Make the folder, or empty the one an earlier demo made; never touch anything else.
+
+    The registry is simulated anew each time, so its ledger and bundle start anew too.
+    """
+    from understudy.errors import OutputError
+
+    marker = out / ".understudy-demo"
+    try:
+        if out.exists() and any(out.iterdir()):
+            if not marker.is_file():
+                raise OutputError(
+                    f"The folder {str(out)!r} holds other files; give --out an empty or new folder."
+                )
+            shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
+        marker.write_text("made by understudy demo; may be deleted\n", encoding="utf-8")
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"The folder {str(out)!r} cannot be used: {error.strerror or error}.") from None
+
+
+def _demo_spec(rows: int) -> Spec:
+    """Return the demo's specification for a registry of some size."""
+    from importlib.resources import files
+
+    from understudy import datasets
+    from understudy.release.spec.spec import Spec
+    from understudy.schema.files.yaml import parse_plain
+
+    plain = parse_plain((files("understudy.release") / "demo.yaml").read_text(encoding="utf-8"))
+    schema = datasets.births_schema().to_dict()
+    schema.pop("constraints", None)
+    plain["schema"] = schema
+    plain["source"]["simulate"]["rows"] = rows
+    plain["public"]["expected_rows"] = max(1, round(0.99 * rows))
+    return Spec.from_dict(plain)
+
+
+def _comparison(registry: pd.DataFrame, outcome: object) -> str:
+    """Draw one-way tables of the simulated registry beside its stand-in."""
+    from understudy.data import read_table
+    from understudy.release.result import ReleaseResult
+    from understudy.report.charts import Panel, marginal_chart
+
+    assert isinstance(outcome, ReleaseResult)
+    schema = outcome.schema
+    sides = [read_table(frame, schema) for frame in (registry, outcome.synthetic)]
+    panels = []
+    for column in schema.columns:
+        shares = [side.count((column.name,)) / max(1, side.exact_row_count()) for side in sides]
+        panels.append(Panel(column.name, column.labels, [share.tolist() for share in shares]))
+    return marginal_chart("Simulated registry and its stand-in", ("simulated registry", "stand-in"), panels)

@@ -1,0 +1,324 @@
+"""``understudy evaluate``: how good a synthetic table is, read plainly or under a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from understudy.cli.options import (
+    ADVICE,
+    AcceptFacts,
+    AcceptInvariant,
+    AnotherLedger,
+    By,
+    Delta,
+    Encoding,
+    Epsilon,
+    IdColumn,
+    Json,
+    MaxRows,
+    Mu,
+    OptionalUnit,
+    Quiet,
+    Rho,
+    SchemaPath,
+    Separator,
+    TableName,
+    check_before_reading,
+    parse_budget,
+    parse_consent,
+    parse_names,
+    parse_unit,
+    require_apart,
+    require_writable,
+    summary,
+)
+from understudy.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from understudy.evaluation.evaluate import Evaluation
+    from understudy.privacy.invariants import Consent
+    from understudy.schema import Schema
+
+
+def evaluate(
+    real: Annotated[Path, typer.Argument(help="The real table: CSV (also .gz) or Parquet.")],
+    synthetic: Annotated[Path, typer.Argument(help="The synthetic table.")],
+    schema: SchemaPath,
+    target: Annotated[
+        str | None, typer.Option(help="Column for classifiers, regressions and group means.")
+    ] = None,
+    holdout: Annotated[
+        Path | None, typer.Option(help="Real records that had no part in the synthesis; a fair baseline.")
+    ] = None,
+    identifiers: Annotated[
+        str | None, typer.Option(help="Columns an attacker knows, comma-separated.")
+    ] = None,
+    sensitive: Annotated[str | None, typer.Option(help="The column an attacker wants to know.")] = None,
+    sections: Annotated[
+        str | None, typer.Option(help="Sections to compute, comma-separated; default: all.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write all numbers to this JSON file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page to look at (.html).")] = None,
+    beside_bundle: Annotated[
+        bool, typer.Option("--beside-bundle", help="Allow writing into the folder of a published bundle.")
+    ] = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    unit: OptionalUnit = None,
+    id_column: IdColumn = None,
+    max_rows_per_person: MaxRows = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="With a budget: the ledger that pays. Default: that of the real table."),
+    ] = None,
+    another_ledger: AnotherLedger = False,
+    table_name: TableName = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Compare a synthetic table with the real one.
+
+    Without a budget this reads the real records without noise: the result is as private as they are, says so,
+    and is not written beside a published bundle. With --epsilon (or --rho, --mu) it computes the accounted
+    measures through the ledger instead, which may be published.
+    """
+    from understudy.data import is_database
+    from understudy.schema import Schema
+
+    if is_database(str(real)) or ":/" in str(real):
+        raise UsageError(
+            "An evaluation reads a file. Export the real table, or let the acceptance criteria of a release measure what "
+            "matters where the table is."
+        )
+    for path, what in ((out, "numbers"), (report, "page")):
+        if path is not None:
+            require_writable(path, what=what)
+    require_apart(
+        {"numbers": out, "page": report},
+        {"real table": real, "synthetic table": synthetic, "schema": schema, "held-out table": holdout}
+        | {"ledger": ledger},
+    )
+    described = Schema.read(schema)
+    if any(value is not None for value in (epsilon, delta, rho, mu)):
+        if unit is None:
+            raise UsageError("An evaluation under a budget needs --unit: who is protected.")
+        if report is not None:
+            raise UsageError("--report shows exact numbers; under a budget use --out or --json.")
+        plain = {"--target": target, "--holdout": holdout, "--identifiers": identifiers}
+        plain |= {"--sensitive": sensitive, "--sections": sections}
+        if given := [name for name, value in plain.items() if value is not None]:
+            raise UsageError(
+                f"{', '.join(given)} belong to the evaluation without a budget; the accounted measures are the errors of "
+                "all 1-, 2- and 3-way marginals. Leave them out."
+            )
+        budget = parse_budget(epsilon, delta, rho, mu)
+        privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
+        written = {"separator": separator, "encoding": encoding}
+        _accounted(
+            real,
+            synthetic,
+            described,
+            budget,
+            privacy_unit,
+            ledger,
+            table_name,
+            out,
+            another=another_ledger,
+            written=written,
+            consent=parse_consent(accept_facts, accept_invariant, by),
+            json=json,
+        )
+        return
+    for path in (out, report):
+        if path is not None and not beside_bundle:
+            _refuse_bundle(path)
+    found = _plain(
+        real,
+        synthetic,
+        described,
+        target,
+        holdout,
+        parse_names(identifiers, "--identifiers"),
+        sensitive,
+        parse_names(sections, "--sections"),
+        quiet or json,
+        written={"separator": separator, "encoding": encoding},
+    )
+    _write(found, described, out=out, report=report, json=json)
+
+
+def _refuse_bundle(path: Path) -> None:
+    """Exact numbers about private records must not end up in a folder that is about to be published."""
+    folder = path.resolve().parent
+    for place in (folder, *folder.parents):
+        if (place / "certificate.json").exists():
+            raise OutputError(
+                f"{str(place)!r} is a published bundle, and an evaluation without a budget is as private as the real "
+                "records. Write it elsewhere, or insist with --beside-bundle."
+            )
+
+
+def _plain(
+    real: Path,
+    synthetic: Path,
+    schema: Schema,
+    target: str | None,
+    holdout: Path | None,
+    identifiers: list[str] | None,
+    sensitive: str | None,
+    sections: list[str] | None,
+    quiet: bool,
+    *,
+    written: dict[str, str | None],
+) -> Evaluation:
+    """Read both tables and compute everything."""
+    import numpy as np
+
+    from understudy.cli.output import progress_bar
+    from understudy.data import read_table
+    from understudy.evaluation.comparison import Comparison
+    from understudy.evaluation.evaluate import Options
+    from understudy.evaluation.evaluate import evaluate as compare
+
+    def codes(path: Path, **words: Any) -> Any:
+        chunks = list(read_table(path, schema, **words).chunks())
+        return (
+            {name: np.concatenate([chunk[name] for chunk in chunks]) for name in schema.names}
+            if chunks
+            else {}
+        )
+
+    with progress_bar("evaluate", quiet=quiet) as progress:
+        progress("reading", 0.0)
+        both = Comparison(schema, codes(real, **written), codes(synthetic))
+        held = None
+        if holdout is not None:
+            told = codes(holdout, **written)
+            held = np.stack([told[name] for name in schema.names], axis=1).astype(np.int64)
+        options = Options(
+            sections=sections, target=target, holdout=held, identifiers=identifiers, sensitive=sensitive
+        )
+        return compare(both, options, progress=progress)
+
+
+def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path | None, json: bool) -> None:
+    """Print the headline numbers and write what was asked for."""
+    from understudy.cli.output import print_json, print_table, say, tell
+    from understudy.data import write_text
+
+    document = found.to_dict()
+    if out is not None:
+        import json as writer
+
+        write_text(out, writer.dumps(document, indent=1, allow_nan=False))
+    if report is not None:
+        from understudy.report.evaluation import evaluation_page
+
+        write_text(report, evaluation_page(document, title=schema.name or "evaluation"))
+    if json:
+        print_json(document)
+        return
+    say(found.warning)
+    for section in found.sections:
+        rows = [
+            (
+                result.measure,
+                f"{result.mean:.4g}",
+                f"{result.worst[1]:.4g} ({result.worst[0]})",
+                result.better,
+            )
+            for result in section.results
+        ]
+        if rows:
+            print_table(section.title, ("measure", "average", "worst", "better is"), rows)
+    for reason in found.left_out:
+        say(f"Not computed: {reason}")
+    for path in (out, report):
+        if path is not None:
+            tell(f"Wrote {path}.")
+
+
+def _accounted(
+    real: Path,
+    synthetic: Path,
+    schema: Schema,
+    budget: Any,
+    unit: Any,
+    ledger: Path | None,
+    table_name: str | None,
+    out: Path | None,
+    *,
+    another: bool,
+    written: dict[str, Any],
+    consent: Consent,
+    json: bool,
+) -> None:
+    """Measure under the budget and print what was released."""
+    from understudy.cli.output import print_json, print_table, say, tell
+    from understudy.curator import Curator, table_facts
+    from understudy.data import read_frame, read_table, write_text
+    from understudy.ledgers import find_ledger
+    from understudy.privacy.facts import remember_facts
+    from understudy.release.accounted import accounted_measures
+
+    schema.require_public()
+    made = schema.encode_frame(read_frame(synthetic))
+    facts = table_facts(schema, unit=unit, **written)
+    place = find_ledger(
+        real,
+        name=real.name,
+        label=table_name,
+        ledger=ledger,
+        evidence=[synthetic.parent],
+        another=another,
+    )
+    for note in place.notes:
+        say(note)
+    terms: dict[str, Any] = {
+        "budget": budget,
+        "unit": unit,
+        "table": table_name or real.name,
+        "named": table_name is not None,
+        "approximate_delta": 0.0,
+        "advice": ADVICE,
+    }
+    check_before_reading(place, facts, consent, **terms)
+    records = read_table(real, schema, id_column=unit.id_column, **written)
+    with place.opened(**terms) as book:
+        curator = Curator(records, unit=unit, ledger=book, consent=consent)
+        remember_facts(book, facts, consent)
+        found = accounted_measures(curator, made, budget)
+        standing = book.guarantee()
+    promise = f"{budget.describe()}; neighbouring tables: {unit.describe()}."
+    document = {
+        "guarantee": f"{promise} {standing.condition.text}".rstrip(),
+        "measures": [
+            {"measure": item.measure, "value": item.value, "deviation": item.deviation} for item in found
+        ],
+        "spent": summary(standing),
+    }
+    if out is not None:
+        import json as writer
+
+        write_text(out, writer.dumps(document, indent=1, allow_nan=False))
+    if json:
+        print_json(document)
+        return
+    print_table(
+        "released with noise",
+        ("measure", "value", "standard deviation of the noise"),
+        [(item.measure, f"{item.value:.5g}", f"{item.deviation:.2g}") for item in found],
+    )
+    if out is not None:
+        tell(f"Wrote {out}.")
+    tell(f"Ledger {place.path}:\n{standing.describe()}")

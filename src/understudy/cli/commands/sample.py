@@ -1,0 +1,92 @@
+"""``understudy sample``: rows from a model that was fitted and paid for before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.cli.bulk import ChunkRows, OutName, PartitionBy
+from understudy.cli.options import Backend, Jobs, Json, Quiet, Rows, Seed, require_apart, require_writable
+from understudy.errors import UsageError
+
+
+def sample(
+    model: Annotated[Path, typer.Argument(help="Model file, written by `understudy synth --model`.")],
+    out: OutName,
+    rows: Rows = None,
+    seed: Seed = None,
+    chunk_rows: ChunkRows = None,
+    partition_by: PartitionBy = None,
+    lanes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Parts made at the same time: at most so many processes are busy. Changes the rows, as the seed does.",
+        ),
+    ] = 8,
+    jobs: Jobs = 1,
+    backend: Backend = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Throw an unfinished folder of parts away first.")
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Draw synthetic rows from a fitted model. Costs no budget and reads no private data.
+
+    A folder of parts takes its name when it is complete. An interrupted one goes on where it stopped when the
+    same command is given again. The rows depend on the model, the seed, the number of rows, --chunk-rows and
+    --lanes, not on the number of processes.
+    """
+    from understudy.bulk.staging import is_folder
+    from understudy.cli.bulk import check_memory, how_close, write_folder
+    from understudy.cli.output import print_json, progress_bar, tell
+    from understudy.data import check_output_format, write_frame
+    from understudy.mechanisms import load_model
+
+    result: dict[str, Any]
+    if is_folder(out):
+        with progress_bar("sample", quiet=quiet or json) as progress:
+            done = write_folder(
+                model,
+                out,
+                rows=rows,
+                seed=seed,
+                chunk_rows=chunk_rows,
+                partition_by=partition_by,
+                lanes=lanes,
+                jobs=jobs,
+                backend=backend,
+                restart=restart,
+                progress=progress,
+            )
+        result = {
+            "rows": done.rows,
+            "files": done.files,
+            "seed": done.seed,
+            "distance_from_model": done.error,
+            "out": out,
+        }
+        words = how_close(done)
+    else:
+        if chunk_rows is not None or partition_by is not None or restart:
+            raise UsageError("--chunk-rows, --partition-by and --restart go with a folder: end --out in /.")
+        target = Path(out)
+        check_output_format(target)
+        require_writable(target, what="output")
+        require_apart({"output": target}, {"model": model})
+        fitted = load_model(model)
+        number = fitted.default_rows() if rows is None else rows
+        check_memory(number, fitted.schema, out)
+        with progress_bar("sample", quiet=quiet or json) as progress:
+            progress("drawing", 0.0)
+            frame = fitted.sample(number, seed=seed)
+            progress("writing", 0.7)
+            write_frame(frame, target)
+        result, words = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
+    if json:
+        print_json(result)
+        return
+    tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {words}".rstrip())

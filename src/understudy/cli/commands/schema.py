@@ -1,0 +1,199 @@
+"""``understudy schema``: drafting, importing and checking what is public about a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import (
+    Encoding,
+    Immutable,
+    Json,
+    Quiet,
+    SchemaOut,
+    Separator,
+    TableInDatabase,
+    parse_source,
+    require_apart,
+    require_writable,
+)
+
+app = typer.Typer(
+    help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("draft")
+def draft(
+    table: Annotated[str, typer.Argument(help="Table to look at: CSV (also .gz) or Parquet.")],
+    out: SchemaOut,
+    declare_public: Annotated[
+        bool,
+        typer.Option(
+            "--declare-public",
+            help="Promise that every fact read from this table (its categories, bounds and missing values) is public "
+            "knowledge or may be published as it is. Without it the facts are marked from-data and fitting refuses them.",
+        ),
+    ] = False,
+    max_categories: Annotated[int, typer.Option(help="Most categories a text column may have.")] = 100,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    json: Json = False,
+) -> None:
+    """Draft a schema from a table. What it reads from the data is private until its owner says otherwise."""
+    from understudy.cli.output import print_json, say, tell
+    from understudy.data import draft_schema, is_database, read_frame
+    from understudy.errors import UsageError
+
+    if is_database(table):
+        raise UsageError(
+            "A schema is drafted from a file. Write it from the codebook of the database, or export the columns to a CSV "
+            "or Parquet file first; `understudy schema check` reads the database itself."
+        )
+    require_writable(out, what="schema")
+    require_apart({"schema": out}, {"table": Path(table)})
+    frame = read_frame(table, separator=separator, encoding=encoding)
+    drafted = draft_schema(
+        frame,
+        name=Path(table).name.split(".")[0],
+        max_categories=max_categories,
+        declare_public=declare_public,
+    )
+    drafted.write(out)
+    if json:
+        print_json(
+            {"out": str(out), "columns": list(drafted.names), "left_out": dict(drafted.left_out)}
+            | {"public": declare_public}
+        )
+        return
+    tell(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
+    for column, reason in drafted.left_out:
+        tell(f"Left out {column!r}: {reason}.")
+    if not declare_public:
+        say(
+            "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "
+            f"public before fitting (understudy schema declare {out} --out schema.yaml); do not publish the draft "
+            "before that."
+        )
+
+
+@app.command("declare")
+def declare(
+    schema: Annotated[Path, typer.Argument(help="Draft whose facts you have read and corrected.")],
+    out: SchemaOut,
+    json: Json = False,
+) -> None:
+    """Declare the facts of a draft public: your promise as its owner.
+
+    Read each one first. A category, bound or bin that is only known from the records is private, and one
+    record can change it; replace it by what is public knowledge.
+    """
+    from understudy.cli.output import print_json, tell
+    from understudy.schema import Schema
+
+    require_writable(out, what="schema")
+    declared = Schema.read(schema).declare_public()
+    declared.write(out)
+    if json:
+        print_json({"out": str(out), "columns": list(declared.names), "public": True})
+        return
+    tell(f"Wrote a schema of {len(declared.names)} columns to {out}, every fact declared public.")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")
+    ],
+    out: SchemaOut,
+    facts: Annotated[
+        Path | None,
+        typer.Option(help="YAML or JSON file with facts the other file lacks: {column: {values: [...]}}."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Turn another tool's domain file into a schema."""
+    from understudy.cli.output import print_json, tell
+    from understudy.schema import import_schema
+    from understudy.schema.files.yaml import read_plain
+
+    require_writable(out, what="schema")
+    require_apart({"schema": out}, {"domain file": file, "file of facts": facts})
+    imported = import_schema(file, facts=None if facts is None else read_plain(facts))
+    imported.write(out)
+    if json:
+        print_json({"out": str(out), "columns": list(imported.names), "left_out": dict(imported.left_out)})
+        return
+    tell(f"Wrote a schema of {len(imported.names)} columns to {out}.")
+    for column, reason in imported.left_out:
+        tell(f"Left out {column!r}: {reason}.")
+
+
+@app.command("check")
+def check(
+    schema: Annotated[Path, typer.Argument(help="Schema to check.")],
+    table: Annotated[
+        str | None,
+        typer.Argument(help="Table to check against it: a file, or the address of a database with --table."),
+    ] = None,
+    in_database: TableInDatabase = None,
+    immutable: Immutable = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Check a schema, and whether a table fits it.
+
+    No value of the table is ever shown. Whether a table fits, and whether it has the number of rows that the schema declares, are exact answers
+    about the records: this command is for their owner.
+    """
+    from understudy.cli.output import large, print_json, print_table, progress_bar, tell
+    from understudy.data import read_table
+    from understudy.errors import DataError
+    from understudy.schema import Schema
+    from understudy.schema.spreadsheets import formula_warnings
+
+    described = Schema.read(schema)
+    if table is not None:
+        source, _ = parse_source(table, in_database, immutable)
+        with progress_bar("check", quiet=quiet or json) as progress:
+            progress("reading", 0.0)
+            found = read_table(source, described, separator=separator, encoding=encoding, watch=progress)
+            if described.row_count is not None and found.exact_row_count() != described.row_count:
+                raise DataError(
+                    f"The schema declares row_count {described.row_count} public, but that is not how many rows the table has. "
+                    "Correct the declaration, or leave it out: the number of rows is then private, and measured where it is needed."
+                )
+    rows = described.describe()
+    private = described.facts_from_data()
+    warnings = formula_warnings(described)
+    if json:
+        print_json(
+            {
+                "valid": True,
+                "columns": rows,
+                "cells": described.domain.cells(),
+                "facts_from_data": list(private),
+                "table_fits": None if table is None else True,
+                "warnings": warnings,
+            }
+        )
+        return
+    headings = list(rows[0]) if rows else []
+    print_table(f"Schema {schema}", headings, [list(row.values()) for row in rows])
+    tell(f"{len(rows)} columns, {large(described.domain.cells())} cells in all.")
+    for constraint in described.constraints:
+        tell(f"Constraint: {constraint}")
+    for warning in warnings:
+        tell(f"Warning: {warning}")
+    for remark in described.remarks():
+        tell(f"Remark: {remark}")
+    if private:
+        tell(
+            f"{len(private)} facts are marked from-data; fitting refuses them until they are public.",
+        )
+    if table is not None:
+        tell("The table fits the schema.")

@@ -1,0 +1,327 @@
+"""Command-line words turned into budgets, units, methods and paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+import yaml
+
+from understudy.data import Database, is_database, require_folder
+from understudy.errors import OutputError, UsageError
+from understudy.ledgers import LedgerPlace
+from understudy.marginals.workload import parse_workload
+from understudy.mechanisms import Synthesizer, create, method
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
+from understudy.privacy.facts import Facts, check_facts
+from understudy.privacy.invariants import Consent
+from understudy.privacy.ledger.ledger import LedgerGuarantee
+from understudy.schema import Schema
+
+# ----------------------------------------------------------------------------------------
+# Where the private table is, as words of the command line: a file, or a table of a database.
+
+TableInDatabase = Annotated[
+    str | None,
+    typer.Option("--table", help="With a database: the table or view, with its schema if it needs one."),
+]
+Immutable = Annotated[
+    bool,
+    typer.Option(
+        "--immutable",
+        help="With a database: declare that nobody writes to the table meanwhile. Needed where the engine cannot hold "
+        "a snapshot of it.",
+    ),
+]
+
+
+def parse_source(given: str, table: str | None, immutable: bool) -> tuple[Path | Database, str]:
+    """Return what to read, and its public name: that of the file or of the table.
+
+    Examples
+    --------
+    >>> parse_source("duckdb:///data/registry.duckdb", "births", False)
+    (Database(duckdb, table 'births'), 'births')
+    >>> parse_source("births.csv.gz", None, False)[1]
+    'births.csv.gz'
+    """
+    if is_database(given):
+        if table is None:
+            raise UsageError("A database holds many tables; name the one to read (--table).")
+        source = Database(url=given, table=table, immutable=immutable)
+        return source, source.label
+    if table is not None or immutable:
+        raise UsageError(
+            "--table and --immutable go with the address of a database, and this is a file. (SQLite: sqlite://FILE, or "
+            "sqlite:///FOLDER/FILE for a path from the root.)"
+        )
+    return Path(given), Path(given).name
+
+
+# ----------------------------------------------------------------------------------------
+# Summing a ledger up for programs; options about ledgers that commands share.
+
+AnotherLedger = Annotated[
+    bool,
+    typer.Option(
+        "--another-ledger",
+        help="Consent to a further ledger for a table that has one already. What the two promise adds up.",
+    ),
+]
+ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
+"""For those whose ledger is of another table or unit."""
+
+
+def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
+    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
+    if place.path.exists():
+        with place.opened(**terms) as book:
+            check_facts(book, facts, consent)
+
+
+def summary(standing: LedgerGuarantee) -> dict[str, Any]:
+    """Return the standing of a ledger as plain values."""
+    return {
+        "table": standing.table,
+        "unit": standing.unit.to_dict(),
+        "budget": standing.budget.to_dict(),
+        "accounting": standing.accounting,
+        "total": standing.total,
+        "spent": dict(standing.spent),
+        "remaining": standing.remaining,
+        "entries": standing.entries,
+        "head_hash": standing.head_hash,
+        "condition": standing.condition.text,
+        "invariants": [
+            {"subject": fact.subject, "rule": fact.rule, "value": fact.value, "accepted_by": fact.accepted_by}
+            for fact in standing.invariants
+        ],
+    }
+
+
+SchemaPath = Annotated[Path, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")]
+MethodName = Annotated[str, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")]
+Epsilon = Annotated[float | None, typer.Option(help="Budget in pure DP or, with --delta, in approximate DP.")]
+Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]
+Rho = Annotated[float | None, typer.Option(help="Budget in zero-concentrated DP instead of epsilon.")]
+Mu = Annotated[float | None, typer.Option(help="Budget in Gaussian DP instead of epsilon.")]
+UnitName = Annotated[
+    str, typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one.")
+]
+OptionalUnit = Annotated[
+    str | None,
+    typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one."),
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", help="Column that names the person; protects people, not rows.")
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option("--max-rows-per-person", help="Rows kept per person, chosen at random (with --id-column)."),
+]
+WorkloadText = Annotated[
+    str | None,
+    typer.Option("--workload", help="Marginals that matter: all-3way, target:COLUMN, skewed, or a file."),
+]
+OptionWords = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="Option of the method as name=value; may be repeated."),
+]
+TableName = Annotated[
+    str | None, typer.Option("--table-name", help="Name of the table in the ledger; default: the file name.")
+]
+Rows = Annotated[
+    int | None,
+    typer.Option("--rows", min=0, help="Number of synthetic rows; default: the model's estimate."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Makes the draw of rows repeatable; privacy noise takes no seed."),
+]
+Unfinished = Annotated[
+    Literal["refuse", "keep", "drop"],
+    typer.Option(
+        help="What to do about another fit on the ledger that was interrupted: refuse to begin, keep its paid answers "
+        "for later, or drop them (what they cost stays spent)."
+    ),
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
+Backend = Annotated[
+    str | None,
+    typer.Option("--backend", help="What runs the processes: loky (default), threading, dask or ray."),
+]
+Separator = Annotated[str | None, typer.Option("--separator", help="Column separator of a CSV file.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Text encoding of a CSV file.")]
+SchemaOut = Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")]
+AcceptFacts = Annotated[
+    bool,
+    typer.Option(
+        "--accept-facts",
+        help="As the owner of the table: agree to other facts (schema, cleaning, derived columns, reading) than its ledger was "
+        "opened for. Written into the ledger.",
+    ),
+]
+AcceptInvariant = Annotated[
+    bool,
+    typer.Option(
+        "--accept-invariant",
+        help="As the owner of the table: agree to a further exact number of rows as a public fact. Written into the ledger "
+        "and named by every guarantee.",
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Who agrees (--accept-...), a public name. Default: the name of the user."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> Budget:
+    """Turn the budget options into one budget."""
+    given = [
+        name for name, value in (("--epsilon", epsilon), ("--rho", rho), ("--mu", mu)) if value is not None
+    ]
+    if len(given) != 1:
+        came = " and ".join(given) if given else "none"
+        raise UsageError(f"Give exactly one of --epsilon, --rho or --mu; got {came}.")
+    if delta is not None and epsilon is None:
+        raise UsageError("--delta goes with --epsilon only.")
+    if rho is not None:
+        return ZCDP(rho)
+    if mu is not None:
+        return GDP(mu)
+    assert epsilon is not None
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
+    """Turn the unit options into one privacy unit."""
+    if name not in ("add-remove", "replace-one"):
+        raise UsageError(f"--unit ({name!r}) must be add-remove or replace-one.")
+    if (id_column is None) != (max_rows is None):
+        raise UsageError(
+            "--id-column and --max-rows-per-person go together: who is a person, and how many rows count."
+        )
+    if id_column is None or max_rows is None:
+        return Unit.add_remove() if name == "add-remove" else Unit.replace_one()
+    person = Unit.add_remove_person if name == "add-remove" else Unit.replace_person
+    return person(id_column, max_rows=max_rows)
+
+
+def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:
+    """Turn the options of the owner into what the owner agrees to."""
+    if by is not None and not (accept_facts or accept_invariant):
+        raise UsageError("--by goes with --accept-facts or --accept-invariant.")
+    return Consent(facts=accept_facts, invariant=accept_invariant, by=by or "")
+
+
+def parse_options(words: list[str] | None) -> dict[str, Any]:
+    """Turn ``name=value`` words into the options of a method.
+
+    Examples
+    --------
+    >>> parse_options(["max-model-mb=20", "workload=[a, b]"])
+    {'max_model_mb': 20, 'workload': ['a', 'b']}
+    """
+    options: dict[str, Any] = {}
+    for word in words or []:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--option takes name=value; got {word!r}.")
+        try:
+            options[key.strip().replace("-", "_")] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UsageError(f"The value of --option {key} cannot be read.") from None
+    return options
+
+
+def parse_names(words: str | None, option: str) -> list[str] | None:
+    """Turn a comma-separated list into its names; None if the option was not given.
+
+    Examples
+    --------
+    >>> parse_names("age, sex", "--partition-by"), parse_names(None, "--partition-by")
+    (['age', 'sex'], None)
+    """
+    if words is None:
+        return None
+    names = [word.strip() for word in words.split(",")]
+    if not all(names):
+        raise UsageError(f"{option} ({words!r}) must be names separated by commas.")
+    return names
+
+
+def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
+    """Build the method with its options and, where it takes one, its workload."""
+    options = parse_options(words)
+    described = method(name)
+    if workload is not None:
+        if not described.takes_workload:
+            raise UsageError(f"{name} does not take a workload; leave --workload out.")
+        options["workload"] = parse_workload(schema.domain, workload)
+    return create(name, **options)
+
+
+def require_writable(path: Path, *, what: str) -> None:
+    """Refuse an output that cannot be written before anything is spent on making it."""
+    folder = path.parent if str(path.parent) else Path()
+    if path.is_dir():
+        raise OutputError(f"The {what} {str(path)!r} is a folder; give the name of a file.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
+    if what != "ledger" and _is_sqlite(path):
+        raise OutputError(
+            f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
+        )
+    require_folder(folder, what=what)
+
+
+def _is_sqlite(path: Path) -> bool:
+    """Say whether a file is a database of SQLite, as every ledger is."""
+    if not path.is_file():  # a pipe would wait for its writer
+        return False
+    try:
+        with path.open("rb") as stream:
+            return stream.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Refuse an output that would replace a file the command reads, add to a folder it reads, or replace another output.
+
+    Examples
+    --------
+    >>> require_apart({"output": Path("synthetic.csv")}, {"table": Path("patients.csv")})
+    >>> require_apart({"output": Path("./patients.csv")}, {"table": Path("patients.csv")})
+    Traceback (most recent call last):
+    understudy.errors.OutputError: The output 'patients.csv' would replace the table; choose another name.
+    """
+    written = {what: path for what, path in outputs.items() if path is not None}
+    read = {what: path for what, path in inputs.items() if path is not None}
+    for what, path in written.items():
+        for other, source in read.items():
+            if _same(path, source):
+                raise OutputError(f"The {what} {str(path)!r} would replace the {other}; choose another name.")
+            parts = path.suffix.lower() in (".parquet", ".pq")
+            if parts and source.is_dir() and source.resolve() in path.resolve().parents:
+                raise OutputError(
+                    f"The {what} {str(path)!r} would become part of the {other}, a folder of Parquet files; choose another "
+                    "folder."
+                )
+    for (what, path), (other, another) in combinations(written.items(), 2):
+        if _same(path, another):
+            raise OutputError(f"The {what} and the {other} would be one file, {str(path)!r}; name two.")
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Say whether two names are one file, by whatever links."""
+    try:
+        return path.resolve() == other.resolve() or path.samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,147 @@
+"""From Arrow batches to codes, one column at a time and by the rules of the schema."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data.counting.counting import code_dtype
+from understudy.data.files.stream import Stream, attempt, batches_from
+from understudy.errors import DataError, Problems
+from understudy.schema.coding.reading import series_of_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from understudy.schema import Codes, Schema
+
+# ----------------------------------------------------------------------------------------
+# Working a little ahead in other threads, in order.
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+"""Threads that encode. Reading and counting happen in a thread of their own beside them."""
+
+
+def ahead(work: Callable[[T], R], items: Iterator[T], *, threads: int) -> Iterator[R]:
+    """Apply ``work`` to items in threads and yield the results in the order of the items.
+
+    At most ``threads + 1`` items are in memory at a time. With one thread, or a single item, nothing is started. An error
+    comes up where its result would have come.
+
+    Examples
+    --------
+    >>> list(ahead(lambda number: number * number, iter(range(5)), threads=2))
+    [0, 1, 4, 9, 16]
+    """
+    start = list(islice(items, 2)) if threads > 1 else []
+    if len(start) < 2:
+        yield from map(work, chain(start, items))
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="understudy-encode")
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in chain(start, items):
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def encoded_batches(
+    stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0
+) -> Iterator[tuple[int, dict[str, Codes]]]:
+    """Iterate over the batches of a stream as ``(rows, codes)``, after the first ``skip`` rows.
+
+    While one batch is being used, the next ones are encoded in other threads. They come in the order of the stream.
+
+    Privacy
+    -------
+    In and out: private. A value outside its domain is refused by the column itself, without being shown.
+    """
+
+    def encode(batch: pa.RecordBatch) -> tuple[int, dict[str, Codes]]:
+        return batch.num_rows, encode_batch(batch, schema, columns)
+
+    return ahead(encode, batches_from(stream, columns, skip), threads=THREADS)
+
+
+def encode_batch(
+    batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Sequence[str]
+) -> dict[str, Codes]:
+    """Encode some columns of a batch, reporting the problems of all of them at once."""
+    problems = Problems("The table does not fit the schema")
+    codes: dict[str, Codes] = {}
+    for name in columns:
+        try:
+            codes[name] = _encode_column(batch.column(name), schema, name)
+        except DataError as error:
+            problems.add(str(error))
+    problems.raise_if_any(DataError)
+    return codes
+
+
+def _encode_column(values: pa.Array | pa.ChunkedArray, schema: Schema, name: str) -> Codes:
+    def unreadable(error: Exception) -> DataError:
+        return DataError(
+            f"Column {name!r} is stored in a way that a column of kind {schema.column(name).kind!r} cannot "
+            "take. Convert it before reading the table."
+        )
+
+    size = schema.domain.size(name)
+    codes = np.asarray(attempt(lambda: _codes(values, schema.column(name)), unreadable))
+    if codes.size and int(codes.max()) >= size:
+        raise DataError(f"Column {name!r} was encoded to codes outside 0 to {size - 1}.")
+    return codes.astype(code_dtype(size), copy=False)
+
+
+def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    kind = values.type
+    numeric = column.kind in ("integer", "real")
+    if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or (_is_text(kind) and not numeric):
+        return _encode_distinct(values, column)
+    if pa.types.is_decimal(kind):
+        values = values.cast(pa.float64())
+    return np.asarray(column.encode(series_of_arrow(values)))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _encode_distinct(values: pa.Array, column: Any) -> npt.NDArray[Any]:
+    """Encode each distinct value once: columns of text have few."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    labels = values.dictionary
+    absent = len(labels)
+    # widened first: 128 labels fill 8-bit indices, and the absent one needs a place beside them
+    indices = values.indices.cast(pa.int64()).fill_null(absent).to_numpy(zero_copy_only=False)
+    used = np.flatnonzero(np.bincount(indices, minlength=absent + 1))
+    listed = [*labels.to_pylist(), None]
+    distinct = pd.Series([listed[place] for place in used], dtype=object)
+    codes = np.asarray(column.encode(distinct))
+    table = np.zeros(absent + 1, codes.dtype)
+    table[used] = codes
+    return np.asarray(table[indices])

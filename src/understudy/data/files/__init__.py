@@ -1,0 +1,1 @@
+"""Files as streams of Arrow batches: CSV, Parquet and folders of parts."""

@@ -1,0 +1,289 @@
+"""The engines: how each of them opens a snapshot of a table and runs a query."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
+from understudy.data.sql.session import Session, missing_extra
+from understudy.data.sql.source import Database
+from understudy.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 17
+"""Rows of a result that are in memory at a time."""
+
+
+class DuckdbSession(Session):
+    """A DuckDB file, opened for reading within one transaction, or Parquet files read by DuckDB."""
+
+    dialect = "duckdb"
+
+    def _open(self) -> Any:
+        import ibis
+
+        path = _after_scheme(self.source.url)
+        folder = Path(path) if path else None
+        memory = path in ("", ":memory:")
+        if folder is not None and not memory and not folder.exists():
+            raise DataError(f"There is no DuckDB file {folder.name!r}. Check the path.")
+        self._con = ibis.duckdb.connect(path or ":memory:", read_only=not memory)
+        engine = self._con.con
+        engine.execute("SET enable_progress_bar = false")
+        engine.execute("SET TimeZone = 'UTC'")
+        if memory:
+            self._paths = _local_files(self.source.table)
+            if not self._paths:
+                raise DataError("Without a DuckDB file the table must be a Parquet file or folder.")
+            spills = _private_folder(self._paths[0].parent)
+            weakref.finalize(self, shutil.rmtree, spills, ignore_errors=True)
+            _spill_to(engine, spills)
+            options = {"hive_partitioning": True, "hive_types_autocast": False, "union_by_name": True}
+            return self._con.read_parquet([str(file) for file in self._paths], **options)
+        assert folder is not None
+        self._paths = [folder]
+        _spill_to(engine, _spills_of(folder.resolve()))
+        engine.execute("BEGIN TRANSACTION")
+        return _named_table(self._con, self.source.table)
+
+    def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
+        result = self._con.con.execute(sql)
+        reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+        yield from reader(BATCH_ROWS)
+
+    def _close(self) -> None:
+        self._con.disconnect()
+
+
+class PostgresSession(Session):
+    """A PostgreSQL table, seen through one read-only transaction at the level REPEATABLE READ."""
+
+    dialect = "postgres"
+
+    def _open(self) -> Any:
+        import ibis
+        import psycopg
+
+        self._snapshot = psycopg.connect(self.source.url, autocommit=False)
+        weakref.finalize(self, self._snapshot.close)  # a table that nobody holds any more ends its snapshot
+        self._snapshot.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self._snapshot.read_only = True
+        with self._snapshot.cursor() as cursor:  # the transaction begins, and with it the snapshot
+            cursor.execute("SET LOCAL TIME ZONE 'UTC'")
+            cursor.execute("SET LOCAL jit = off")
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            cursor.execute("SELECT count(*) FROM pg_catalog.pg_class LIMIT 1")
+        with psycopg.connect(self.source.url, autocommit=True) as other:
+            table = _named_table(ibis.postgres.from_connection(other), self.source.table)
+            return ibis.table(table.schema(), name=table.op().name, database=_database_of(table))
+
+    def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        # a savepoint: a query that fails leaves the snapshot as it was
+        with self._snapshot.transaction(), self._snapshot.cursor(name="understudy", binary=True) as cursor:
+            cursor.execute(sql)
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                names = [column.name for column in cursor.description or ()]
+                arrays = [pa.array(list(column)) for column in zip(*rows, strict=True)]
+                yield pa.record_batch(arrays, names=names)
+
+    def _close(self) -> None:
+        self._snapshot.close()
+
+
+class SparkSession_(Session):
+    """A table of a Spark cluster, or Parquet files that the cluster reads."""
+
+    dialect = "pyspark"
+    streams = False
+
+    def _open(self) -> Any:
+        import ibis
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.appName("understudy")
+        url = self.source.url
+        if url.startswith("pyspark://"):
+            from urllib.parse import parse_qsl, urlsplit
+
+            for name, value in parse_qsl(urlsplit(url).query):
+                builder = builder.config(name, value)
+        else:
+            builder = builder.master(url)
+            if url.startswith("local"):
+                builder = builder.config("spark.sql.shuffle.partitions", "8")
+                builder = builder.config("spark.local.dir", str(_folder_for_shuffles()))
+        builder = (
+            builder.config("spark.sql.session.timeZone", "UTC")
+            # a folder named code=007 holds the value 007 whatever the other folders are called
+            .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "OFF")
+        )
+        self._mine = SparkSession.getActiveSession() is None
+        self._spark = builder.getOrCreate()
+        self._spark.sparkContext.setLogLevel("OFF")  # task errors quote values
+        self._con = ibis.pyspark.connect(self._spark)
+        table = self.source.table
+        if _is_path(table):
+            self._paths = _local_files(table)
+            if not self._paths and not self.source.immutable:
+                raise undeclared(self.source)
+            name = f"understudy_{id(self):x}"
+            self._spark.read.parquet(table).createOrReplaceTempView(name)
+            return self._con.table(name)
+        if not self.source.immutable:
+            raise undeclared(self.source)
+        return _named_table(self._con, table)
+
+    def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
+        table = self._spark.sql(sql).toArrow()
+        yield from table.to_batches(max_chunksize=BATCH_ROWS)
+
+    def _close(self) -> None:
+        if self._mine:
+            self._spark.stop()
+
+
+class OtherSession(Session):
+    """Any other engine that Ibis connects to; the table must be declared immutable."""
+
+    def _open(self) -> Any:
+        import ibis
+
+        if not self.source.immutable:
+            raise undeclared(self.source)
+        if self.source.url.lower().startswith("sqlite://"):  # which would make a file that is not there
+            file = Path(_after_scheme(self.source.url))
+            if not file.is_file():
+                raise DataError(
+                    f"There is no SQLite file {file.name!r}. Check the path: sqlite://FILE, or from the root sqlite:///FOLDER/FILE."
+                )
+        self._con = ibis.connect(self.source.url)
+        self.dialect, self.quoting = self._con.name, self._con.dialect
+        self.groups = self.dialect not in ("mysql", "sqlite", "singlestore")
+        return _named_table(self._con, self.source.table)
+
+    def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
+        yield from self._con.to_pyarrow_batches(self._con.sql(sql), chunk_size=BATCH_ROWS)
+
+    def require_alive(self) -> None:
+        """Do nothing: there is no snapshot to lose."""
+
+    def _close(self) -> None:
+        self._con.disconnect()
+
+
+def connect(source: Database) -> Session:
+    """Open a session of the right kind.
+
+    Raises
+    ------
+    MissingExtra
+        If the driver is not installed.
+    DataError
+        If the database cannot be reached or has no such table. The message holds nothing of the address and nothing
+        that the driver said.
+    """
+    kinds: dict[str, type[Session]] = {
+        "duckdb": DuckdbSession,
+        "postgresql": PostgresSession,
+        "spark": SparkSession_,
+    }
+    try:
+        import ibis  # noqa: F401
+    except ImportError:
+        raise missing_extra(source.kind) from None
+    return kinds.get(source.kind, OtherSession)(source)
+
+
+def undeclared(source: Database) -> DataError:
+    """Return the error for an engine that cannot hold a snapshot of a table that may change."""
+    return DataError(
+        f"A snapshot of the table {source.label!r} cannot be held on {source.kind}, and counts of a table that changes "
+        "in between do not belong to one table. Declare that nobody writes to it meanwhile (--immutable, or "
+        "immutable: true in a specification), or copy it to files."
+    )
+
+
+def _local_files(table: str) -> list[Path]:
+    """Return the local Parquet files that a name stands for; none if it stands for something else."""
+    path = Path(table.removeprefix("file://"))
+    if path.is_dir():
+        return parquet_files(path)
+    return [path] if path.is_file() and path.suffix.lower() in PARQUET_SUFFIXES else []
+
+
+def _private_folder(beside: Path) -> Path:
+    """Make a folder that only this user can enter, beside the data if possible: there is room for large ones."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=".understudy-", dir=beside))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="understudy-"))
+
+
+@cache
+def _folder_for_shuffles() -> Path:
+    """Return where a Spark of this machine writes what its tasks pass on; its own choice is open to everybody.
+
+    A cluster has folders of its own, and ``SPARK_LOCAL_DIRS`` goes before this one.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="understudy-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _spills_of(database: Path) -> Path:
+    """Return the folder for spills of a DuckDB file; connections of one process share its engine, and so this."""
+    folder = _private_folder(database.parent)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _spill_to(engine: Any, folder: Path) -> None:
+    """Say where DuckDB writes records when memory is short.
+
+    Privacy
+    -------
+    Where it chooses the folder itself (``.tmp`` here, or beside the database) everybody can read the files.
+    """
+    ((known,),) = engine.execute("SELECT current_setting('temp_directory')").fetchall()
+    if known != str(folder):
+        quoted = str(folder).replace("'", "''")
+        engine.execute(f"SET temp_directory = '{quoted}'")
+
+
+def _is_path(table: str) -> bool:
+    return "/" in table or table.lower().endswith((".parquet", ".pq"))
+
+
+def _after_scheme(url: str) -> str:
+    """Return the path of ``duckdb:///folder/file``, ``duckdb://file`` or a plain path."""
+    if "://" not in url:
+        return url
+    path = url.split("://", 1)[1].split("?", 1)[0]
+    return path
+
+
+def _named_table(connection: Any, name: str) -> Any:
+    """Return a table by its name, with or without its schema and catalogue."""
+    *where, table = name.split(".")
+    return connection.table(table, database=tuple(where) if len(where) > 1 else (where[0] if where else None))
+
+
+def _database_of(table: Any) -> Any:
+    """Return schema and catalogue of a table."""
+    place = table.op().namespace
+    return (place.catalog, place.database) if place.catalog else place.database

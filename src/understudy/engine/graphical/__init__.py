@@ -1,0 +1,1 @@
+"""Graphical models: junction trees, calibration, estimation, answers and sampling."""

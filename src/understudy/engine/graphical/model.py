@@ -1,0 +1,285 @@
+"""The fitted model: an immutable distribution over the whole domain that answers marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.graphical.answers import Answers
+from understudy.engine.graphical.calibration import Potential, Workspace
+from understudy.engine.graphical.factors import BYTES_PER_CELL, Array, Columns, sum_to
+from understudy.engine.graphical.junction import MEGABYTE, ColumnOrder, JunctionTree, build_tree, order_of
+from understudy.errors import ModelFileError, WorkloadError
+from understudy.schema import Clique, Domain
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class FitInfo:
+    """How an estimate ended.
+
+    Attributes
+    ----------
+    epochs
+        Passes over all measurements.
+    loss
+        Negative log likelihood at the estimate, up to a constant (``sum w/2 |Mp - y|^2`` for squares).
+    gap
+        Duality gap at the end, in the unit of the loss (see `understudy.engine.graphical.estimation`).
+    bound
+        A lower bound on the loss of any table whatever; ``loss - bound`` is a certificate.
+    tolerance
+        The gap at which the estimator stops.
+    converged
+        Whether the gap was reached before the cap on epochs.
+    """
+
+    epochs: int = 0
+    loss: float = 0.0
+    gap: float = 0.0
+    bound: float = 0.0
+    tolerance: float = 0.0
+    converged: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class GraphicalModel:
+    """A distribution of records, as a product of potentials over cliques.
+
+    Models are made by `understudy.engine.estimate`, not by hand. They hold nothing but noisy
+    measurements turned into parameters, so everything they answer may be published.
+
+    Parameters
+    ----------
+    domain
+        The columns.
+    total
+        Expected number of records; marginals are expected counts.
+    potentials
+        Cliques with log potentials; ``-inf`` marks cells that cannot occur.
+    local
+        Locally consistent tables, for a model of kind ``"local-consistency"``: cliques that were
+        measured but do not fit into a junction tree together. Empty otherwise.
+    info
+        How the estimate ended.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b"), (2, 3))
+    >>> model = GraphicalModel(domain, 12.0)
+    >>> model.marginal(("b",))
+    array([4., 4., 4.])
+    >>> model.kind
+    'junction-tree'
+    """
+
+    domain: Domain
+    total: float
+    potentials: tuple[tuple[Clique, Array], ...] = ()
+    local: tuple[tuple[Clique, Array], ...] = ()
+    info: FitInfo = field(default_factory=FitInfo)
+
+    @property
+    def kind(self) -> str:
+        """Either ``"junction-tree"`` (exact) or ``"local-consistency"`` (pseudo-marginals, see ``local``)."""
+        return "local-consistency" if self.local else "junction-tree"
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The cliques of the potentials."""
+        return tuple(clique for clique, _ in self.potentials)
+
+    @property
+    def order(self) -> ColumnOrder:
+        """How the engine numbers the columns (internal)."""
+        return order_of(self.domain)
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The junction tree the model is calibrated on (internal: column numbers, not names)."""
+        return build_tree(self.order.sizes, [self.order.columns(clique) for clique in self.cliques])
+
+    @cached_property
+    def size_mb(self) -> float:
+        """Size of the calibrated tree in megabytes."""
+        return self.tree.cells * BYTES_PER_CELL / MEGABYTE
+
+    @cached_property
+    def tables(self) -> tuple[Array, ...]:
+        """Expected counts of every bag of the tree, read-only (internal)."""
+        workspace = Workspace(self.tree, [], self.column_potentials(), self.total)
+        workspace.load()
+        return freeze_tables(workspace)
+
+    def column_potentials(self) -> list[Potential]:
+        """Return the potentials with column numbers (internal)."""
+        return [
+            (self.order.columns(clique), self.order.inward(clique, values))
+            for clique, values in self.potentials
+        ]
+
+    @cached_property
+    def _local(self) -> list[tuple[Columns, Array]]:
+        return [
+            (self.order.columns(clique), self.order.inward(clique, values)) for clique, values in self.local
+        ]
+
+    def marginal(self, clique: Iterable[str]) -> Array:
+        """Return the expected counts over a clique, axes in the order of the domain."""
+        return self.marginals([tuple(clique)])[0]
+
+    def marginals(self, cliques: Sequence[Iterable[str]]) -> list[Array]:
+        """Return the expected counts over many cliques, sharing the work between them.
+
+        Parameters
+        ----------
+        cliques
+            Any cliques, also across the tree; column order does not matter.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            One table per clique, axes in the order of the domain, summing to ``total``.
+        """
+        results: list[Array | None] = [None] * len(cliques)
+        for position, table in self.each_marginal(cliques):
+            results[position] = table
+        return [table for table in results if table is not None]
+
+    def each_marginal(self, cliques: Sequence[Iterable[str]]) -> Iterator[tuple[int, Array]]:
+        """Yield ``(position, expected counts)`` for many cliques, one table in memory at a time.
+
+        Same answers as `marginals`, in the order that is cheapest to compute. Use it when the tables
+        together would not fit, as for all three-way marginals of a wide table.
+
+        Examples
+        --------
+        >>> model = GraphicalModel(Domain(("a", "b"), (2, 3)), 12.0)
+        >>> sorted((position, table.shape) for position, table in model.each_marginal([("b",), ("a", "b")]))
+        [(0, (3,)), (1, (2, 3))]
+        """
+        places: dict[Columns, list[int]] = {}
+        for position, clique in enumerate(cliques):
+            places.setdefault(self.order.columns(clique), []).append(position)
+        rest = []
+        for columns, positions in places.items():
+            table = self._from_local(columns) if self.local else None
+            if table is None:
+                rest.append(columns)
+            else:
+                yield from ((position, self._own(columns, table)) for position in positions)
+        for columns, answer in Answers(self.tree, self.tables, self.total).each(rest):
+            yield from ((position, self._own(columns, answer)) for position in places[columns])
+
+    def _own(self, columns: Columns, values: Array) -> Array:
+        """Return a table in the order of the domain that the caller may change."""
+        result = self.order.outward(columns, values)
+        return result.copy() if np.may_share_memory(result, values) else result
+
+    def _from_local(self, columns: Columns) -> Array | None:
+        wanted = set(columns)
+        holders = [(values.size, outer, values) for outer, values in self._local if wanted <= set(outer)]
+        if not holders:
+            return None
+        _, outer, values = min(holders, key=lambda item: (item[0], item[1]))
+        return sum_to(values, outer, columns)
+
+    def sample_codes(self, n: int, generator: np.random.Generator) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Draw records by randomised rounding along the tree (see `understudy.engine.sample_codes`)."""
+        from understudy.engine.graphical.sampling import sample_codes
+
+        return sample_codes(self, n, generator)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the model as a JSON-able dictionary and named arrays, for a model file.
+
+        Examples
+        --------
+        >>> model = GraphicalModel(Domain(("a",), (2,)), 3.0, ((("a",), np.array([0.0, 1.0])),))
+        >>> meta, arrays = model.to_arrays()
+        >>> sorted(arrays)
+        ['potential-0']
+        >>> GraphicalModel.from_arrays(model.domain, meta, arrays).total
+        3.0
+        """
+        meta = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "total": self.total,
+            "potentials": [list(clique) for clique, _ in self.potentials],
+            "local": [list(clique) for clique, _ in self.local],
+            "fit": {
+                "epochs": self.info.epochs,
+                "loss": self.info.loss,
+                "gap": self.info.gap,
+                "bound": self.info.bound,
+                "tolerance": self.info.tolerance,
+                "converged": self.info.converged,
+            },
+        }
+        arrays = {f"potential-{i}": values for i, (_, values) in enumerate(self.potentials)}
+        arrays.update({f"local-{i}": values for i, (_, values) in enumerate(self.local)})
+        return meta, arrays
+
+    @classmethod
+    def from_arrays(
+        cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> GraphicalModel:
+        """Rebuild a model from what `to_arrays` returned.
+
+        Raises
+        ------
+        ModelFileError
+            If the format is unknown or a part is missing or has the wrong shape.
+        """
+        if meta.get("format") != FORMAT:
+            raise ModelFileError(
+                f"Unknown engine format {meta.get('format')!r}; this version reads {FORMAT}."
+            )
+        try:
+            tables = []
+            for group, prefix in (("potentials", "potential"), ("local", "local")):
+                items = []
+                for i, names in enumerate(meta[group]):
+                    clique = domain.canonical(names)
+                    values = np.asarray(arrays[f"{prefix}-{i}"], dtype=np.float64)
+                    if values.shape != domain.shape(clique):
+                        raise ModelFileError(
+                            f"Part {prefix}-{i} of the model does not have the shape of {clique}."
+                        )
+                    if np.isnan(values).any() or np.isposinf(values).any():
+                        raise ModelFileError(
+                            f"Part {prefix}-{i} of the model holds values that are not numbers."
+                        )
+                    items.append((clique, values))
+                tables.append(tuple(items))
+            total = float(meta["total"])
+            if not (math.isfinite(total) and total > 0):
+                raise ModelFileError(f"The total of the model ({total}) must be positive.")
+            return cls(domain, total, tables[0], tables[1], FitInfo(**meta["fit"]))
+        except (KeyError, TypeError, WorkloadError) as error:
+            raise ModelFileError(f"The model file is incomplete or damaged: {error}.") from None
+
+
+def freeze_tables(workspace: Workspace) -> tuple[Array, ...]:
+    """Return read-only views of the bags of a workspace."""
+    workspace.cells.flags.writeable = False
+    return tuple(workspace.bag(bag) for bag in range(len(workspace.tree.bags)))
+
+
+def named(domain: Domain, potentials: Iterable[Potential]) -> tuple[tuple[Clique, Array], ...]:
+    """Give tables over column numbers their names back, as read-only copies."""
+    order = order_of(domain)
+    result = []
+    for columns, values in potentials:
+        copy = np.array(order.outward(columns, values))
+        copy.flags.writeable = False
+        result.append((order.clique(columns), copy))
+    return tuple(result)

@@ -1,0 +1,1 @@
+"""Rows moved until their marginals are those of the model."""

@@ -1,0 +1,492 @@
+"""What every mechanism is: a configuration that can plan, and fit a model through a curator."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.curator import Curator, practice_curator
+from understudy.engine import Distribution, GraphicalModel, try_answering
+from understudy.errors import BudgetExceeded, DomainTooLarge, NoSuchGuarantee, UnderstudyError, UnusableMethod
+from understudy.inference.history import History
+from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals.workload import Workload
+from understudy.mechanisms.model import Model, Provenance
+from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.parallel import available_mb
+from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
+from understudy.schema import Clique, Domain, Schema
+
+# ----------------------------------------------------------------------------------------
+# Trying a mechanism on made-up records before it is paid for.
+#
+# A fit needs more than a plan: kernels that compile on this machine, packages that can be imported, memory. What is missing
+# would otherwise show after the first charge, and the budget would be lost. So a mechanism is tried once per process: fitted,
+# with its usual options, to a few dozen made-up records, and rows are drawn from the result. That takes hundredths of a
+# second, and what it compiles the fit need not compile again.
+
+_ROWS = 64
+_BUDGETS: dict[type, Budget] = {
+    PureDP: PureDP(4.0),
+    ApproxDP: ApproxDP(4.0, 1e-6),
+    ZCDP: ZCDP(1.0),
+    GDP: GDP(1.0),
+}
+_MIXED = """
+columns:
+  - {name: colour, kind: categorical, values: [red, green, blue], missing: true}
+  - {name: size, kind: ordinal, values: [small, middle, large]}
+  - {name: age, kind: integer, bins: {edges: [0, 18, 40, 65, 100]}}
+  - {name: smokes, kind: boolean}
+constraints: ["not (age < 18 and smokes == true)"]
+"""
+_BINARY = """
+columns: [{name: home, kind: boolean}, {name: car, kind: boolean}, {name: garden, kind: boolean}]
+"""
+_SINGLE = """
+columns: [{name: wait, kind: real, minimum: 0, maximum: 64, bins: 64}]
+"""
+_WIDE = """
+columns:
+  - {name: code, kind: integer, minimum: 0, maximum: MAXIMUM}
+  - {name: smokes, kind: boolean}
+"""
+
+
+@cache
+def _schema(text: str) -> Schema:
+    return Schema.parse(text)
+
+
+def widths_of(schema: Schema) -> frozenset[int]:
+    """Return the bytes per code of the columns of a schema: kernels are compiled for each width by itself."""
+    return frozenset(1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4 for size in schema.domain.sizes)
+
+
+_tried: set[tuple[type, type, int]] = set()
+
+
+def try_out(method: Synthesizer, schema: Schema, budget: Budget) -> None:
+    """Fit a mechanism to made-up records and draw from the result, unless this process did that already.
+
+    Raises
+    ------
+    UnusableMethod
+        If that fails: this installation or machine cannot run the mechanism. Nothing was charged.
+    """
+    trial = method.trial()
+    if trial is None:
+        return
+    kind = next(kind for kind in _BUDGETS if isinstance(budget, kind))
+    for width in sorted(widths_of(schema)):
+        if (type(method), kind, width) in _tried:
+            continue
+        try:
+            _try(trial, _BUDGETS[kind], width)
+        except Exception as error:
+            raise UnusableMethod(
+                f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
+                f"({error}). Nothing was charged. Repair the installation, or choose another method."
+            ) from error
+        _tried.add((type(method), kind, width))
+
+
+def _try(trial: Synthesizer, budget: Budget, width: int) -> None:
+    if width > 1:
+        made_up = _schema(_WIDE.replace("MAXIMUM", str(300 if width == 2 else 1 << 16)))
+        if not _fitted(trial, made_up, budget):  # its tables are counted, whatever else is done with them
+            curator = practice_curator(made_up, rows=_ROWS, unit=Unit.add_remove(), budget=budget)
+            curator.counts_many([("code",), ("code", "smokes")])
+        return
+    for text in (_MIXED, _BINARY, _SINGLE):
+        if _fitted(trial, _schema(text), budget):
+            return
+
+
+def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
+    """Fit and draw, or say that this is no table of the kind that the mechanism serves."""
+    unit = Unit.add_remove()
+    try:
+        trial.plan(made_up, unit=unit, budget=budget)
+    except UnderstudyError:
+        return False
+    reserve = trial.reserve(made_up, budget)
+    curator = practice_curator(made_up, rows=_ROWS, unit=unit, budget=budget, approximate_delta=reserve)
+    model = trial._fit_model(curator, budget)
+    model.sample(_ROWS, seed=0)
+    if isinstance(model.distribution, GraphicalModel):
+        try_answering()
+    return True
+
+
+Progress = Callable[[str, float], None]
+"""Called with the name of a stage and the fraction of the whole fit that is done."""
+
+ALL_BUDGETS: tuple[type, ...] = (PureDP, ApproxDP, ZCDP, GDP)
+
+
+def no_progress(stage: str, fraction: float) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class PlannedMeasurement:
+    """One marginal that will be measured, and the noise it will get."""
+
+    clique: Clique
+    cells: int
+    noise: Noise
+
+    @property
+    def expected_l1(self) -> float:
+        """Expected L1 norm of the noise alone, in rows."""
+        return self.cells * expected_absolute_noise(self.noise)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a mechanism hands back: a distribution and everything it learnt it from.
+
+    Attributes
+    ----------
+    distribution
+        The fitted distribution.
+    measurements
+        Every noisy marginal that was released, in order.
+    workload
+        The marginals the rows should be fitted to when they are drawn; ``None`` for no record fitting.
+    history
+        How the measurements came about: planned at once, or chosen one after another. Error bounds and
+        intervals need it; without it they assume that each measurement may depend on all earlier ones.
+    statistics
+        What else was released: noisy moments, coefficients, redrawn counts.
+    """
+
+    distribution: Distribution
+    measurements: Sequence[Measurement]
+    workload: Workload | None = None
+    history: History | None = None
+    statistics: Sequence[Statistic] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit would do, computed from public facts alone.
+
+    Attributes
+    ----------
+    measurements
+        The marginals that will be measured; for adaptive methods, those known in advance.
+    model_cells
+        Number of cells the fitted model will hold at most.
+    notes
+        Sentences a person should read before spending the budget.
+    """
+
+    method: str
+    budget: Budget
+    unit: Unit
+    accounting: str
+    measurements: tuple[PlannedMeasurement, ...]
+    model_cells: int
+    notes: tuple[str, ...] = ()
+
+
+class Synthesizer(ABC):
+    """Base of every mechanism. Subclasses are frozen, keyword-only dataclasses of options.
+
+    A subclass names itself, says which budgets it accepts, and implements :meth:`plan` and
+    :meth:`_fit`. Constructors store and validate options; they never see data.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    budgets: ClassVar[tuple[type, ...]] = ALL_BUDGETS
+    _accounting_fixed: bool = False
+
+    def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
+        """Return every accounting in which this mechanism can spend a budget; the first is used where nothing else is known.
+
+        Only an approximate budget leaves a choice: by default the Gaussian curve, or its epsilon as a pure one, which
+        leaves delta unused. The second needs a mechanism that takes pure budgets and can say how noisy it will be
+        (:meth:`expected_noise`).
+        """
+        usual = accounting_for(budget)
+        comparable = type(self).expected_noise is not Synthesizer.expected_noise
+        return (
+            (usual, PURE)
+            if isinstance(budget, ApproxDP) and PureDP in self.budgets and comparable
+            else (usual,)
+        )
+
+    def accounting(
+        self, budget: Budget, schema: Schema | None = None, unit: Unit | None = None, *, parts: int = 1
+    ) -> Accounting:
+        """Return the accounting with the smallest expected noise among :meth:`accountings`.
+
+        Parameters
+        ----------
+        schema, unit
+            The public facts of the table. Without them the first accounting is returned.
+        parts
+            The mechanism gets one of so many equal parts of the budget.
+
+        Privacy
+        -------
+        A choice between valid guarantees by public facts. Pure accounting of an approximate budget keeps ``epsilon`` with
+        no delta at all.
+        """
+        if self._accounting_fixed or schema is None or unit is None:
+            return self.accountings(budget)[0]
+        return self.least_noisy_accounting(budget, schema, unit, parts=parts)
+
+    def least_noisy_accounting(
+        self, budget: Budget, schema: Schema, unit: Unit, *, parts: int = 1
+    ) -> Accounting:
+        """Return the accounting with the smallest expected noise, whether or not a release could use it."""
+        ways = self.accountings(budget)
+        if len(ways) == 1:
+            return ways[0]
+        return min(ways, key=lambda way: self._noise_of(way, budget, schema, unit, parts))
+
+    def accounting_note(self, budget: Budget, schema: Schema, unit: Unit) -> str:
+        """Say in a sentence which accounting is used and why; empty where there is no choice."""
+        ways = self.accountings(budget)
+        if len(ways) == 1 or self._accounting_fixed:
+            return ""
+        best = self.accounting(budget, schema, unit)
+        how = {
+            PURE.name: "Spent as a pure epsilon, which leaves delta unused",
+            ZCDP_ACCOUNTING.name: "Spent as zCDP",
+            GDP_ACCOUNTING.name: "Spent by the Gaussian curve",
+        }
+        (other,) = (way for way in ways if way.name != best.name)
+        least, more = (self._noise_of(way, budget, schema, unit) for way in (best, other))
+        ratio = more / least if 0 < least < math.inf else math.inf
+        much = f"{ratio:,.3g} times as much" if ratio < 1e6 else "more than a million times as much"
+        return (
+            f"{how[best.name]}: by the other accounting ({other.name}) there would be {much} noise. A fit that shares its ledger with "
+            f"others is spent as {ways[0].name}."
+        )
+
+    def with_fixed_accounting(self) -> Self:
+        """Return this mechanism limited to the first of its :meth:`accountings`.
+
+        A release adds the parts of its budget up in that accounting, so its model must be paid for in it.
+        """
+        fixed = copy.copy(self)
+        object.__setattr__(fixed, "_accounting_fixed", True)
+        return fixed
+
+    def _noise_of(self, way: Accounting, budget: Budget, schema: Schema, unit: Unit, parts: int = 1) -> float:
+        """Return the expected noise of one way to spend a budget; a way that cannot be planned is the worst."""
+        try:
+            return self.expected_noise(schema, unit, way, way.split(way.total(budget), [1.0] * parts)[0])
+        except UnderstudyError:
+            return math.inf
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return how noisy a fit of this cost would be, from public facts; smaller is better.
+
+        Compared between accountings only. Where marginals are measured it is the standard deviation of every cell, added up.
+        """
+        raise NotImplementedError(f"{self.name} does not say how noisy it is.")
+
+    def reserve(self, schema: Schema, budget: Budget) -> float:
+        """Return the part of an approximate budget's delta needed for events with a delta of their own.
+
+        Mechanisms whose whole delta comes from the accounting of additive noise, which is most of them,
+        need none. A ledger made for one that does must set as much aside (``approximate_delta``).
+        """
+        return 0.0
+
+    @abstractmethod
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say what a fit would do, from public facts alone, or refuse with a reason."""
+
+    @abstractmethod
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        """Spend the curator's allowance and return what was learnt."""
+
+    def fit(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
+        """Fit a model, spending at most ``budget``.
+
+        Everything that can be established without the records is established before anything is spent; see :meth:`prepare`.
+
+        Privacy
+        -------
+        The mechanism sees the records only through a curator limited to ``budget``; the model it
+        returns is a function of what that curator released.
+        """
+        self.prepare(curator.schema, unit=curator.unit, budget=budget)
+        return self._fit_model(curator, budget, progress=progress)
+
+    def prepare(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Establish, before anything is charged, that a fit can be carried out here; return its plan.
+
+        The budget is of a kind that the mechanism accepts, the plan fits the table, the model fits into memory, and the
+        mechanism works: it is tried on made-up records (:meth:`trial`), once per process, which compiles its
+        kernels. Only public facts are used. A fit does all this itself; call it earlier to learn of a refusal before the
+        table is read.
+
+        Raises
+        ------
+        NoSuchGuarantee
+            If the mechanism cannot give this kind of guarantee.
+        DomainTooLarge
+            If the model would not fit into the memory that is free.
+        UnusableMethod
+            If the mechanism does not work on this machine.
+        """
+        self.require(budget)
+        plan = self.plan(schema, unit=unit, budget=budget)
+        _require_memory(plan)
+        try_out(self, schema, budget)
+        return plan
+
+    def trial(self) -> Synthesizer | None:
+        """Return the mechanism to try on made-up records before a fit: this one with its usual options.
+
+        A mechanism whose usual options take long returns others that use the same kernels and packages; one
+        that has nothing to try returns None.
+        """
+        if any(
+            field.default is MISSING and field.default_factory is MISSING
+            for field in fields(self)  # type: ignore[arg-type]
+        ):
+            return None
+        return type(self)()
+
+    def _fit_model(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
+        """Fit a model after everything was established; nobody but `fit` and the trial calls this."""
+        purse = self._allowance(curator, budget)
+        fitted = self._fit(purse, progress=progress)
+        # the hash of a ledger in memory covers the times of an attempt, which were not paid for
+        anchor = None if curator.ledger.path is None else curator.ledger.anchor()
+        provenance = Provenance(
+            method=self.name,
+            options=self.options(),
+            unit=curator.unit,
+            budget=budget,
+            accounting=purse.accounting.name,
+            spent=purse.spent,
+            ledger_id=curator.ledger.ledger_id,
+            rows_exact=curator.rows_are_exact,
+            condition=curator.ledger.guarantee().condition.text,
+            ledger_head="" if anchor is None else anchor.head,
+            ledger_length=None if anchor is None else anchor.length,
+        )
+        return Model(
+            schema=curator.schema,
+            distribution=fitted.distribution,
+            measurements=tuple(fitted.measurements),
+            provenance=provenance,
+            workload=fitted.workload,
+            history=fitted.history,
+            statistics=tuple(fitted.statistics),
+        )
+
+    def _allowance(self, curator: Curator, budget: Budget) -> Curator:
+        """Return a curator limited to the budget, in the best accounting that its ledger can pay.
+
+        A ledger with an approximate budget pays by its main accounting or, for all its charges together, as a pure one
+        (:mod:`understudy.privacy.accounting.filter`): after Gaussian noise the second is closed, and after a pure charge of its size usually the
+        first. So a fit that has the ledger to itself chooses freely, and one that shares it takes the main
+        accounting while that is open. Any other ledger has one accounting.
+        """
+        schema, unit = curator.schema, curator.unit
+        ways = list(self.accountings(budget))
+        begun = curator.begun_accounting(self.name)
+        if begun is not None:  # interrupted work goes on as it began, whatever the ledger has become since
+            ways = [way for way in ways if way.name == begun] or ways[:1]
+        elif self._accounting_fixed or not isinstance(curator.ledger.budget, ApproxDP):
+            ways = ways[:1]
+        elif len(ways) > 1 and curator.ledger.budget == budget:
+            ways.sort(key=lambda way: self._noise_of(way, budget, schema, unit))
+        reserve = self.reserve(schema, budget)
+        for way in ways[:-1]:
+            with suppress(BudgetExceeded):  # the last one says why
+                return curator.within(budget, scope=self.name, accounting=way, reserve=reserve)
+        return curator.within(budget, scope=self.name, accounting=ways[-1], reserve=reserve)
+
+    def require(self, budget: Budget) -> None:
+        """Refuse a kind of budget this mechanism cannot work with."""
+        if not isinstance(budget, self.budgets):
+            accepted = ", ".join(kind.__name__ for kind in self.budgets)
+            raise NoSuchGuarantee(
+                f"{self.name} cannot give a {type(budget).__name__} guarantee. It accepts: {accepted}."
+            )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of this mechanism as plain values, for the model file."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def _require_memory(plan: Plan) -> None:
+    """Refuse a plan whose model is larger than the memory that is free: its fit would end after it was charged."""
+    free = available_mb()
+    need = plan.model_cells * 8 / 2**20
+    if free is not None and need > free:
+        raise DomainTooLarge(
+            f"The model of {plan.method} may take {need:,.0f} MB and {free:,.0f} MB of memory are free. Nothing was "
+            "charged. Allow a smaller model (max_model_mb), choose a smaller workload or wider bins, or use a machine with "
+            "more memory.",
+            cells=plan.model_cells,
+            allowed=int(free * 2**20 / 8),
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Turn an option into something JSON can hold."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    describe = getattr(value, "to_plain", None)
+    return describe() if callable(describe) else repr(value)
+
+
+def planned(domain: Domain, design: Sequence[tuple[Clique, Noise]]) -> tuple[PlannedMeasurement, ...]:
+    """Turn a list of cliques and noises into planned measurements."""
+    return tuple(PlannedMeasurement(clique, domain.cells(clique), noise) for clique, noise in design)
+
+
+def total_deviation(looks: Iterable[tuple[float, Noise]]) -> float:
+    """Return the standard deviations of all noisy numbers together, given how many have which noise.
+
+    Examples
+    --------
+    >>> from understudy.privacy import Gaussian
+    >>> round(total_deviation([(10, Gaussian(100.0)), (1, Gaussian(50.0))]))
+    1050
+    """
+    return math.fsum(number * math.sqrt(noise.variance) for number, noise in looks)
+
+
+def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
+    """Return the record constraints of a schema as allowed cells over the columns each one names."""
+    return [(constraint.columns, constraint.allowed(schema.domain)) for constraint in schema.constraints]
+
+
+def fixed_total(curator: Curator) -> float | None:
+    """Return the number of rows to fix in an estimate, or ``None`` to estimate it.
+
+    Only the exact number is fixed. A measured or guessed one is off by some rows, and an estimate that must
+    sum to it would share those rows out equally between the cells of each table, rare ones included.
+
+    A distribution cannot be proportional to an empty table, so a table known to be empty counts as
+    one row; what is drawn from it is noise in either case.
+    """
+    if curator.known_rows is None or not curator.rows_are_exact:
+        return None
+    return float(max(1, curator.known_rows))

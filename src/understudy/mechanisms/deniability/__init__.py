@@ -1,0 +1,1 @@
+"""Plausible deniability: records made from seeds and tested before they leave (paper of Bindschaedler, Shokri and Gunter)."""

@@ -1,0 +1,1 @@
+"""Histograms that merge neighbouring bins before or after the noise."""

@@ -1,0 +1,1 @@
+"""Histograms measured in another basis: Fourier coefficients and kernel sums."""

@@ -1,0 +1,1 @@
+"""Mechanisms that measure marginals and fit a graphical model to them."""

@@ -1,0 +1,455 @@
+"""AIM: an adaptive and iterative mechanism for workloads of marginals (paper AIM, Algorithms 2 to 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from understudy.curator import Curator, SealedCounts
+from understudy.engine import GraphicalModel, candidate_sizes, estimate, project_to_simplex
+from understudy.errors import BudgetError, DomainTooLarge
+from understudy.inference.history import Round, RoundLog, answer_each
+from understudy.marginals.measurement import Measurement
+from understudy.marginals.workload import Workload
+from understudy.mechanisms.allocation import cells_of, workload_for
+from understudy.mechanisms.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    fixed_total,
+    planned,
+    support_of,
+    total_deviation,
+)
+from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
+from understudy.mechanisms.options import at_least, positive, refuse, shares
+from understudy.mechanisms.rounds import (
+    RoundCost,
+    certify,
+    columns_again,
+    expected_absolute_noise,
+    hopeful,
+    measure_worst,
+    require_fixed,
+    small_first,
+)
+from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
+from understudy.schema import Clique, Domain, Schema
+
+# ----------------------------------------------------------------------------------------
+# Noise taken out of measured columns: neighbouring values of an ordered column have similar counts.
+#
+# A noisy column is modelled as a random field around even counts: each value differs from its neighbours by itself, or
+# together with those near it, at three ranges. How much of each there is, is what makes the noisy column most likely; noise
+# has a known variance, so columns that are rough are left as they were measured. The posterior mean takes the place of the
+# noise. All of it is post-processing of released numbers.
+
+Array = npt.NDArray[np.float64]
+
+FEWEST_VALUES, MOST_VALUES = 16, 1_000
+"""Sizes of columns that are smoothed: fewer values teach nothing about smoothness, the work grows with the third power."""
+
+_LEAST_NOISE = 0.02
+"""Columns whose noise adds up to less than this share of the records are left alone."""
+_SHORT, _PARTS = 1.5, (12.0, 4.0)
+"""Ranges within which values are alike: in values, and as parts of the column."""
+_STEPS = 40
+
+
+def smoothable(schema: Schema, name: str) -> bool:
+    """Say whether a column has an order and enough values for its neighbours to tell something."""
+    column = schema.column(name)
+    return column.kind != "categorical" and FEWEST_VALUES <= column.size <= MOST_VALUES
+
+
+class ColumnSmoother:
+    """Replaces measurements of single ordered columns by what they say together with their order.
+
+    Results are kept: a column is smoothed again only after it was measured again.
+
+    Examples
+    --------
+    >>> from understudy.schema import Integer, Schema
+    >>> age = Schema([Integer("age", minimum=0, maximum=39)])
+    >>> true = 1000 * np.exp(-np.arange(40) / 10)
+    >>> noisy = true + np.random.default_rng(0).normal(0, 100, 40)
+    >>> (item,) = ColumnSmoother(age).targets([Measurement(("age",), noisy, "gaussian", 100.0)], rows=true.sum())
+    >>> bool(np.abs(item.values - true).sum() < 0.6 * np.abs(noisy - true).sum())
+    True
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._known: dict[tuple[Clique, int], Measurement] = {}
+
+    def targets(self, measurements: Sequence[Measurement], *, rows: float) -> list[Measurement]:
+        """Return what an estimate should be fitted to; other measurements are passed on as they are."""
+        columns: dict[Clique, list[Measurement]] = {}
+        rest = []
+        for item in measurements:
+            if len(item.clique) == 1 and smoothable(self._schema, item.clique[0]):
+                columns.setdefault(item.clique, []).append(item)
+            else:
+                rest.append(item)
+        for clique, items in columns.items():
+            key = (clique, len(items))
+            if key not in self._known:
+                precision = sum(1.0 / item.variance for item in items)
+                noisy = sum(item.values / item.variance for item in items) / precision
+                self._known[key] = self._smoothed(
+                    clique, np.asarray(noisy, np.float64), 1.0 / precision, rows
+                )
+            rest.append(self._known[key])
+        return rest
+
+    def _smoothed(self, clique: Clique, noisy: Array, variance: float, rows: float) -> Measurement:
+        size = len(noisy)
+        if size * np.sqrt(variance) < _LEAST_NOISE * rows:
+            return Measurement(clique, noisy, "gaussian", float(np.sqrt(variance)))
+        even = rows / size
+        gap = noisy + (rows - noisy.sum()) / size - even
+        with threadpool_limits(1):  # the matrices are small
+            mean, spread = _posterior(
+                gap, np.full(size, even), variance, self._schema.column(clique[0]).value_count
+            )
+        # An estimate gives every target its weight; errors that are alike in neighbours count as if they were not.
+        return Measurement(clique, project_to_simplex(even + mean, rows), "gaussian", float(np.sqrt(spread)))
+
+
+def _posterior(gap: Array, even: Array, variance: float, ordered: int) -> tuple[Array, float]:
+    """Return the posterior mean of the differences from even counts, and their mean posterior variance."""
+    likely = np.maximum(0.1 * even, even + shrunk_cells(gap, even, variance))
+    scale = np.sqrt(np.outer(likely, likely)) * likely.mean()  # the root lets rare values move
+    parts = [scale * alike for alike in _alike(len(gap), ordered)]
+
+    mean, spread = field_posterior(
+        gap, parts, variance, start=np.full(len(parts), -1.0), usual=-2.0, bounds=(-12.0, 6.0), steps=_STEPS
+    )
+    return mean, min(variance, max(spread, 1e-3 * variance))
+
+
+def _alike(size: int, ordered: int) -> list[Array]:
+    """Return how alike values are: not at all, and within each range. Codes after the ordered ones stand alone."""
+    kinds = [np.eye(size)]
+    place = np.arange(ordered, dtype=np.float64)
+    for reach in (_SHORT, *(ordered / part for part in _PARTS)):
+        near = np.zeros((size, size))
+        near[:ordered, :ordered] = np.exp(-0.5 * np.square(np.subtract.outer(place, place) / max(1.0, reach)))
+        kinds.append(near)
+    return kinds
+
+
+@dataclass(frozen=True, kw_only=True)
+class AIM(Synthesizer):
+    """Measure what the current model gets most wrong, again and again, until the budget is spent.
+
+    All one-way marginals come first, twice where a small table would drown in their noise. Then each
+    round chooses a marginal from the downward closure of the workload by the exponential
+    mechanism, measures it, and refits a graphical model. When a round teaches less than its noise,
+    the following rounds get more budget. The last round spends what is left.
+
+    Parameters
+    ----------
+    workload
+        The marginals that matter; all 3-way marginals by default.
+    max_model_mb
+        Largest junction tree the model may need, in megabytes.
+    rounds_per_column
+        The first rounds are priced as if there were this many rounds per column (16 in the paper).
+    measure_share
+        Share of each round's cost that is spent on measuring; the rest pays for choosing.
+    max_candidates
+        Most marginals that are looked at in a round; one-way marginals first, then by number of cells.
+    column_noise
+        Tolerated noise of the one-way marginals, as a share of the records. Where the paper's first look at them
+        leaves more, they are measured again, more exactly, for at most seven tenths of the budget in all. Only
+        small tables are concerned. Zero never measures them again (the paper's rule).
+    smooth
+        Whether noise is taken out of ordered columns of many values before the model is fitted to them: what
+        their neighbouring values say together (post-processing). False fits them as measured (the paper's rule).
+    known
+        Measurements of the same table that were released, and paid for, before. The model starts from them, and
+        columns they contain are not measured a first time.
+    prior
+        A model of public data over the same columns. The fit starts from it, and what is not measured keeps its
+        relations. Rounds choose where it is wrong about the private table.
+    certify
+        Share of the budget that measures the finished model's error on every workload marginal. A
+        hundredth makes :meth:`Model.error_bounds` several times tighter on large tables. Of little use
+        under pure differential privacy, where hundreds of numbers share it linearly.
+
+    Privacy
+    -------
+    Three kinds of looks, and a fourth with ``certify``: (1) all one-way marginals of the closure,
+    measured once or twice, the second time at a price that follows from the released number of rows; (2) in each round a choice by the exponential mechanism among candidates fixed by
+    what was released before, with score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
+    neighbours and the penalty is public, so the sensitivity is ``l1 max w_r`` over the candidates;
+    (3) in each round a measurement of the chosen marginal; (4) the L1 distance of each workload marginal
+    from the finished model, which moves by at most ``l1``. Costs depend on earlier outputs, so the
+    loop runs inside a filter: the curator refuses any charge beyond the allowance. Fully adaptive
+    composition holds for each accounting (sums of epsilon, of rho, of squared mu). Candidates are
+    left out only by model size and by bounds computed from released values. ``prior`` and ``known`` are
+    public: constants to the mechanism, whose scores keep their sensitivity. The rest is post-processing.
+
+    Examples
+    --------
+    >>> AIM(max_model_mb=20).name
+    'aim'
+    """
+
+    name: ClassVar[str] = "aim"
+    summary: ClassVar[str] = "adaptive choice of marginals for a workload, graphical model"
+
+    workload: Workload | None = None
+    max_model_mb: float = 80.0
+    rounds_per_column: float = 16.0
+    measure_share: float = 0.9
+    max_candidates: int = 5_000
+    column_noise: float = 0.1
+    smooth: bool = True
+    known: tuple[Measurement, ...] = ()
+    prior: GraphicalModel | None = None
+    certify: float = 0.0
+
+    def __post_init__(self) -> None:
+        refuse(
+            positive(self, "max_model_mb"),
+            at_least(self, 1, "rounds_per_column", "max_candidates"),
+            shares(self, "measure_share"),
+            at_least(self, 0, "column_noise"),
+            shares(self, "certify", zero=True),
+        )
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell measured in one of the first rounds."""
+        return total_deviation(
+            [(1, noise_for(accounting, unit, self._first_price(schema.domain, cost).measure))]
+        )
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say how the first rounds are priced, or which columns are too wide for any model."""
+        domain = schema.domain
+        workload = workload_for(self.workload, domain)
+        candidates = self._candidates(domain, workload)
+        self._check_known(domain)
+        require_fixed(schema, self._fixed(), self.max_model_mb)
+        accounting = self.accounting(budget, schema, unit)
+        price = self._first_price(domain, accounting.total(budget))
+        noise = noise_for(accounting, unit, price.measure)
+        design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in self._columns(candidates)]
+        left_out = len(workload.closure()) - len(candidates)
+        notes = [
+            f"Then between {len(domain)} and {round(self.rounds_per_column * len(domain))} adaptive rounds over "
+            f"{len(candidates)} candidate marginals; noise per round falls as the model stops learning."
+        ]
+        if left_out:
+            notes.append(
+                f"{left_out} larger marginals of the workload's closure are only estimated, never measured: they have "
+                f"too many cells for a model of {self.max_model_mb:g} MB, or there are more than "
+                f"{self.max_candidates} candidates. Use coarser bins, fewer columns or a smaller workload "
+                "(such as target:COLUMN or all-2way), or raise max_model_mb or max_candidates."
+            )
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=planned(domain, design),
+            model_cells=cells_of(self.max_model_mb),
+            notes=tuple(notes),
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as plain values: of a prior and of known measurements only the cliques."""
+        plain = super().options()
+        plain["known"] = [list(item.clique) for item in self.known]
+        plain["prior"] = None if self.prior is None else [list(item) for item in self.prior.cliques]
+        return plain
+
+    def _check_known(self, domain: Domain) -> None:
+        """Refuse a prior or measurements that speak of other columns."""
+        if self.prior is not None and self.prior.domain != domain:
+            raise BudgetError("The prior was made for other columns than the table has.")
+        for item in self.known:
+            clique = domain.canonical(item.clique)
+            if clique != tuple(item.clique) or item.values.shape != domain.shape(clique):
+                raise BudgetError(f"The known measurement of {item.clique} does not fit the table's columns.")
+
+    def _fixed(self) -> list[Clique]:
+        """Return what the model has to hold from the start, constraints aside."""
+        prior = () if self.prior is None else self.prior.cliques
+        return [*(item.clique for item in self.known if item.clique), *prior]
+
+    def _columns(self, candidates: list[Clique]) -> list[Clique]:
+        """Return the one-way marginals to start with: those that nothing known contains."""
+        seen = {name for item in self.known for name in item.clique}
+        return [clique for clique in candidates if len(clique) == 1 and clique[0] not in seen]
+
+    def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
+        """Return the marginals of the closure that may be chosen.
+
+        Each must fit into the model by itself; all together must fit into memory, small ones first. The
+        rule looks at public sizes only.
+        """
+        limit = self.max_model_mb * 2**20 / 8
+        too_wide = [name for name in domain.names if domain.size(name) > limit]
+        if too_wide:
+            raise DomainTooLarge(
+                f"The columns {', '.join(too_wide)} alone do not fit into a model of {self.max_model_mb:g} MB. "
+                "Use coarser bins or raise max_model_mb.",
+                cells=max(domain.size(name) for name in too_wide),
+                allowed=int(limit),
+            )
+        return small_first(domain, workload.closure(), limit=limit, most=self.max_candidates)
+
+    def _first_price(self, domain: Domain, total: float) -> RoundCost:
+        """Price of the first rounds, in the additive unit of the accounting."""
+        per_round = total / (self.rounds_per_column * len(domain))
+        return RoundCost(self.measure_share * per_round, (1 - self.measure_share) * per_round)
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        domain = curator.domain
+        workload = workload_for(self.workload, domain)
+        weights = workload.closure_weights()
+        progress("counting", 0.0)
+        candidates = self._candidates(domain, workload)
+        sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))
+        reserve = self.certify * curator.remaining
+        total_cost = curator.remaining - reserve
+        price = self._first_price(domain, total_cost)
+        support = support_of(curator.schema)
+        fixed = [*(clique for clique, _ in support), *self._fixed()]
+        smoother = ColumnSmoother(curator.schema) if self.smooth else None
+
+        def refit(
+            measurements: list[Measurement],
+            start: GraphicalModel | None,
+            *,
+            rows: float | None = None,
+            thorough: bool = False,
+        ) -> GraphicalModel:
+            """Estimate again; columns are smoothed once the number of rows is known."""
+            targets = measurements
+            if smoother is not None and rows is not None:
+                targets = smoother.targets(measurements, rows=rows)
+            return estimate(
+                domain, targets, total=fixed_total(curator), zeros=support, warm_start=start,
+                keep_start=self.prior is not None, thorough=thorough,
+            )  # fmt: skip
+
+        measurements, batches, model = self._first_looks(curator, sealed, price, total_cost, refit)
+        log = RoundLog(planned=batches)
+        while True:
+            remaining = curator.remaining - reserve
+            last = remaining <= 2 * price.total
+            if last:
+                price = RoundCost(self.measure_share * remaining, (1 - self.measure_share) * remaining)
+            used = 1 - remaining / total_cost
+            progress(f"round {len(log.rounds) + 1}", used)
+            noise = noise_for(curator.accounting, curator.unit, price.measure)
+            share = min(1.0, used + price.total / total_cost)
+            held = list(dict.fromkeys(item.clique for item in measurements if item.clique))
+            step, answers = self._round(
+                curator, sealed, weights, held, fixed, model, noise, price, share, last=last
+            )
+            log.add(step, answers, [weights[clique] for clique in step.candidates])
+            measurements.append(step.measurement)
+            before = step.answer.astype(np.float64)
+            model = refit(measurements, model, rows=model.total)
+            if last:
+                break
+            after = model.marginals([step.clique])[0]
+            if np.abs(after - before).sum() <= expected_absolute_noise(noise) * after.size:
+                price = price.annealed(curator.accounting)
+        progress("final estimate", 1.0)
+        model = refit(measurements, model, rows=model.total, thorough=True)
+        known = answer_each(model.marginals, candidates)
+        certificate = None
+        if reserve > 0:
+            progress("certifying", 1.0)
+            asked = [clique for clique in workload.cliques if clique in known]
+            certificate = certify(
+                curator, sealed, asked, [known[clique] for clique in asked], curator.remaining
+            )
+        history = log.close(known, certificate=certificate)
+        return Fitted(model, measurements, workload=workload, history=history)
+
+    def _first_looks(
+        self,
+        curator: Curator,
+        sealed: dict[Clique, SealedCounts],
+        price: RoundCost,
+        cost: float,
+        refit: Callable[..., GraphicalModel],
+    ) -> tuple[list[Measurement], list[int], GraphicalModel]:
+        """Measure the columns, and again where their noise is more than tolerated.
+
+        Returns the measurements, how many of them were made at once, and the first model.
+        """
+        measurements = list(self.known)
+        batches = [1] * len(self.known)  # how those came about is not known: assume the least
+        columns = self._columns(list(sealed))
+        noise = noise_for(curator.accounting, curator.unit, price.measure)
+        measurements += curator.measure_many(
+            [sealed[clique] for clique in columns],
+            noise=[noise] * len(columns),
+            purpose=f"measure {len(columns)} one-way marginals",
+        )
+        batches.append(len(columns))
+        model = refit(measurements, self.prior)
+        again = columns_again(
+            curator,
+            [sealed[clique] for clique in columns],
+            cost=cost,
+            spent=len(columns) * price.measure,
+            rows=model.total,
+            tolerated=self.column_noise,
+        )
+        measurements += again
+        batches += [len(again)] if again else []
+        return measurements, batches, refit(measurements, model, rows=model.total)
+
+    def _round(
+        self,
+        curator: Curator,
+        sealed: dict[Clique, SealedCounts],
+        weights: dict[Clique, float],
+        held: list[Clique],
+        fixed: list[Clique],
+        model: GraphicalModel,
+        noise: Noise,
+        price: RoundCost,
+        share: float,
+        *,
+        last: bool,
+    ) -> tuple[Round, list[Array]]:
+        """Choose one marginal and measure it; return the model's answers to all candidates as well."""
+        domain = curator.domain
+        epsilon = curator.accounting.selection_epsilon(price.select)
+        penalty = expected_absolute_noise(noise)
+        names = list(sealed)
+        limit = share * self.max_model_mb
+        sizes = candidate_sizes(domain, [*fixed, *held], names, limit_mb=limit)
+        fitting = [clique for clique, size in zip(names, sizes, strict=True) if size <= limit]
+        if not fitting:  # the model cannot grow; measure again what it already holds
+            fitting = [clique for clique in names if len(clique) == 1 or clique in held]
+        eligible = hopeful(domain, fitting, weights, model.total, penalty, epsilon, curator.unit)
+        answers = model.marginals(eligible)
+        step = measure_worst(
+            curator,
+            sealed,
+            eligible,
+            answers,
+            noise=noise,
+            epsilon=epsilon,
+            penalty=penalty,
+            weights=weights,
+            last=last,
+        )
+        return step, answers

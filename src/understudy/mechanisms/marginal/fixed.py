@@ -1,0 +1,388 @@
+"""What the mechanisms that measure a fixed list of marginals share: the estimate, and words about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from understudy.curator import Curator
+from understudy.engine import GraphicalModel, estimate, model_cells
+from understudy.marginals.measurement import Measurement
+from understudy.mechanisms.base import fixed_total, support_of
+from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
+from understudy.mechanisms.marginal.look import RareCounts, count_rare
+from understudy.schema import Clique, Domain, Schema
+
+# ----------------------------------------------------------------------------------------
+# Noise taken out of measured pairs: what two columns say about each other is rarely rough.
+#
+# A noisy table of two columns is compared with the product of its margins. The difference, their *interaction*, is
+# modelled as a random field: in each cell independent of all others or similar to that of neighbouring codes, larger
+# where more records are expected (in proportion to them, or to their root). How much of each kind there is (seven
+# variances) is what makes the noisy table most likely; noise has a known variance, so pairs that are independent are
+# recognised as such and get almost no interaction, while strong ones are left as they were measured. The posterior mean of
+# the field takes the place of the noise, and the nearest table without negative cells is taken: setting negative cells to
+# zero instead would leave what noise put into the other empty cells of a rare row, and pull its mean to the middle.
+#
+# All of it is post-processing of released numbers.
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+MAX_CELLS = 1_000
+"""Largest table that is smoothed; the work grows with the third power."""
+
+_LEAST = 0.5
+"""Smallest number of records that a value is thought to have."""
+_STEPS = 15
+_START = np.log([0.01, 0.01, 0.003, 0.003, 0.001, 0.01, 0.01])
+_USUAL = -6.0
+"""Logarithms of the variances to start from, and of a usual one."""
+_REST = 0.2
+"""Standard error of a smoothed cell, as a part of its noise's; larger, the estimate would fill empty cells again."""
+_SEED = 1e-3
+"""Part of the records expected by chance that is left in every cell: what is zero could not be scaled."""
+
+
+def margins_of(
+    domain: Domain, measurements: Sequence[Measurement], total: float
+) -> dict[str, tuple[Array, float]]:
+    """Return the best linear unbiased estimate of every single column, with the variance of a value.
+
+    Each measured table that holds a column estimates it with the variance of a cell times the cells that are
+    summed, after its sum was set to the total; independent estimates are averaged by precision. Columns
+    that no table holds are left out.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b"), (2, 2))
+    >>> table = Measurement(("a", "b"), np.array([[3.0, 4.0], [1.0, 2.0]]), "gaussian", 1.0)
+    >>> values, variance = margins_of(domain, [table], 10.0)["a"]
+    >>> values.tolist(), variance
+    ([7.0, 3.0], 2.0)
+    """
+    sums: dict[str, tuple[Array, float]] = {}
+    for item in measurements:
+        for axis, name in enumerate(item.clique):
+            others = tuple(other for other in range(len(item.clique)) if other != axis)
+            values = item.values.sum(axis=others) if others else np.asarray(item.values)
+            values = values + (total - values.sum()) / len(values)
+            weight = len(values) / (item.variance * item.values.size)
+            before, known = sums.get(name, (np.zeros(len(values)), 0.0))
+            sums[name] = (before + weight * values, known + weight)
+    return {
+        name: (sums[name][0] / sums[name][1], 1.0 / sums[name][1]) for name in domain.names if name in sums
+    }
+
+
+def smooth_pairs(
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    margins: Mapping[str, Array],
+    allowed: Sequence[tuple[Clique, Mask]],
+    total: float,
+) -> list[Measurement]:
+    """Return targets for an estimate: margins, smoothed pairs that agree with them, other tables as measured.
+
+    Parameters
+    ----------
+    schema
+        The columns; codes of columns with an order are neighbours.
+    measurements
+        Noisy tables. Those over two columns and up to `MAX_CELLS` cells are smoothed.
+    margins
+        Number of records with each value, for each column of the pairs.
+    allowed
+        Combinations of values that may occur.
+    total
+        Number of records.
+    """
+    pairs: dict[Clique, tuple[Array, float]] = {}
+    others: list[Measurement] = []
+    for item in measurements:
+        if len(item.clique) == 2 and item.values.size <= MAX_CELLS:
+            values, known = pairs.get(item.clique, (np.zeros(item.values.shape), 0.0))
+            pairs[item.clique] = (values + item.values / item.variance, known + 1.0 / item.variance)
+        elif len(item.clique) != 1 or item.clique[0] not in margins:
+            others.append(item)
+    fixed = {name: _positive(values, total) for name, values in margins.items()}
+    with threadpool_limits(
+        1
+    ):  # the matrices are small: threads of a loaded machine would wait for each other
+        smoothed = [
+            _smoothed(schema, clique, values / known, 1.0 / known, fixed, allowed, total)
+            for clique, (values, known) in pairs.items()
+        ]
+    ones = [Measurement((name,), values, "gaussian", 1.0) for name, values in fixed.items()]
+    return [*ones, *smoothed, *others]
+
+
+def _smoothed(
+    schema: Schema,
+    clique: Clique,
+    noisy: Array,
+    variance: float,
+    margins: Mapping[str, Array],
+    allowed: Sequence[tuple[Clique, Mask]],
+    total: float,
+) -> Measurement:
+    """Return one pair without most of its noise, with the given margins and without forbidden cells."""
+    left, right = (margins[name] for name in clique)
+    mask = np.ones(noisy.shape, dtype=bool)
+    for columns, cells in allowed:
+        if columns == clique:
+            mask &= cells
+    expected = _rake(np.where(mask, np.outer(left, right) / total, 0.0), left, right)
+    kernels = [_kernels(schema, name) for name in clique]
+    table = expected + _interaction(noisy, expected, mask, variance, kernels)
+    table = _nearest(table, mask, left, right) + _SEED * expected + 1e-9
+    table = _rake(np.where(mask, table, 0.0), left, right)
+    return Measurement(clique, table, "gaussian", _REST * math.sqrt(variance))
+
+
+def _positive(values: Array, total: float) -> Array:
+    kept = np.maximum(values, _LEAST)
+    return np.asarray(kept * (total / kept.sum()))
+
+
+def _rake(table: Array, left: Array, right: Array, rounds: int = 50) -> Array:
+    """Scale rows and columns in turn until their sums are those wanted."""
+    for _ in range(rounds):
+        for axis, wanted in ((1, left), (0, right)):
+            sums = table.sum(axis=axis)
+            factor = np.divide(wanted, sums, out=np.zeros_like(sums), where=sums > 0)
+            table = table * (factor[:, None] if axis == 1 else factor[None, :])
+    return table
+
+
+def _nearest(table: Array, mask: Mask, left: Array, right: Array, rounds: int = 100) -> Array:
+    """Return nearly the closest table (least squares) with given margins, no negative and no forbidden cell.
+
+    Dykstra's algorithm: margins are corrected by equal amounts in all cells of a row or column that may hold
+    records, and what cutting off negative numbers took is given back before the next correction.
+    """
+    found, cut = np.where(mask, table, 0.0), np.zeros_like(table)
+    cells = [np.maximum(mask.sum(axis=axis, keepdims=True), 1) for axis in (1, 0)]
+    for _ in range(rounds):
+        found = found + mask * (left[:, None] - found.sum(axis=1, keepdims=True)) / cells[0]
+        found = found + mask * (right[None, :] - found.sum(axis=0, keepdims=True)) / cells[1]
+        before = found + cut
+        found = np.maximum(before, 0.0)
+        cut = before - found
+    return np.asarray(found)
+
+
+def _interaction(
+    noisy: Array, expected: Array, mask: Mask, variance: float, kernels: Sequence[tuple[Array, ...]]
+) -> Array:
+    """Return the posterior mean of a table's difference from the expected one."""
+    gap = noisy - expected
+    gap = gap - gap.mean(axis=0) - gap.mean(axis=1, keepdims=True) + gap.mean()
+    variance *= math.prod(1.0 - 1.0 / size for size in noisy.shape) or 1.0
+    spots = shrunk_cells(gap, np.maximum(expected, 1e-9), variance)
+    # records that are likely in a cell set the size of its interaction; the root keeps rare rows movable
+    likely = np.maximum(expected, expected + spots)
+    root = np.where(mask, np.sqrt(likely * likely.mean()), 1e-6)
+    return _field(gap, root, np.where(mask, likely, 1e-6), variance, kernels)
+
+
+def _kernels(schema: Schema, name: str) -> tuple[Array, Array, Array]:
+    """Return how alike the codes of a column are: by a trend, as neighbours, and not at all."""
+    column = schema.column(name)
+    alone = np.eye(column.size)
+    trend, near = np.zeros_like(alone), alone.copy()
+    count = column.value_count
+    if column.kind != "categorical" and count > 1:
+        place = np.arange(count, dtype=np.float64)
+        near[:count, :count] = np.exp(-0.5 * np.square(np.subtract.outer(place, place) / max(1.0, count / 4)))
+        line = (place - place.mean()) / place.std()
+        trend[:count, :count] = np.outer(line, line)
+    return trend, near, alone
+
+
+def _field(
+    gap: Array, root: Array, likely: Array, variance: float, kernels: Sequence[tuple[Array, ...]]
+) -> Array:
+    """Fit the variances of the seven kinds of interaction, and return the posterior mean of their sum."""
+    (trend, near, alone), (trend_, near_, alone_) = kernels
+    trends, areas = np.kron(trend, trend_), np.kron(near, near_)
+    rough, even = (np.outer(size.ravel(), size.ravel()) for size in (root, likely))
+    parts = [
+        rough * trends,
+        rough * areas,
+        rough * np.kron(alone, near_),
+        rough * np.kron(near, alone_),
+        rough * np.kron(alone, alone_),
+        even * trends,
+        even * areas,
+    ]
+    mean, _ = field_posterior(
+        gap.ravel(), parts, variance, start=_START, usual=_USUAL, bounds=(-16.0, 8.0), steps=_STEPS
+    )
+    return mean.reshape(gap.shape)
+
+
+# ----------------------------------------------------------------------------------------
+# Rare values: found in released numbers, counted once more in disjoint classes.
+
+_MOST = 64
+"""Most rare values that are counted."""
+_DOUBT = 0.15
+"""Relative error of an estimated number of records with two rare values, beside that of the smoothed tables."""
+_FIT = 6.0
+"""Variance of single smoothed cells, in units of that with which they enter the estimate."""
+
+
+def measure_rare(
+    curator: Curator, measurements: Sequence[Measurement], *, total: float, below: float, cost: float
+) -> RareCounts | None:
+    """Count the values that noisy tables show in fewer than a share ``below`` of the records.
+
+    The rarest come first and get the least noise: precision is inverse to the count that the tables show (or to its
+    standard deviation, where that is larger), so that the *relative* errors of all are alike. Returns None, and
+    spends nothing, if no value is that rare.
+
+    Privacy
+    -------
+    The values are chosen from released tables; `count_rare` proves the cost, which is at most ``cost`` in
+    the accounting of the curator.
+    """
+    found = []
+    for name, (values, variance) in margins_of(curator.domain, measurements, total).items():
+        seen = np.maximum(values, math.sqrt(variance))
+        found += [(float(seen[code]), name, int(code)) for code in np.flatnonzero(seen < below * total)]
+    found = sorted(found)[:_MOST]
+    if not found:
+        return None
+    return count_rare(
+        curator,
+        [(name, code) for _, name, code in found],
+        weights=[1.0 / count for count, _, _ in found],
+        epsilon=curator.accounting.pure_epsilon(cost),
+        purpose=f"count {len(found)} rare values",
+    )
+
+
+def with_rare(
+    pairs: Mapping[Clique, Measurement],
+    margins: Mapping[str, Array],
+    unbiased: Mapping[str, tuple[Array, float]],
+    rare: RareCounts,
+    total: float,
+) -> dict[str, Array]:
+    """Return margins in which rare values have their own counts, averaged with what the tables say.
+
+    A class leaves out the records of earlier classes. How many of those have the value is taken from ``pairs``,
+    smoothed tables of two columns, or is as many as chance would have it; the more there are, the less the class is
+    trusted, since records with three of the values are left out more than once and the tables err. The
+    other values of a column are scaled so that its sum stays.
+    """
+    result = {name: values.copy() for name, values in margins.items()}
+    seen: list[tuple[str, int, float]] = []
+    for place, (name, code) in enumerate(rare.values):
+        own = max(0.0, float(rare.counts[place]))
+        shared = [_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name]
+        both = sum(number for number, _ in shared)
+        noise = 2.0 * float(rare.scales[place]) ** 2 + both + (_DOUBT * both) ** 2
+        noise += sum(doubt for _, doubt in shared)
+        values, variance = unbiased[name]
+        count = ((own + both) / noise + values[code] / variance) / (1.0 / noise + 1.0 / variance)
+        result[name][code] = max(0.0, count)
+        seen.append((name, code, max(0.0, count)))
+    for name in {name for name, _, _ in seen}:
+        codes = [code for column, code, _ in seen if column == name]
+        rest = np.ones(len(result[name]), dtype=bool)
+        rest[codes] = False
+        common = float(result[name][rest].sum())
+        if common > 0:
+            result[name][rest] *= max(0.0, total - float(result[name][codes].sum())) / common
+    return result
+
+
+def _both(
+    pairs: Mapping[Clique, Measurement],
+    first: tuple[str, int, float],
+    second: tuple[str, int, float],
+    total: float,
+) -> tuple[float, float]:
+    """Return about how many records have both values, and the variance of that; at most its square and itself."""
+    for (name, code, _), (other, match, _) in ((first, second), (second, first)):
+        table = pairs.get((name, other))
+        if table is not None:
+            found = float(table.values[code, match])
+            return found, min(_FIT * table.variance, found * found + found)
+    return first[2] * second[2] / max(total, 1.0), 0.0
+
+
+def model_note(schema: Schema, cliques: Sequence[Clique], *, max_model_mb: float) -> tuple[int, str]:
+    """Return how many cells the model will hold, and a sentence that says what kind of model it is."""
+    needed = model_cells(schema.domain, [*cliques, *(clique for clique, _ in support_of(schema))])
+    allowed = int(max_model_mb * 2**20 / 8)
+    if needed <= allowed:
+        return needed, "All measured marginals fit into one graphical model."
+    local = sum(schema.domain.cells(clique) for clique in cliques)
+    return (
+        local + allowed,
+        f"One graphical model of all measured marginals does not fit into {max_model_mb:g} MB. They are made to "
+        "agree with each other, and rows are drawn from a smaller model.",
+    )
+
+
+def estimate_fixed(
+    curator: Curator, measurements: Sequence[Measurement], *, max_model_mb: float
+) -> GraphicalModel:
+    """Estimate a graphical model where it fits, and locally consistent marginals where not.
+
+    A number of rows that was measured before is one more measurement.
+    """
+    rows = curator.rows_measurement
+    return _estimate(
+        curator,
+        [*measurements, *([] if rows is None else [rows])],
+        total=fixed_total(curator),
+        max_model_mb=max_model_mb,
+    )
+
+
+def estimate_smoothed(
+    curator: Curator,
+    measurements: Sequence[Measurement],
+    base: GraphicalModel,
+    *,
+    rare: RareCounts | None,
+    max_model_mb: float,
+) -> GraphicalModel:
+    """Estimate again, with the noise taken out of pairs and rare values set to their own counts.
+
+    The number of records with each value is what the measured tables say without bias. The first estimate knows that
+    counts are not negative, which makes it overrate rare values: noise in their empty cells only adds.
+    Overlaps of rare values are read off tables smoothed with these numbers, which are then smoothed again.
+    """
+    total = base.total
+    unbiased = margins_of(curator.domain, measurements, total)
+    margins = {name: values for name, (values, _) in unbiased.items()}
+    support = support_of(curator.schema)
+    targets = smooth_pairs(curator.schema, measurements, margins, support, total)
+    if rare is not None:
+        pairs: dict[Clique, Measurement] = {item.clique: item for item in targets if len(item.clique) == 2}
+        margins = with_rare(pairs, margins, unbiased, rare, total)
+        targets = smooth_pairs(curator.schema, measurements, margins, support, total)
+    return _estimate(curator, targets, total=total, max_model_mb=max_model_mb)
+
+
+def _estimate(
+    curator: Curator, measurements: Sequence[Measurement], *, total: float | None, max_model_mb: float
+) -> GraphicalModel:
+    return estimate(
+        curator.domain,
+        measurements,
+        total=total,
+        zeros=support_of(curator.schema),
+        max_cells=int(max_model_mb * 2**20 / 8),
+        thorough=True,
+        if_too_large="local-consistency",
+    )

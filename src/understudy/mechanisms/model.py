@@ -1,0 +1,350 @@
+"""A fitted model: a public distribution with the schema it speaks and the story of how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy._html import html_table
+from understudy.engine import Distribution, GraphicalModel
+from understudy.engine.distributions.released import ReleasedRecords
+from understudy.errors import WorkloadError
+from understudy.inference.covers import Evidence
+from understudy.inference.history import History, Round
+from understudy.inference.intervals import Interval
+from understudy.inference.uncertainty import Uncertainty
+from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals.workload import Workload
+from understudy.mechanisms.drawing import Drawer
+from understudy.privacy import Budget, Unit, budget_from_dict
+from understudy.report.pictures import Picture, Whiskers, comparison_panels
+from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+Cells = npt.NDArray[np.bool_] | Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a model was made. All of it is public.
+
+    ``rows_exact`` says that the mechanism knew the exact number of rows. It does not where that is private, and not
+    after cleaning: then the number depends on the records even if neighbouring tables have equally many. ``condition``
+    says what the promise presumes because exact numbers about the table are public; files of version 0.1.0 have none.
+
+    ``ledger_head`` and ``ledger_length`` say where the ledger stood after the fit (`Anchor`); empty where it was in memory.
+    """
+
+    method: str
+    options: Mapping[str, Any]
+    unit: Unit
+    budget: Budget
+    accounting: str
+    spent: float
+    ledger_id: str
+    rows_exact: bool
+    condition: str = ""
+    ledger_head: str = ""
+    ledger_length: int | None = None
+
+    def guarantee(self) -> str:
+        """Say the privacy promise in one sentence, and what it presumes in another."""
+        promise = (
+            f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; "
+            f"{self.accounting} accounting."
+        )
+        return f"{promise} {self.condition}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "method": self.method,
+            "options": dict(self.options),
+            "unit": self.unit.to_dict(),
+            "budget": self.budget.to_dict(),
+            "accounting": self.accounting,
+            "spent": self.spent,
+            "ledger_id": self.ledger_id,
+            "rows_exact": self.rows_exact,
+            "condition": self.condition,
+            "ledger_head": self.ledger_head,
+            "ledger_length": self.ledger_length,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Provenance:
+        """Return what `to_dict` wrote; a document that is something else is a ``KeyError`` or the like."""
+        return cls(
+            method=str(plain["method"]),
+            options=dict(plain["options"]),
+            unit=Unit.from_dict(plain["unit"]),
+            budget=budget_from_dict(plain["budget"]),
+            accounting=str(plain["accounting"]),
+            spent=float(plain["spent"]),
+            ledger_id=str(plain["ledger_id"]),
+            rows_exact=bool(plain.get("rows_exact", False)),
+            condition=str(plain.get("condition", "")),
+            ledger_head=str(plain.get("ledger_head") or ""),
+            ledger_length=None if plain.get("ledger_length") is None else int(plain["ledger_length"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted distribution that can be asked, sampled, saved and published.
+
+    Everything in a model is a function of released measurements and public facts, so any use of it
+    is post-processing and costs nothing. Sampling may take a seed for the same reason.
+    """
+
+    schema: Schema
+    distribution: Distribution
+    measurements: tuple[Measurement, ...]
+    provenance: Provenance
+    workload: Workload | None = None
+    history: History | None = None
+    statistics: tuple[Statistic, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """Estimated number of rows of the table the model stands for."""
+        return self.distribution.total
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The adaptive rounds behind the measurements, where there were any."""
+        return () if self.history is None else self.history.rounds
+
+    def marginal(self, clique: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the model's expected counts over one clique."""
+        return self.marginals([clique])[0]
+
+    def marginals(self, cliques: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
+        """Return the model's expected counts over many cliques."""
+        return self.distribution.marginals([self.schema.domain.canonical(clique) for clique in cliques])
+
+    def default_rows(self) -> int:
+        """Return how many rows a sample has when nobody says: the declared or estimated number.
+
+        Records that were released once and for all are not repeated unless somebody asks for more.
+        """
+        if isinstance(self.distribution, ReleasedRecords):
+            return len(self.distribution.codes)
+        if self.schema.row_count is not None:
+            return self.schema.row_count
+        return max(0, round(self.total))
+
+    def sample_codes(self, n: int | None = None, *, seed: int | None = None) -> dict[str, Codes]:
+        """Draw encoded records that satisfy every constraint of the schema.
+
+        Parameters
+        ----------
+        n
+            Number of rows; by default the declared row count, or else the model's estimate.
+        seed
+            Makes the draw repeatable. Safe: the model is already public.
+        """
+        rows = self._rows(n)
+        generator = np.random.default_rng(seed)
+        pieces = list(self._drawer.chunks(rows, rows_per_chunk=max(1, rows), generator=generator))
+        width = len(self.schema.names)
+        drawn = pieces[0] if pieces else np.zeros((0, width), dtype=np.uint8)
+        return {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
+
+    @cached_property
+    def _drawer(self) -> Drawer:
+        return Drawer(self.schema, self.distribution, self.workload)
+
+    def _rows(self, n: int | None) -> int:
+        rows = self.default_rows() if n is None else n
+        if rows < 0:
+            raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
+        return rows
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw rows as a pandas frame with the columns and types of the schema."""
+        return self.schema.decode(self.sample_codes(n, seed=seed), seed=seed)
+
+    def sample_chunks(
+        self, n: int | None = None, *, rows_per_chunk: int = 1_000_000, seed: int | None = None
+    ) -> Iterator[pd.DataFrame]:
+        """Draw rows in frames of at most ``rows_per_chunk``, so that any number fits in memory."""
+        if rows_per_chunk < 1:
+            raise WorkloadError(f"rows_per_chunk ({rows_per_chunk}) must be at least 1.")
+        generator = np.random.default_rng(seed)
+        for drawn in self._drawer.chunks(self._rows(n), rows_per_chunk=rows_per_chunk, generator=generator):
+            codes = {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
+            yield self.schema.decode(codes, seed=int(generator.integers(1 << 62)))
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """What the measurements say about the model's errors and about the real table."""
+        evidence = Evidence(
+            self.schema.domain,
+            self.measurements,
+            self.history or History.unknown(len(self.measurements)),
+            self._public_total(),
+        )
+        return Uncertainty(evidence, self.distribution.marginals)
+
+    def _public_total(self) -> float | None:
+        """Return the number of real rows where it is public, as the measurements saw them.
+
+        A person-level unit may have cut rows off, so that even a declared number is not what was measured.
+        Under replace-one an undeclared number is known to the mechanism alone, and graphical models keep it,
+        unless cleaning made it depend on the records: then models hold an estimate of it.
+        """
+        unit = self.provenance.unit
+        if unit.id_column is not None or not self.provenance.rows_exact:
+            return None
+        if self.schema.row_count is not None:
+            return float(self.schema.row_count)
+        fixed = unit.relation == "replace-one" and isinstance(self.distribution, GraphicalModel)
+        return self.total if fixed else None
+
+    def error_bounds(
+        self,
+        *,
+        confidence: float = 0.95,
+        of: pd.DataFrame | None = None,
+        cliques: Sequence[Sequence[str]] | None = None,
+    ) -> pd.DataFrame:
+        """Bound the L1 error of marginals, as shares of the real table's rows.
+
+        Parameters
+        ----------
+        confidence
+            Probability, over the noise, that the bound of any one marginal holds.
+        of
+            Rows drawn from the model whose errors are wanted; by default the model's own.
+        cliques
+            The marginals; by default the workload's, or the measured ones where there is no workload.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``clique``, ``kind`` (``"supported"`` or ``"unsupported"``), ``bound``, ``basis``, ``total``.
+        """
+        if cliques is None and self.workload is not None:
+            cliques = self.workload.cliques
+        elif cliques is None:
+            cliques = list(dict.fromkeys(item.clique for item in self.measurements if item.clique))
+        wanted = [self.schema.domain.canonical(clique) for clique in cliques]
+        codes = None if of is None else self.schema.encode_frame(of)
+        return self.uncertainty.error_bounds(wanted, confidence=confidence, codes=codes)
+
+    def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
+        """Return a confidence interval for every cell of a marginal of the real table."""
+        return self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
+
+    def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for how many real rows lie in some cells of a marginal.
+
+        Parameters
+        ----------
+        clique
+            Columns, in any order.
+        cells
+            A mask, or tuples of codes, with one axis or code per column in the order of ``clique``.
+        confidence
+            Probability over the noise that the interval holds.
+        """
+        ordered = self.schema.domain.canonical(clique)
+        order = [list(clique).index(name) for name in ordered]
+        if isinstance(cells, np.ndarray):
+            turned: Cells = cells.transpose(order) if cells.ndim == len(order) else cells
+        else:
+            turned = [
+                tuple(cell[place] for place in order) if len(cell) == len(order) else cell for cell in cells
+            ]
+        return self.uncertainty.count_interval(ordered, turned, confidence=confidence)
+
+    def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for the mean of a column of the real table.
+
+        Parameters
+        ----------
+        column
+            The column.
+        values
+            What each of its codes stands for, such as the middle of a bin; NaN leaves a code out.
+        confidence
+            Probability over the noise that the interval holds.
+        """
+        return self.uncertainty.mean_interval(column, values, confidence=confidence)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file: a zip of JSON and plain arrays, without any record."""
+        from understudy.mechanisms.model_file import save_model
+
+        save_model(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Model:
+        """Read a model file. Nothing in it can run code."""
+        from understudy.mechanisms.model_file import load_model
+
+        return load_model(path)
+
+    def plot(self, columns: Sequence[str] | None = None, *, of: pd.DataFrame | None = None) -> Picture:
+        """Draw columns of the model, or of rows drawn from it, beside the noisy measurements.
+
+        Parameters
+        ----------
+        columns
+            By default the first twelve.
+        of
+            Rows to draw as bars instead of the model's own expectations.
+
+        Returns
+        -------
+        Picture
+            Shows itself in a notebook; ``str()`` of it is HTML with inline SVG.
+        """
+        names = list(self.schema.names[:12] if columns is None else columns)
+        codes = None if of is None else self.schema.encode_frame(of)
+        panels = []
+        for name, expected in zip(names, self.marginals([(name,) for name in names]), strict=True):
+            size = self.schema.domain.size(name)
+            bars = expected if codes is None else np.bincount(codes[name], minlength=size)
+            labels, measured = self.schema.column(name).labels, self.measured_column(name)
+            panels.append(Whiskers.of_counts(name, labels, bars, measured, total=self.total))
+        return Picture(comparison_panels(panels))
+
+    def measured_column(self, name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the least noisy measurement of one column and two deviations of its noise; empty if none."""
+        best: tuple[float, npt.NDArray[np.float64]] | None = None
+        for item in self.measurements:
+            if name in item.clique:
+                axis = item.clique.index(name)
+                others = tuple(index for index in range(item.values.ndim) if index != axis)
+                variance = item.variance * item.values.size / item.values.shape[axis]
+                if best is None or variance < best[0]:
+                    best = (variance, item.values.sum(axis=others))
+        if best is None:
+            return np.zeros(0), np.zeros(0)
+        return best[1], np.full(len(best[1]), 2 * best[0] ** 0.5)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (", ".join(item.clique) or "number of rows", item.values.size, item.noise, f"{item.scale:.4g}")
+            for item in self.measurements[:50]
+        ]
+        more = len(self.measurements) - len(rows)
+        note = self.provenance.guarantee() + (f" {more} more measurements." if more > 0 else "")
+        return html_table(repr(self), ("measured", "cells", "noise", "scale"), rows, note=note)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.provenance.method}, {len(self.schema.names)} columns, "
+            f"{len(self.measurements)} measurements, {self.provenance.budget.describe()})"
+        )

@@ -1,0 +1,1 @@
+"""Bayesian networks: PrivBayes, and its network fitted by the graphical engine."""

@@ -1,0 +1,1 @@
+"""A Gaussian copula with noisy margins and rank correlations."""

@@ -1,0 +1,1 @@
+"""MODIPS: Bayesian models fitted to noisy sufficient statistics."""

@@ -1,0 +1,1 @@
+"""Sequential regressions: each column drawn given those before it."""

@@ -1,0 +1,1 @@
+"""STEPS: rows sorted into subsets of binary columns, then drawn within them."""

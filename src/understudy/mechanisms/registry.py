@@ -1,0 +1,120 @@
+"""Every mechanism by name. Adding one is a line here, a file beside it, and a page in the documentation.
+
+Another installed package adds its mechanisms by entry points of the group ``understudy.methods``; see CONTRIBUTING.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import fields
+from functools import cache
+from importlib.metadata import entry_points, version
+from typing import Any
+
+from understudy.errors import UnknownMethod, WorkloadError
+from understudy.mechanisms.base import Synthesizer
+from understudy.mechanisms.counts import METHODS as COUNTS
+from understudy.mechanisms.deep import METHODS as DEEP
+from understudy.mechanisms.graphs import METHODS as GRAPHS
+from understudy.mechanisms.histograms import METHODS as HISTOGRAMS
+from understudy.mechanisms.method import Method
+from understudy.mechanisms.parametric import METHODS as PARAMETRIC
+from understudy.mechanisms.queries import METHODS as QUERIES
+
+_METHODS: tuple[Method, ...] = (
+    Method("independent", "understudy.mechanisms.marginal.independent", "Independent", "any encoded table"),
+    Method("aim", "understudy.mechanisms.marginal.aim", "AIM", "any encoded table"),
+    Method("mst", "understudy.mechanisms.marginal.mst", "MST", "any encoded table"),
+    Method("mwem-pgm", "understudy.mechanisms.marginal.mwem_pgm", "MWEMPGM", "any encoded table"),
+    Method(
+        "gaussian",
+        "understudy.mechanisms.marginal.gaussian",
+        "GaussianWorkload",
+        "workloads with few cells in all",
+    ),
+    Method(
+        "hdmm-pgm", "understudy.mechanisms.marginal.hdmm_pgm", "HDMMPGM", "workloads with few cells in all"
+    ),
+    Method("privbayes", "understudy.mechanisms.networks.privbayes", "PrivBayes", "any encoded table"),
+    Method(
+        "deniability", "understudy.mechanisms.deniability.deniability", "Deniability", "any encoded table"
+    ),
+    Method(
+        "privbayes-pgm", "understudy.mechanisms.networks.privbayes_pgm", "PrivBayesPGM", "any encoded table"
+    ),
+    Method(
+        "laplace", "understudy.mechanisms.marginal.laplace", "LaplaceTable", "tables with few cells in all"
+    ),
+    *GRAPHS,
+    *COUNTS,
+    *HISTOGRAMS,
+    *PARAMETRIC,
+    *QUERIES,
+    *DEEP,
+)
+
+_BY_NAME = {method.name: method for method in _METHODS}
+
+
+def methods() -> tuple[Method, ...]:
+    """Return every mechanism: Understudy's own, then those of other installed packages."""
+    return (*_METHODS, *_outside().values())
+
+
+@cache
+def _outside() -> dict[str, Method]:
+    """Return what other installed packages offer, from their metadata: nothing of theirs is imported until it is used.
+
+    A name that Understudy uses itself stays Understudy's.
+    """
+    found: dict[str, Method] = {}
+    for point in sorted(entry_points(group="understudy.methods"), key=lambda point: point.value):
+        package = "unknown" if point.dist is None else point.dist.name
+        if point.name not in _BY_NAME:
+            data = f"see the package {package}"
+            found.setdefault(point.name, Method(point.name, point.module, point.attr, data, package=package))
+    return found
+
+
+def method(name: str) -> Method:
+    """Return one mechanism by name, with a suggestion when there is none."""
+    found = _BY_NAME.get(name) or _outside().get(name)
+    if found is None:
+        known = [*_BY_NAME, *_outside()]
+        close = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownMethod(f"No synthesizer named {name!r}.{hint} Known: {', '.join(known)}.")
+    return found
+
+
+def software(names: Iterable[str]) -> str:
+    """Name the programs behind some mechanisms, with their versions: Understudy, and packages that add to it.
+
+    Examples
+    --------
+    >>> software(["aim", "mst"]).startswith("understudy ")
+    True
+    """
+    packages = dict.fromkeys(method(name).package for name in names)
+    return " with ".join(f"{name} {version(name)}" for name in ("understudy", *filter(None, packages)))
+
+
+def create(name: str, **options: Any) -> Synthesizer:
+    """Build a mechanism from its name and options.
+
+    Examples
+    --------
+    >>> create("laplace", post_processing="simplex").name
+    'laplace'
+    """
+    cls = method(name).load()
+    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise WorkloadError(
+                f"{name} has no option {option!r}.{hint} Known: {', '.join(sorted(known)) or 'none'}."
+            )
+    return cls(**options)

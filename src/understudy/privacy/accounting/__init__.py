@@ -1,0 +1,1 @@
+"""What events cost: pure, zCDP and GDP accountings, conversions, filters and subsampling."""

@@ -1,0 +1,1 @@
+"""The ledger: a file of every charge, chained by hashes, with its checks and anchors."""

@@ -1,0 +1,382 @@
+"""Anchors: how long a ledger was at some moment, and its last hash, kept somewhere else than the ledger.
+
+A hash chain shows that a ledger was changed, not that an *older copy* of it was put back: the older copy is a perfect
+chain. What shows it is a later head that was kept elsewhere. Every bundle, certificate and model file carries one;
+``understudy ledger anchor`` writes one to keep with somebody else.
+
+An anchor says nothing about the records: its three values are a random name, a hash over public lines, and their number.
+A ledger in memory has none to publish: its hash covers the times of an attempt of a selection, and the number of attempts
+was not paid for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+import sqlite3
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import LedgerError
+
+FORMAT = "understudy-anchor-1"
+_LARGEST_DOCUMENT = 256 << 20
+_MOST_FILES = 1000
+_HASH = re.compile(r"[0-9a-f]{64}")
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    RuntimeError,  # recursion, encryption, unknown packing
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+"""What reading a document that is not what it should be can end in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A ledger at one moment.
+
+    Attributes
+    ----------
+    ledger_id
+        Its random name.
+    head
+        Hash of its last line, hexadecimal.
+    length
+        Number of its entries; None where only the head was kept (bundles of version 0.1.0).
+
+    Examples
+    --------
+    >>> Anchor("ab" * 16, "00" * 32, 7).describe()
+    'entry 7, head 000000000000'
+    """
+
+    ledger_id: str
+    head: str
+    length: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ledger_id, str) or not self.ledger_id:
+            raise LedgerError("An anchor names its ledger.")
+        if not isinstance(self.head, str) or not _HASH.fullmatch(self.head):
+            raise LedgerError("The head of an anchor is 64 hexadecimal digits, in lower case.")
+        if self.length is not None and (type(self.length) is not int or self.length < 0):
+            raise LedgerError("The length of an anchor is a number of entries.")
+
+    def describe(self) -> str:
+        """Return where in the ledger the anchor lies."""
+        where = "an entry" if self.length is None else f"entry {self.length}"
+        return f"{where}, head {self.head[:12]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the anchor as plain values, for a file of its own."""
+        return {"format": FORMAT, "ledger": self.ledger_id, "head": self.head, "length": self.length}
+
+
+def anchor_in(path: Path) -> Anchor:
+    """Return the anchor that a file or folder carries.
+
+    Parameters
+    ----------
+    path
+        An anchor file, a certificate, a bundle (folder or zip), or a model file.
+
+    Raises
+    ------
+    LedgerError
+        If it carries none.
+    """
+    try:
+        document = _document(Path(path))
+    except FileNotFoundError:
+        raise LedgerError(f"There is no file or folder {str(path)!r}.") from None
+    except _UNREADABLE:  # decompression and documents of strangers end in errors of many kinds
+        document = None
+    if document is None:
+        raise LedgerError(
+            f"{str(path)!r} carries no anchor: it is neither an anchor file, a certificate, a bundle, nor a model file."
+        )
+    try:
+        found = _anchor_of(document)
+    except _UNREADABLE as error:
+        raise LedgerError(f"{str(path)!r} carries no anchor that can be read: {error}.") from None
+    if found is None:
+        raise LedgerError(
+            f"{str(path)!r} carries no head of a ledger: it is a model of version 0.1.0, or one that a ledger in memory paid "
+            "for. Use the certificate of its bundle, or an anchor."
+        )
+    return found
+
+
+def anchors_near(places: Iterable[Path]) -> Iterator[tuple[Path, Anchor]]:
+    """Return the anchors that lie at some places: each place itself and, if it is a folder, what is directly in it.
+
+    Looks at names first and opens only what is called like an anchor (``*.anchor``), a model (``*.understudy``), a
+    bundle (a folder with a certificate, ``*.zip``) or a certificate. What cannot be read is no evidence, and passed over.
+    """
+    seen: set[Path] = set()
+    for place in places:
+        for path in (place, *_children(place)):
+            if path in seen or not _may_carry(path):
+                continue
+            seen.add(path)
+            try:
+                document = _document(path)
+                found = None if document is None else _anchor_of(document)
+            except (*_UNREADABLE, LedgerError):
+                continue
+            if found is not None:
+                yield path, found
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        if not folder.is_dir():
+            return []
+        found = []
+        for path in folder.iterdir():
+            found.append(path)
+            if len(found) == _MOST_FILES:
+                break
+        return sorted(found)
+    except OSError:
+        return []
+
+
+def _may_carry(path: Path) -> bool:
+    try:
+        if path.is_dir():
+            return (path / "certificate.json").is_file()
+        named = path.suffix in (".anchor", ".understudy", ".zip") or path.name == "certificate.json"
+        return named and path.is_file()
+    except OSError:
+        return False
+
+
+def _document(path: Path) -> Mapping[str, Any] | None:
+    """Return the document of a file or folder in which an anchor would be; None if there is none."""
+    if path.is_dir():
+        path = path / "certificate.json"
+    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+        return None
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            infos = {info.filename: info for info in archive.infolist()}
+            wanted = [
+                name
+                for name in infos
+                if name in ("model.json", "certificate.json")
+                or (name.endswith("/certificate.json") and name.count("/") == 1)
+            ]
+            if len(wanted) != 1 or infos[wanted[0]].file_size > _LARGEST_DOCUMENT:
+                return None
+            plain = json.loads(archive.read(wanted[0]))
+    else:
+        if path.stat().st_size > _LARGEST_DOCUMENT:
+            return None
+        plain = json.loads(path.read_bytes())
+    return plain if isinstance(plain, dict) else None
+
+
+def _anchor_of(document: Mapping[str, Any]) -> Anchor | None:
+    """Return the anchor in an anchor file, a certificate or the description of a model."""
+    if document.get("format") == FORMAT:
+        return Anchor(document["ledger"], document["head"], document.get("length"))
+    provenance, ledger = document.get("provenance"), document.get("ledger")
+    if isinstance(provenance, Mapping):
+        if not provenance.get("ledger_head"):
+            return None
+        return Anchor(provenance["ledger_id"], provenance["ledger_head"], provenance.get("ledger_length"))
+    if isinstance(ledger, Mapping):
+        return Anchor(ledger["id"], ledger["head"], ledger.get("length"))
+    raise ValueError("no anchor")
+
+
+# ----------------------------------------------------------------------------------------
+# Which ledger belongs to which table, remembered in a folder of the user.
+#
+# A table is known by *marks*: keyed digests of its content and of its place. The key is secret, made once, and lies in the
+# same file as the marks, which only its owner can read: whoever has both can check a guess of a *whole* table, and nothing
+# else. Nothing of it is in a ledger, which may be published.
+#
+# The folder is ``$UNDERSTUDY_HOME`` or, without it, ``$XDG_STATE_HOME/understudy`` or ``~/.local/state/understudy``. Where none can
+# be written, :func:`known_ledgers` returns None and copies of a table cannot be recognised.
+
+_FILE = "tables.sqlite"
+_PATIENCE = 30.0
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS secret (only INTEGER PRIMARY KEY CHECK (only = 1), key BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ledger (id TEXT PRIMARY KEY, path TEXT NOT NULL, head TEXT NOT NULL, "
+    "length INTEGER NOT NULL, charged INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS mark (mark BLOB NOT NULL, ledger TEXT NOT NULL, PRIMARY KEY (mark, ledger))",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLedger:
+    """A ledger as it was seen last.
+
+    Attributes
+    ----------
+    anchor
+        Its name, head and length.
+    path
+        Where it was.
+    charged
+        Whether anything was charged to it, or may have been: while work is under way, and after work that was killed, it may.
+    """
+
+    anchor: Anchor
+    path: Path
+    charged: bool
+
+
+class KnownLedgers:
+    """The user's record of tables and their ledgers. Use :func:`known_ledgers`.
+
+    Privacy
+    -------
+    In: marks, which depend on the records. Out: private, for the owner of the table. Nothing is derived from it but the
+    choice of a ledger and a refusal to use one, both of which its owner sees and nobody publishes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _FILE
+        self.folder = folder
+        if not self._path.exists():
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                if hasattr(os, "fchmod"):
+                    os.fchmod(descriptor, 0o600)
+                os.close(descriptor)
+        with self._transaction() as connection:
+            for text in _TABLES:
+                connection.execute(text)
+            connection.execute("INSERT OR IGNORE INTO secret VALUES (1, ?)", (secrets.token_bytes(32),))
+            self._key = bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
+
+    def digester(self, kind: str) -> hashlib.blake2b:
+        """Return a keyed digest to be fed with what marks a table; ``kind`` keeps the kinds of marks apart."""
+        return hashlib.blake2b(key=self._key, digest_size=32, person=kind.encode("ascii")[:16])
+
+    def of(self, marks: Iterable[bytes]) -> tuple[KnownLedger, ...]:
+        """Return the ledgers of the tables that bear any of some marks."""
+        found: dict[str, KnownLedger] = {}
+        with self._transaction() as connection:
+            for mark in marks:
+                rows = connection.execute(
+                    "SELECT id, path, head, length, charged FROM mark JOIN ledger ON mark.ledger = ledger.id "
+                    "WHERE mark = ? ORDER BY id",
+                    (mark,),
+                )
+                for row in rows.fetchall():
+                    found.setdefault(row[0], _known(row))
+        return tuple(found.values())
+
+    def seen(self, ledger_id: str) -> KnownLedger | None:
+        """Return a ledger as it was seen last, wherever it was."""
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT id, path, head, length, charged FROM ledger WHERE id = ?", (ledger_id,)
+            ).fetchone()
+        return None if row is None else _known(row)
+
+    def remember(self, known: KnownLedger, marks: Iterable[bytes] = ()) -> tuple[bytes, ...]:
+        """Write down where a ledger is and how long it has become, and which table it belongs to; return the marks that are new.
+
+        A ledger never gets shorter here: of two processes that share it, the one that saw more wins.
+        """
+        anchor = known.anchor
+        new = []
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO ledger VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET path = excluded.path, "
+                "charged = CASE WHEN excluded.length >= length THEN excluded.charged ELSE charged END, "
+                "head = CASE WHEN excluded.length >= length THEN excluded.head ELSE head END, "
+                "length = max(length, excluded.length)",
+                (anchor.ledger_id, str(known.path), anchor.head, anchor.length or 0, int(known.charged)),
+            )
+            for mark in marks:
+                row = (mark, anchor.ledger_id)
+                if connection.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", row).rowcount:
+                    new.append(mark)
+        return tuple(new)
+
+    def forget(self, marks: Iterable[bytes], ledger_id: str) -> None:
+        """Take back that a table belongs to a ledger, after a refusal that wrote nothing to it."""
+        with self._transaction() as connection:
+            for mark in marks:
+                connection.execute("DELETE FROM mark WHERE mark = ? AND ledger = ?", (mark, ledger_id))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            # mode=rw: a file that has vanished is an error; a fresh one would have forgotten every table
+            address = f"{self._path.as_uri()}?mode=rw"
+            with contextlib.closing(
+                sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+            ) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(
+                f"The record of tables and their ledgers, {str(self._path)!r}, cannot be used ({error}), so a copy of this table "
+                "would not be recognised. Nothing was charged. Restore the file or make room for it, or set UNDERSTUDY_HOME to "
+                "another folder; if it is removed, copies of earlier tables get new budgets."
+            ) from None
+
+
+def _known(row: tuple[str, str, str, int, int]) -> KnownLedger:
+    return KnownLedger(Anchor(row[0], row[2], row[3]), Path(row[1]), bool(row[4]))
+
+
+def user_folder() -> Path | None:
+    """Return the folder of the user for ledgers and what is known of them, made if absent; None if there can be none."""
+    home = os.environ.get("UNDERSTUDY_HOME")
+    state = os.environ.get("XDG_STATE_HOME")
+    try:
+        if home:
+            folder = Path(home).absolute()
+        elif state and Path(state).is_absolute():
+            folder = Path(state) / "understudy"
+        else:
+            folder = Path.home() / ".local" / "state" / "understudy"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def known_ledgers() -> KnownLedgers | None:
+    """Return the user's record of tables and their ledgers; None where no folder of the user can be written.
+
+    Raises
+    ------
+    LedgerError
+        If the record is there and cannot be read: without it a copy of a table would get a second budget.
+    """
+    folder = user_folder()
+    if folder is None:
+        return None
+    there = (folder / _FILE).exists()
+    try:
+        return KnownLedgers(folder)
+    except (OSError, LedgerError):
+        if there:
+            raise
+        return None

@@ -1,0 +1,1 @@
+"""Exact noise: discrete laws, selections and the source of randomness."""

@@ -1,0 +1,1 @@
+"""What is published: the folder, its documents and report, and its verification."""

@@ -1,0 +1,256 @@
+"""The bundle: everything that is published, written so that half a bundle never looks whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.data import sync, write_frame
+from understudy.errors import OutputError
+from understudy.privacy.ledger.ledger import Entry
+from understudy.release.bundle.documents import acceptance_table, croissant, data_package, dictionary, readme
+from understudy.release.bundle.reporting import bundle_report
+from understudy.release.result import ReleaseResult
+from understudy.report.charts import Panel, marginal_chart
+from understudy.report.page import markdown, render
+from understudy.report.release import release_page
+
+# ----------------------------------------------------------------------------------------
+# Folders that are complete or absent.
+
+
+@contextlib.contextmanager
+def complete_folder(target: Path) -> Iterator[Path]:
+    """Fill a new folder that appears under its name only when it is complete and on the disk.
+
+    Yields a temporary folder beside the target. If anything fails it is removed and the target is as it was: absent.
+
+    Raises
+    ------
+    OutputError
+        If the target exists, or something cannot be written (a full disk, say).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     with complete_folder(Path(here) / "bundle") as folder:
+    ...         _ = (folder / "a.txt").write_text("a")
+    ...     sorted(path.name for path in (Path(here) / "bundle").iterdir())
+    ['a.txt']
+    """
+    if os.path.lexists(target):
+        raise OutputError(f"The folder {str(target)!r} exists already; nothing was written. Choose another.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for path in sorted(temporary.rglob("*")):
+            sync(path)
+        sync(temporary)
+        if os.path.lexists(target):  # somebody else was quicker
+            raise OutputError(
+                f"The folder {str(target)!r} exists already; nothing was written. Choose another."
+            )
+        os.rename(temporary, target)
+        sync(target.parent)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(
+            f"The folder {str(target)!r} cannot be written: {error.strerror or error}."
+        ) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+# ----------------------------------------------------------------------------------------
+# A draft entry for public registries of differentially private deployments.
+
+
+def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
+    """Return what registries ask for, as far as a release knows it; the custodian fills in the empty fields.
+
+    Privacy
+    -------
+    In: a `ReleaseResult`, all of which may be published. Out: published.
+    """
+    guarantee = result.guarantee
+    charges = [entry for entry in result.ledger_entries if entry.event is not None]
+    return {
+        "status": "draft: fill in the empty fields before you submit it",
+        "name": result.spec.title or result.spec.name,
+        "description": result.spec.description.strip(),
+        "data_curator": "",
+        "intended_use": "published microdata",
+        "contact": "",
+        "publication": "",
+        "date": result.finished,
+        "data_product": {
+            "kind": "synthetic table",
+            "rows": len(result.synthetic),
+            "columns": list(result.schema.names),
+            "method": result.configuration.name,
+        },
+        "privacy_model": "central (a trusted curator holds the records)",
+        "privacy_unit": guarantee.unit.describe(),
+        "neighbouring_tables": guarantee.unit.to_dict(),
+        "privacy_loss": guarantee.budget.to_dict(),
+        "privacy_loss_in_words": guarantee.describe(),
+        "condition": guarantee.condition,
+        "accounting": guarantee.accounting,
+        "composition": f"{len(charges)} charges, fully adaptive filter",
+        "post_processing": "estimation, sampling, constraints, projection",
+        "public_facts": dict(result.public_facts),
+        "noise": "exact integer noise from a cryptographic generator without a seed",
+        "software": result.software,
+        "verification": "understudy verify FOLDER",
+    }
+
+
+FORMAT = "understudy-bundle-1"
+MANIFEST = "MANIFEST.json"
+FILES = {
+    "README.md": "this page, for data subjects and data users",
+    "README.html": "the same, to print or open in a browser",
+    "dictionary.md": "data dictionary: every column with every value it can take",
+    "dictionary.html": "the same, to print or open in a browser",
+    "report.html": "the release in pictures and plain words; opens in any browser",
+    "data.csv": "the synthetic table",
+    "data.parquet": "the same as Parquet",
+    "schema.yaml": "columns, possible values, bins and rules",
+    "acceptance.csv": "acceptance criteria with thresholds and results",
+    "configuration.json": "the configuration that was chosen",
+    "spec.json": "the specification, decided before any record was read",
+    "certificate.json": "the guarantee: unit, every charge, how they add up",
+    "model.understudy": "the fitted model with its noisy measurements, for error bounds and more rows",
+    "marginals.svg": "one-way tables of the synthetic data",
+    "datapackage.json": "Frictionless Data Package",
+    "croissant.json": "Croissant metadata",
+    "deployment.json": "draft entry for public registries of differentially private deployments",
+    MANIFEST: "hashes of all files",
+}
+
+
+def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
+    """Write the bundle of a release to a new folder and return it.
+
+    Everything goes to a temporary folder beside it, is synced to the disk, and takes its name in one step: a
+    folder of that name is complete or absent.
+
+    Privacy
+    -------
+    In: a `ReleaseResult`, all of which may be published. Out: published. The files bear the day that the bundle itself
+    names: the time at which a selection ended says how many attempts it made.
+    """
+    target = Path(folder)
+    day = datetime.fromisoformat(result.finished).replace(tzinfo=UTC).timestamp()
+    with complete_folder(target) as temporary:
+        _fill(result, temporary)
+        for path in (*temporary.iterdir(), temporary):
+            os.utime(path, (day, day))
+    return target
+
+
+def _fill(result: ReleaseResult, folder: Path) -> None:
+    """Write every file of the bundle, the manifest last."""
+    names = [f"data.{kind}" for kind in dict.fromkeys(("csv", *result.spec.formats))]
+    data = {}
+    for name in names:
+        write_frame(result.synthetic, folder / name)
+        content = (folder / name).read_bytes()
+        data[name] = (hashlib.sha256(content).hexdigest(), len(content))
+    result.schema.write(folder / "schema.yaml")
+    if result.model is not None:
+        result.model.save(folder / "model.understudy")
+    absent = {name for name in FILES if name.startswith("data.") and name not in data}
+    absent |= {"model.understudy"} if result.model is None else set()
+    listed = {name: words for name, words in FILES.items() if name not in absent}
+    about, columns = readme(result, files=listed), dictionary(result)
+    texts: dict[str, str] = {
+        "README.md": markdown(about),
+        "README.html": render(about),
+        "dictionary.md": markdown(columns),
+        "dictionary.html": render(columns),
+        "acceptance.csv": acceptance_table(result.criteria),
+        "configuration.json": _json(result.configuration.to_dict()),
+        "spec.json": _json(result.spec.to_dict()),
+        "certificate.json": _json(certificate(result, data)),
+        "marginals.svg": _picture(result),
+        "datapackage.json": _json(data_package(result, data)),
+        "croissant.json": _json(croissant(result, data)),
+        "deployment.json": _json(deployment_entry(result)),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "report.html").write_text(release_page(bundle_report(folder)), encoding="utf-8")
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    (folder / MANIFEST).write_text(manifest_text(hashes), encoding="utf-8")
+
+
+def manifest_text(hashes: Mapping[str, str]) -> str:
+    """Return the one way to write a manifest: sorted, and closed by a digest of itself."""
+    body = {"format": FORMAT, "files": dict(sorted(hashes.items()))}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode("utf-8")).hexdigest()
+    return _json({**body, "digest": digest})
+
+
+def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+    """Return the guarantee with everything needed to recompute it."""
+    return {
+        "release": result.release_id,
+        "name": result.spec.name,
+        "spec_fingerprint": result.spec.fingerprint(),
+        "facts_fingerprint": result.spec.facts_fingerprint(),
+        "choices_fingerprint": result.spec.choices_fingerprint(),
+        "schema_fingerprint": result.schema.fingerprint(),
+        "rows": len(result.synthetic),
+        "data": {name: digest for name, (digest, _) in data.items()},
+        "guarantee": result.guarantee.to_dict(),
+        "ledger": {
+            "id": result.ledger_id,
+            "table": result.ledger_table,
+            "head": result.ledger_head,
+            "length": result.ledger_length,
+            "entries": [_entry(entry) for entry in result.ledger_entries],
+            **({"lost_entries": list(result.lost_entries)} if result.lost_entries else {}),
+        },
+        "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
+        "criteria": [item.to_dict() for item in result.criteria],
+        "method": {"name": result.provenance.method, "options": dict(result.provenance.options)},
+        "public_facts": dict(result.public_facts),
+        "software": result.software,
+        "started": result.started,
+        "finished": result.finished,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """One line of the ledger as plain values, without its time, which stays with the ledger."""
+    return {name: value for name, value in entry.to_dict().items() if name != "time"}
+
+
+def _picture(result: ReleaseResult) -> str:
+    """Draw the one-way tables of the synthetic data, which are public."""
+    codes = result.schema.encode_frame(result.synthetic)
+    panels = []
+    for column in result.schema.columns:
+        shares = np.bincount(codes[column.name], minlength=column.size) / max(1, len(result.synthetic))
+        panels.append(Panel(column.name, column.labels, [shares.tolist()]))
+    return marginal_chart(
+        f"{result.spec.title or result.spec.name}: one-way tables", ("synthetic table",), panels
+    )
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=2, sort_keys=False, default=str, allow_nan=False) + "\n"

@@ -1,0 +1,356 @@
+"""The content of a release report, from a published bundle alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.data import read_frame
+from understudy.errors import BundleError, NoSuchGuarantee, UnderstudyError
+from understudy.mechanisms import Model
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit, budget_from_dict, group_privacy
+from understudy.privacy.accounting.accounting import ACCOUNTINGS
+from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
+from understudy.release.selection.profiles import BestProfile, Bound, Profile, best_profile
+from understudy.report.pictures import Share, Whiskers
+from understudy.report.release import ReportContent
+from understudy.schema import Clique, Codes, Schema
+
+__all__ = [
+    "at_least",
+    "between",
+    "bundle_report",
+    "epsilon_delta",
+    "odds_limit",
+    "posterior_range",
+    "shown_labels",
+    "trade_off_curve",
+    "usual_limit",
+]
+
+_PRIORS = (0.01, 0.1, 0.5, 0.9)
+_MOST_BOUNDS = 300
+_MOST_PAIRS = 6
+_PARTS = {
+    "rows": "number of rows",
+    "model": "the model",
+    "judgement": "acceptance test",
+    "selection": "private selection: model and acceptance",
+    "baseline": "private regression",
+}
+"""Words for the parts of a release, by the place their charges name."""
+
+_SELDOM = 0.05
+"""What "usually" leaves out."""
+
+_MANY = 1000.0
+"""A chance of so many times delta is still worth naming for the epsilon of the promise."""
+
+_NOTHING = 1e6
+"""An epsilon that promises nothing."""
+
+_SMALL_DELTA = 1e-9
+"""Budgets without a delta of their own are told at this one."""
+
+
+def bundle_report(folder: Path) -> ReportContent:
+    """Read a bundle and return what its report shows.
+
+    Privacy
+    -------
+    In: a published bundle. Out: published. No other file is read.
+
+    Raises
+    ------
+    BundleError
+        If a document of the bundle does not hold what it should.
+    """
+    try:
+        return _read(Path(folder))
+    except UnderstudyError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise BundleError(
+            f"The bundle {str(folder)!r} cannot be interpreted: {type(error).__name__}."
+        ) from None
+
+
+def _read(folder: Path) -> ReportContent:
+    try:
+        certificate: dict[str, Any] = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+        spec: dict[str, Any] = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+        configuration: dict[str, Any] = json.loads(
+            (folder / "configuration.json").read_text(encoding="utf-8")
+        )
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{str(folder)!r} is not a bundle: {type(error).__name__}.") from None
+    schema = Schema.read(folder / "schema.yaml")
+    codes = schema.encode_frame(read_frame(folder / "data.csv"))
+    model = Model.load(folder / "model.understudy") if (folder / "model.understudy").exists() else None
+    promised = certificate["guarantee"]
+    budget = budget_from_dict(promised["budget"])
+    total = budget_from_dict(promised.get("total") or promised["budget"])
+    steps = _steps(promised)
+    bounds = [Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))]
+    known = best_profile(bounds, steps=steps)
+    epsilon, exceeded = odds_limit(between(budget, steps), known)
+    usual = usual_limit(known, epsilon, exceeded)
+    accounting = ACCOUNTINGS[promised["accounting"]]
+    acceptance = certificate["acceptance"] or {}
+    slack = None
+    if acceptance.get("form") == "pass-only" and acceptance.get("noise_scale") is not None:
+        slack = (
+            f"{acceptance['noise_scale']:.3g}",
+            f"{acceptance['slack_threshold']:.3g}",
+            f"{acceptance['false_accept']:.0%}",
+        )
+    return ReportContent(
+        title=str(spec.get("title") or certificate["name"]),
+        description=str(spec.get("description") or "").strip(),
+        rows=int(certificate["rows"]),
+        columns=len(schema.names),
+        guarantee=budget.describe().partition(" (")[0],
+        unit=str(promised["neighbours"]),
+        certainty="" if not exceeded else at_least(1 - exceeded),
+        allowed="" if total == budget else total.describe().partition(" (")[0],
+        right_guess=known.right_guess(),
+        odds=[
+            (prior, *posterior_range(prior, epsilon), posterior_range(prior, usual)[1]) for prior in _PRIORS
+        ],
+        curve=trade_off_curve(known),
+        condition=str(promised.get("condition", "")),
+        public_facts=_facts(certificate["public_facts"]),
+        shares=_shares(certificate["ledger"]["entries"], accounting.name),
+        total=accounting.total(total),
+        accounting=accounting.name,
+        symbol=accounting.symbol,
+        criteria=[_criterion(item) for item in certificate["criteria"]],
+        slack=slack,
+        panels=_panels(schema, codes, model),
+        pairs=_pairs(schema, codes, model),
+        bounds=_bounds(schema, codes, model),
+        process=_process(certificate, configuration),
+        dictionary=[
+            [c.name, c.kind, shown_labels(c.labels), c.unit or "", c.description or ""]
+            for c in schema.columns
+        ],
+        files=[[name, words] for name, words in _files(folder)],
+    )
+
+
+def between(budget: Budget, steps: int) -> Budget:
+    """Return the promise about two tables that lie so many neighbouring steps apart.
+
+    Where a number of rows is public that neighbours differ in, two tables that agree on it and differ in one unit are two
+    steps apart.
+    """
+    try:
+        return budget if steps == 1 else group_privacy(budget, steps)
+    except NoSuchGuarantee:
+        return PureDP(_NOTHING)
+
+
+def _steps(promised: Mapping[str, Any]) -> int:
+    """Return how many steps that is; bundles of version 0.1 say only whether there is a condition."""
+    adds = Unit.from_dict(promised["unit"]).relation == "add-remove"
+    return int(promised.get("steps", 2 if promised.get("condition") and adds else 1))
+
+
+def epsilon_delta(budget: Budget) -> tuple[float, float]:
+    """Return an (epsilon, delta) statement of any budget."""
+    if isinstance(budget, PureDP):
+        return budget.epsilon, 0.0
+    if isinstance(budget, ApproxDP):
+        return budget.epsilon, budget.delta
+    if isinstance(budget, ZCDP):
+        return zcdp_to_approx(budget.rho, _SMALL_DELTA), _SMALL_DELTA
+    assert isinstance(budget, GDP)
+    return gdp_to_approx(budget.mu, _SMALL_DELTA), _SMALL_DELTA
+
+
+def odds_limit(budget: Budget, known: BestProfile) -> tuple[float, float]:
+    """Return how far a single outcome moves the odds at most, as an epsilon, and the chance that it moves them further.
+
+    That of the promise, or a hair more: ``(epsilon, delta)`` alone says nothing about the chance that ``epsilon`` itself is exceeded, but does
+    about everything beyond it.
+    """
+    epsilon, delta = epsilon_delta(budget)
+    for more in (0.0, 0.01, 0.02, 0.05, 0.1):
+        exceeded = known.exceeded(epsilon * (1 + more))
+        if exceeded <= _MANY * delta:
+            break
+    return epsilon * (1 + more), exceeded
+
+
+def usual_limit(known: BestProfile, epsilon: float, exceeded: float) -> float:
+    """Return how far an outcome moves the odds in 95 of 100 cases, as an epsilon, knowing how often another one is exceeded.
+
+    Examples
+    --------
+    >>> known = best_profile([Bound(0.0, ApproxDP(1.0, 0.02))])
+    >>> known.exceeded(usual_limit(known, 1.1, known.exceeded(1.1))) <= 0.05 < known.exceeded(1.1)
+    True
+    """
+    usual = known.moved(_SELDOM)
+    return min(epsilon, usual) if exceeded <= _SELDOM else usual
+
+
+def posterior_range(prior: float, epsilon: float) -> tuple[float, float]:
+    """Return the least and most an attacker's confidence can be afterwards: odds move by at most ``e^epsilon``.
+
+    Examples
+    --------
+    >>> posterior_range(0.5, math.log(3))
+    (0.25, 0.75)
+    """
+    odds = prior / (1 - prior)
+    factor = math.exp(min(epsilon, 700.0))
+    low, high = odds / factor, odds * factor
+    return round(low / (1 + low), 12), round(high / (1 + high), 12)
+
+
+def trade_off_curve(known: Profile, points: int = 101) -> list[tuple[float, float]]:
+    """Return the largest true-positive rate of any test at each false-positive rate.
+
+    ``(epsilon, delta)`` allows ``min(1, e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f))``; a Gaussian
+    guarantee ``Phi(Phi^-1(f) + mu)``; a concentrated one the least over its ``(epsilon, delta)`` statements.
+    """
+    false = np.linspace(0.0, 1.0, points)
+    return list(zip(false.tolist(), np.clip(known.largest(false), 0.0, 1.0).tolist(), strict=True))
+
+
+def at_least(share: float) -> str:
+    """Write a probability below 1 in per cent, rounded down, with two digits of what is missing.
+
+    Examples
+    --------
+    >>> at_least(1 - 3.3e-8), at_least(0.95), at_least(0.1234), at_least(1 - 1e-18)
+    ('99.9999967 %', '95 %', '12.3 %', '99.9999999999 %')
+    """
+    missing = max(1 - share, 1e-12)
+    share = 1 - missing
+    decimals = max(1, min(10, 1 - math.floor(math.log10(missing)) - 2))
+    scale = 10**decimals
+    return (
+        f"{math.floor(100 * share * scale * (1 + 1e-15)) / scale:.{decimals}f}".rstrip("0").rstrip(".") + " %"
+    )
+
+
+def _facts(facts: Mapping[str, Any]) -> list[str]:
+    told = []
+    for name, fact in facts.items():
+        if fact:
+            words = "; ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
+            told.append(f"{name}: {words}")
+    return told
+
+
+def _shares(entries: Sequence[Mapping[str, Any]], accounting: str) -> list[Share]:
+    """Add up the charges by the part of the release they belong to."""
+    sums: dict[str, float] = {}
+    for entry in entries:
+        if entry["event"] is not None:
+            place = str(entry["scope"]).split("/")[1:]
+            part = _PARTS.get(place[0].split()[0], place[0]) if place else str(entry["purpose"])
+            sums[part] = sums.get(part, 0.0) + float(entry["costs"].get(accounting, 0.0))
+    return [Share(name, value) for name, value in sums.items()]
+
+
+def _criterion(item: Mapping[str, Any]) -> list[str]:
+    unit = f" {item['unit']}" if item["unit"] else ""
+    value = item["value"]
+    result = f"{value:.4g}{unit}" if value is not None else ("met" if item["passed"] else "")
+    deviation = item["noise_deviation"]
+    return [
+        str(item["type"]),
+        str(item["metric"]),
+        f"{item['threshold']:g}{unit}",
+        result,
+        str(item["mechanism"]),
+        "" if deviation is None else f"{deviation:.3g}",
+    ]
+
+
+def _panels(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> list[Whiskers]:
+    """Return every column, with the least noisy measurement that shows it."""
+    panels = []
+    for column in schema.columns:
+        title, counts = column.name, np.bincount(codes[column.name], minlength=column.size)
+        if model is None:
+            panels.append(Whiskers.of_counts(title, column.labels, counts))
+        else:
+            measured = model.measured_column(title)
+            panels.append(Whiskers.of_counts(title, column.labels, counts, measured, total=model.total))
+    return panels
+
+
+def _pairs(
+    schema: Schema, codes: Mapping[str, Codes], model: Model | None
+) -> list[tuple[str, tuple[str, ...], tuple[str, ...], list[list[float]]]]:
+    """Return the measured pairs that are small enough to look at, least noisy first."""
+    found = []
+    for item in () if model is None else model.measurements:
+        if len(item.clique) != 2 or max(item.values.shape) > 40:
+            continue
+        x, y = item.clique
+        counts = np.zeros(item.values.shape)
+        np.add.at(counts, (codes[x], codes[y]), 1)
+        total = model.total if model is not None else 1.0
+        difference = counts * (total / max(1, len(codes[x]))) - item.values
+        found.append((item.stddev, x, y, difference / item.stddev))
+    found.sort(key=lambda entry: entry[0])
+    return [
+        (f"{x} × {y}", schema.column(x).labels, schema.column(y).labels, values.tolist())
+        for _, x, y, values in found[:_MOST_PAIRS]
+    ]
+
+
+def _bounds(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> list[list[str]]:
+    """Return error bounds of single columns and pairs, where the model gives any."""
+    if model is None or not model.measurements:
+        return []
+    cliques: list[Clique] = [(name,) for name in schema.names]
+    cliques += list(combinations(schema.names, 2))[: _MOST_BOUNDS - len(cliques)]
+    try:
+        table = model.uncertainty.error_bounds(cliques, codes=codes)
+    except UnderstudyError:
+        return []
+    rows = zip(table["clique"], table["kind"], table["bound"], strict=True)
+    return [
+        [", ".join(clique), str(kind), f"{bound:.4f}"] for clique, kind, bound in rows if math.isfinite(bound)
+    ]
+
+
+def _process(certificate: Mapping[str, Any], configuration: Mapping[str, Any]) -> list[list[str]]:
+    promised, ledger = certificate["guarantee"], certificate["ledger"]
+    charges = sum(entry["event"] is not None for entry in ledger["entries"])
+    return [
+        ["method", str(configuration["name"])],
+        ["selection", f"{promised['selection']} ({promised['argument']})"],
+        ["guarantee", str(promised["words"])],
+        ["ledger", f"{charges} charges to ledger {ledger['id']} of the table {ledger['table']!r}"],
+        ["software", str(certificate["software"])],
+        ["dates", f"{certificate['started']} to {certificate['finished']}"],
+        ["specification", f"fingerprint {certificate['spec_fingerprint']}"],
+    ]
+
+
+def shown_labels(labels: Sequence[str]) -> str:
+    """Return the values a column can take as words; long lists are cut in the middle."""
+    if len(labels) <= 12:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:5])}, ... {', '.join(labels[-3:])} ({len(labels)} values)"
+
+
+def _files(folder: Path) -> list[tuple[str, str]]:
+    from understudy.release.bundle.bundle import FILES
+
+    return [
+        (name, words) for name, words in FILES.items() if (folder / name).exists() or name == "report.html"
+    ]

@@ -1,0 +1,257 @@
+"""Re-checking a bundle: hashes, guarantee, schema conformance. Needs nothing but the bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from understudy.data import read_frame
+from understudy.errors import BudgetError, BundleError, Problems, UnderstudyError
+from understudy.privacy import (
+    ApproxDP,
+    Budget,
+    Event,
+    PureDP,
+    Unit,
+    budget_from_dict,
+    event_from_dict,
+    guarantee_of,
+)
+from understudy.privacy.accounting.filter import Filter, Spending
+from understudy.privacy.events import AllowanceEvent, InsideEvent, act_of
+from understudy.privacy.exact_floats import float_down, float_up
+from understudy.privacy.ledger.ledger import Invariant
+from understudy.release.bundle.bundle import MANIFEST, manifest_text
+from understudy.release.selection.profiles import Bound
+from understudy.release.spec.spec import Spec
+from understudy.schema import Schema
+
+__all__ = ["verify_bundle"]
+
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a document that is not what it should be can end in."""
+_TOLERANCE = 1e-5
+"""Selections are accounted for numerically, to fewer digits than other parts."""
+
+
+def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Check a bundle and return its certificate; raise with everything wrong at once.
+
+    Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
+    keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
+    specification add up to; that the data has the number of rows the certificate says, fits the
+    schema and obeys its rules; that every criterion passed.
+
+    Raises
+    ------
+    BundleError
+        With one line per problem.
+    """
+    path = Path(folder)
+    problems = Problems(f"The bundle {str(path)!r} does not hold")
+    if not path.is_dir():
+        raise BundleError(f"There is no bundle folder {str(path)!r}.")
+    _check_files(path, problems)
+    problems.raise_if_any(BundleError)  # what was touched is not worth interpreting
+    try:
+        document: dict[str, Any] = json.loads((path / "certificate.json").read_text(encoding="utf-8"))
+        schema = Schema.read(path / "schema.yaml")
+        _check_guarantee(document, problems)
+        _check_promise(path, document, problems)
+        _check_data(path, document, schema, problems)
+    except (*_UNREADABLE, UnderstudyError) as error:
+        problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
+    problems.raise_if_any(BundleError)
+    return document
+
+
+def _check_files(path: Path, problems: Problems) -> None:
+    """Compare the folder with its manifest."""
+    try:
+        if not (path / MANIFEST).is_file():  # reading a pipe would wait for ever
+            raise FileNotFoundError
+        text = (path / MANIFEST).read_text(encoding="utf-8")
+        listed = json.loads(text)["files"]
+        canonical = manifest_text({str(name): str(digest) for name, digest in listed.items()})
+    except _UNREADABLE:
+        problems.add(f"{MANIFEST} is absent or not a manifest")
+        return
+    if canonical != text:
+        problems.add(f"{MANIFEST} was changed")
+    found = {item.name for item in path.iterdir()} - {MANIFEST}
+    for name in sorted(found - set(listed)):
+        problems.add(f"{name} is not part of the bundle")
+    for name, digest in listed.items():
+        file = path / name
+        if name not in found or Path(name).name != name or not file.is_file() or file.is_symlink():
+            problems.add(f"{name} is missing")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            problems.add(f"{name} was changed")
+
+
+def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
+    """Price every charge anew and add them up."""
+    promised = document["guarantee"]
+    budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
+    entries = _rejoined(document["ledger"], _answered(document["ledger"], problems))
+    events = [event_from_dict(entry["event"]) for entry in entries]
+    reserve = sum((Fraction(float(entry["delta"])) for entry in entries), Fraction(0))
+    if not events:
+        problems.add("the certificate lists no charges")
+    names = dict.fromkeys(
+        (promised["accounting"], *(("gdp", "zcdp", "pure") if isinstance(budget, ApproxDP) else ()))
+    )
+    kept = any(_within(budget, unit, name, events, reserve) for name in names)
+    if not kept and not _plainly_within(budget, unit, entries):
+        problems.add("the charges add up to more than the guarantee promises")
+
+
+def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> None:
+    """Compare what the certificate promises with what the specification's parts, which were fixed beforehand, add up to.
+
+    Charges chosen in the light of answers may come to less than the parts allowed, which is no promise. A specification that refers to
+    files outside the bundle cannot be read here; then the charges alone are checked.
+    """
+    promised = document["guarantee"]
+    try:
+        spec = Spec.read(path / "spec.json")
+    except UnderstudyError:
+        return
+    if spec.fingerprint() != document["spec_fingerprint"]:
+        problems.add("spec.json is not the specification of the certificate")
+        return
+    shares = spec.shares
+    if not _covers(budget_from_dict(promised["budget"]), shares.promise):
+        problems.add(
+            f"the parts of the specification add up to {shares.promise.describe()}, more than is promised"
+        )
+    if promised.get("trade_off"):
+        known = shares.trade_off
+        for bound in map(Bound.from_dict, promised["trade_off"]):
+            if not any(_close(bound.epsilon, x.epsilon) and _covers(bound.budget, x.budget) for x in known):
+                problems.add(f"nothing in the specification proves the bound {bound.to_dict()}")
+    stated = [Invariant(x["subject"], x["rule"], x["value"], "", 0) for x in promised.get("invariants", ())]
+    if "steps" in promised and promised["steps"] < spec.condition(tuple(stated)).steps:
+        problems.add("two tables that the promise compares are further apart than the certificate says")
+
+
+def _covers(said: Budget, proved: Budget) -> bool:
+    """Say whether a guarantee follows from one that is proved, by its numbers alone and up to the tolerance they are computed with."""
+    if isinstance(said, ApproxDP) and isinstance(proved, PureDP):
+        return _close(said.epsilon, proved.epsilon)
+    if type(said) is not type(proved):
+        return False
+    return all(_close(getattr(said, item.name), getattr(proved, item.name)) for item in fields(said))
+
+
+def _close(said: float, proved: float) -> bool:
+    return said >= proved * (1 - _TOLERANCE)
+
+
+def _within(budget: Budget, unit: Unit, accounting: str, events: Sequence[Event], reserve: Fraction) -> bool:
+    """Say whether the filter of one accounting admits all charges."""
+    try:
+        rule = Filter(budget, unit, accounting=accounting, approximate_delta=float_up(reserve))
+    except BudgetError:
+        return False
+    spending = Spending()
+    for event in events:
+        spending = rule.plus(spending, event)
+    return rule.holds(spending)
+
+
+def _plainly_within(budget: Budget, unit: Unit, entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether the parts of the release, each by its own accounting, add up to the promise.
+
+    The parts were fixed beforehand (`understudy.release.spec.budget`): those that are pure add up by epsilon, and the rest, which is
+    the model, by the tightest accounting at the delta that is left.
+    """
+    if not isinstance(budget, ApproxDP):
+        return False
+    parts: dict[str, Spending] = {}
+    for entry in entries:
+        place = (str(entry["scope"]).split("/")[1:] or [""])[0]
+        event = event_from_dict(entry["event"])
+        if isinstance(event, AllowanceEvent | InsideEvent):
+            return False  # a ledger by plain addition: its filter has spoken
+        parts[place] = parts.get(place, Spending()).plus(event, parts=unit.parts_touched)
+    pure, delta, rest = Fraction(0), Fraction(0), []
+    for spending in parts.values():
+        epsilon = spending.sums["pure"]
+        if epsilon is None:
+            rest.append(spending)
+        else:
+            pure, delta = pure + epsilon, delta + spending.delta
+    left = float_down(Fraction(budget.delta) - delta)
+    if len(rest) > 1 or left < 0:
+        return False
+    try:
+        more = Fraction(0) if not rest else Fraction(guarantee_of(rest[0], left).epsilon)
+    except UnderstudyError:
+        return False
+    return pure + more <= Fraction(budget.epsilon)
+
+
+def _answered(ledger: dict[str, Any], problems: Problems) -> list[dict[str, Any]]:
+    """Return the charges that the release depends on: all but those whose answers were lost, if they were charged again."""
+    charges = [entry for entry in ledger["entries"] if entry["event"] is not None]
+    lost = set(ledger.get("lost_entries", ()))
+    answered = [entry for entry in charges if entry["sequence"] not in lost]
+    for entry in charges:
+        again = (
+            other["sequence"] > entry["sequence"]
+            and all(other[name] == entry[name] for name in ("scope", "purpose"))
+            and act_of(other["event"]) == act_of(entry["event"])
+            for other in answered
+        )
+        if entry["sequence"] in lost and not any(again):
+            problems.add(f"charge {entry['sequence']} is said to be lost and was not made again")
+    return answered
+
+
+def _rejoined(ledger: Mapping[str, Any], answered: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the charges with every act in the allowance that its part of the release was opened with.
+
+    Where lost answers had filled that one, later acts were charged to others beside it. The part was held to its own budget all the same,
+    lost answers left out; so all its acts have to fit the first allowance, and the others need not be counted.
+    """
+    lost = set(ledger.get("lost_entries", ()))
+    filled = {
+        entry["event"]["allowance"]
+        for entry in ledger["entries"]
+        if entry["sequence"] in lost and entry["event"]["kind"] == InsideEvent.kind
+    }
+    first: dict[str, str] = {}
+    others: dict[str, str] = {}
+    kept = []
+    for entry in answered:
+        event, place = entry["event"], entry["scope"]
+        if event["kind"] == AllowanceEvent.kind:
+            began = first.setdefault(place, event["name"])
+            if began in filled and event["name"] != began:
+                others[event["name"]] = began
+                continue
+        if event["kind"] == InsideEvent.kind and event["allowance"] in others:
+            entry = entry | {"event": event | {"allowance": others[event["allowance"]]}}
+        kept.append(entry)
+    return kept
+
+
+def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:
+    """Read the data back and compare it with certificate and schema."""
+    if schema.fingerprint() != document["schema_fingerprint"]:
+        problems.add("schema.yaml is not the schema of the certificate")
+    frame = read_frame(path / "data.csv")
+    codes = schema.encode_frame(frame)
+    if len(frame) != document["rows"]:
+        problems.add("data.csv does not have as many rows as the certificate says")
+    if not schema.holds_codes(codes).all():
+        problems.add("data.csv breaks a rule of the schema")
+    if not all(item["passed"] for item in document["criteria"]):
+        problems.add("a criterion is marked as not passed")

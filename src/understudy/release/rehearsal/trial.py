@@ -1,0 +1,311 @@
+"""One trial of a rehearsal: an attempt on public data, and how probably it would have been accepted.
+
+An attempt is repeated as `understudy release` makes it, up to the acceptance test. The noise of the test itself is
+not drawn: its distribution is known, so the probability of acceptance given the candidate is computed
+exactly, and averages over trials vary less than counts of acceptances would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binom
+
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.errors import DataError, UnderstudyError
+from understudy.mechanisms import no_progress
+from understudy.privacy import Ledger, PureDP, SeededRandomness
+from understudy.release.criteria.base import Criterion, laplace_upper_tail
+from understudy.release.criteria.fits import LinearFit
+from understudy.release.criteria.medians import ConditionalMedians
+from understudy.release.criteria.prediction import PredictionError
+from understudy.release.criteria.regression import RegressionCoefficients
+from understudy.release.record_types import RecordTypes
+from understudy.release.result import Configuration
+from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
+from understudy.release.run.judgement import baseline_key, fit_baseline
+from understudy.release.run.transform import neighbours, rows_scale
+from understudy.release.selection.slack import SlackTest
+from understudy.release.spec.spec import Spec
+
+# ----------------------------------------------------------------------------------------
+# An interval for the mean of numbers between 0 and 1, whatever their distribution.
+
+
+def mean_interval(values: Sequence[float], *, confidence: float = 0.95) -> tuple[float, float]:
+    """Return a confidence interval for the mean of numbers between 0 and 1.
+
+    Each trial yields a probability, not a coin: averaging probabilities varies less than counting acceptances.
+    The mean of bounded numbers calls for bounds that hold for every distribution and every number of trials: a
+    t interval has no width when all trials agree, and Clopper-Pearson is about counts. Two tail bounds for means
+    of independent numbers in [0, 1] are combined, Hoeffding's ``exp(-n KL(x, m))`` and Bentkus's
+    ``e P(Binomial(n, m) <= ceil(n x))``; the interval holds the means that neither rejects at half the error on
+    each side. It is slightly wider than Clopper-Pearson would be for coins.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in mean_interval([1.0] * 20)]
+    [0.832, 1.0]
+    >>> [round(end, 3) for end in mean_interval([0.4, 0.5, 0.6] * 10)]
+    [0.281, 0.719]
+    """
+    n, x, error = len(values), fmean(values), (1 - confidence) / 2
+    return 1.0 - _upper(1.0 - x, n, error), _upper(x, n, error)
+
+
+def _upper(x: float, n: int, error: float) -> float:
+    """Return the largest mean under which an average of at most ``x`` is not too improbable."""
+    x = min(1.0, max(0.0, x))
+
+    def excess(mean: float) -> float:
+        bentkus = 1.0 + float(binom.logcdf(math.ceil(n * x - 1e-9), n, mean))
+        return min(-n * _divergence(x, mean), bentkus) - math.log(error)
+
+    high = 1.0 - 1e-12
+    if x >= high or excess(high) >= 0:
+        return 1.0
+    return float(brentq(excess, x, high, xtol=1e-10))
+
+
+def _divergence(x: float, mean: float) -> float:
+    """Return the Kullback-Leibler divergence of two coins."""
+    first = x * math.log(x / mean) if x > 0 else 0.0
+    second = (1 - x) * math.log((1 - x) / (1 - mean)) if x < 1 else 0.0
+    return first + second
+
+
+_FAILED = (UnderstudyError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What one attempt on public data came to.
+
+    Attributes
+    ----------
+    key
+        Name of the work: the same specification, configuration, trial, table and seed have the same key.
+    configuration, trial
+        Name of the configuration, and number of the trial from 0.
+    probability
+        Probability, over the noise of the acceptance test, that this candidate is accepted.
+    slack
+        Smallest slack of the criteria that read the table, in records.
+    closest
+        The criterion that was closest to failing (or that failed worst).
+    errors, slacks
+        By criterion: exact error (None where infinite), and slack clipped to the number of rows.
+    seconds
+        Time of the attempt.
+    failure
+        Why there was no candidate, if there was none; such an attempt counts as rejected.
+    """
+
+    key: str
+    configuration: str
+    trial: int
+    probability: float
+    slack: float | None = None
+    closest: str = ""
+    errors: Mapping[str, float | None] = field(default_factory=dict)
+    slacks: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    failure: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Trial:
+        """Return a trial that was recorded; raises TypeError, KeyError or ValueError for anything else."""
+        trial = cls(**{str(name): value for name, value in plain.items()})
+        if not (isinstance(trial.key, str) and 0 <= float(trial.probability) <= 1):
+            raise ValueError("not a trial")
+        return trial
+
+
+def trial_key(fingerprint: str, configuration: Configuration, trial: int, *, table: str, seed: int) -> str:
+    """Return the name of a piece of work, from everything its result depends on.
+
+    Examples
+    --------
+    >>> one = Configuration(method="independent")
+    >>> trial_key("a", one, 0, table="b", seed=0) == trial_key("a", one, 1, table="b", seed=0)
+    False
+    """
+    content = [_VERSION, fingerprint, configuration.to_dict(), trial, table, seed]
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(b"understudy rehearsal\n" + text.encode("utf-8")).hexdigest()
+
+
+def run_trial(spec: Spec, configuration: Configuration, table: LocalTable, trial: int, key: str) -> Trial:
+    """Make one attempt on a public table; everything random follows from the key.
+
+    Privacy
+    -------
+    For public tables only: the noise is seeded and exact errors are returned.
+    """
+    start = time.perf_counter()
+    common: dict[str, Any] = {"key": key, "configuration": configuration.name, "trial": trial}
+    seed = int(key[:15], 16)
+    randomness = SeededRandomness(seed)
+    try:
+        attempt = _Attempt(spec, configuration, table, randomness, seed)
+        found = attempt.judged()
+    except _FAILED as error:
+        words = str(error) if isinstance(error, UnderstudyError) else type(error).__name__
+        found = {"probability": 0.0, "failure": " ".join(words.split())}
+    return Trial(**common, **found, seconds=round(time.perf_counter() - start, 3))
+
+
+class _Attempt:
+    """One attempt: the candidate, and the table it is compared with."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        configuration: Configuration,
+        table: LocalTable,
+        randomness: SeededRandomness,
+        seed: int,
+    ) -> None:
+        self.spec, self.configuration, self.randomness = spec, configuration, randomness
+        self.table = table
+        shares, kind = spec.shares, spec.row_count.kind
+        rows: int | None = table.exact_row_count()
+        if kind == "measured" and shares.rows:
+            generator = np.random.default_rng([seed, 1])
+            noise = generator.laplace(scale=spec.unit.max_rows / shares.rows)
+            rows = max(1, round(table.exact_row_count() + float(noise)))
+        if kind == "invariant":
+            rows = None
+        self._rows, self._exact = rows, kind in ("given", "declared")
+        budget = shares.total if shares.single else shares.attempt
+        reserve = shares.reserve if shares.single else 0.0
+        accounting = shares.accounting if shares.single else None
+        with Ledger.in_memory(
+            budget=budget, unit=spec.unit, accounting=accounting, approximate_delta=reserve
+        ) as book:
+            curator = self._curator(book)
+            known = curator.known_rows
+            if known is None or known < 1:
+                raise DataError("The table has no rows to release.")
+            self.rows = known
+            model = fit_model(spec, configuration, curator, progress=no_progress)
+        self.candidate: Candidate = draw_candidate(spec, configuration, model, rows=self.rows, seed=seed)
+        real = table
+        if spec.unit.id_column is not None:
+            real = table.truncated(spec.unit.id_column, spec.unit.max_rows, randomness.words)
+        self.real = RecordTypes.from_table(real)
+
+    def _curator(self, book: Ledger) -> Curator:
+        return Curator(
+            self.table,
+            unit=self.spec.unit,
+            ledger=book,
+            rows=self._rows,
+            exact_rows=self._exact,
+            rows_scale=rows_scale(self.spec),
+            randomness=self.randomness,
+        )
+
+    def judged(self) -> dict[str, Any]:
+        """Return exact errors, slacks and the probability of acceptance."""
+        types, bound = self.candidate.types, float(self.candidate.types.rows)
+        criteria = self.spec.criteria_for(self.candidate.schema)
+        errors = {c.name: float(c.value(self.real, types)) for c in criteria}
+        slacks = {c.name: min(bound, max(-bound, float(c.slack(self.real, types)))) for c in criteria}
+        failed = [c.name for c in criteria if not c.reads_real and not c.met(errors[c.name])]
+        real = tuple(c for c in criteria if c.reads_real)
+        smallest = min((slacks[c.name] for c in real), default=None)
+        if self.spec.form == "published":
+            chances = self._chances(criteria, errors)
+            probability = math.prod(chances.values())
+            closest = min(chances, key=lambda name: (chances[name], slacks[name]))
+        else:
+            probability = 0.0 if failed else self._pass_only(real, smallest)
+            closest = failed[0] if failed else min(slacks, key=lambda name: slacks[name])
+        return {
+            "probability": probability,
+            "slack": smallest,
+            "closest": closest,
+            "errors": {name: value if math.isfinite(value) else None for name, value in errors.items()},
+            "slacks": slacks,
+        }
+
+    def _pass_only(self, real: Sequence[Criterion], smallest: float | None) -> float:
+        """Return the probability that the one test of all criteria accepts."""
+        if smallest is None:
+            return 1.0
+        spec, test = self.spec, SlackTest(tuple(real))
+        epsilon, unit = spec.shares.acceptance, spec.unit
+        threshold = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=unit)
+        return test.acceptance(smallest, threshold=threshold, epsilon=epsilon, unit=unit)
+
+    # ------------------------------------------------------------------ published form
+
+    def _chances(self, criteria: Sequence[Criterion], errors: Mapping[str, float]) -> dict[str, float]:
+        """Return the probability that each criterion is met after its noise; the noises are independent."""
+        found: dict[str, float] = {}
+        for index, (plain, epsilon) in enumerate(zip(self.spec.criteria, self.spec.epsilons(), strict=True)):
+            criterion = criteria[index]
+            if isinstance(criterion, RegressionCoefficients | PredictionError):
+                criterion = replace(criterion, baseline=self._baseline(plain))
+            if not criterion.reads_real or epsilon is None:
+                found[criterion.name] = float(criterion.met(errors[criterion.name]))
+            elif isinstance(criterion, RegressionCoefficients):
+                value = criterion.released_value(self.candidate.types, self.candidate.types)
+                found[criterion.name] = float(criterion.met(value))
+            elif isinstance(criterion, ConditionalMedians):
+                found[criterion.name] = self._by_exponential(criterion, epsilon)
+            else:
+                found[criterion.name] = self._by_laplace(criterion, epsilon)
+        return found
+
+    def _by_laplace(self, criterion: Criterion, epsilon: float) -> float:
+        types = self.candidate.types
+        value = criterion.released_value(self.real, types)
+        largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(self.spec))
+        if largest <= 0:
+            return float(criterion.met(value))
+        return laplace_upper_tail(value - criterion.threshold, largest / epsilon)
+
+    def _by_exponential(self, criterion: ConditionalMedians, epsilon: float) -> float:
+        types = self.candidate.types
+        errors, scores = criterion.scores(self.real, types)
+        largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(self.spec))
+        weights = np.exp(epsilon * (scores - scores.max()) / (2 * largest))
+        good = np.array([criterion.met(float(error)) for error in errors])
+        return float(weights[good].sum() / weights.sum())
+
+    def _baseline(self, plain: Mapping[str, Any]) -> LinearFit:
+        """Fit the private regression of a criterion; criteria about the same columns share one."""
+        known: dict[tuple[str, ...], LinearFit] = self.__dict__.setdefault("_baselines", {})
+        key = baseline_key(plain, self.configuration.transformations)
+        if key not in known:
+            item, criterion = next(
+                (item, criterion)
+                for item, criterion in zip(
+                    self.spec.criteria, self.spec.criteria_for(self.candidate.schema), strict=True
+                )
+                if isinstance(criterion, RegressionCoefficients)
+                and baseline_key(item, self.configuration.transformations) == key
+            )
+            epsilon = float(item["epsilon"])
+            with Ledger.in_memory(budget=PureDP(epsilon), unit=self.spec.unit) as book:
+                known[key] = fit_baseline(
+                    self.spec, criterion.regression, self._curator(book), rows=self.rows, epsilon=epsilon
+                )
+        return known[key]

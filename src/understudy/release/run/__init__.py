@@ -1,0 +1,1 @@
+"""One release from plan to judgement: transformation, fit, candidate, criteria, state."""

@@ -1,0 +1,159 @@
+"""The outcome of a release, put together from its state and its ledger; and the ledger itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from understudy.ledgers import LedgerPlace
+from understudy.mechanisms import Model, Provenance, software
+from understudy.privacy import Ledger
+from understudy.release.criteria.fits import LinearFit
+from understudy.release.result import (
+    AcceptanceResult,
+    Configuration,
+    CriterionResult,
+    ReleaseFailure,
+    ReleaseGuarantee,
+    ReleaseResult,
+)
+from understudy.release.run.candidate import Candidate
+from understudy.release.run.judgement import Judgement
+from understudy.release.run.planning import planned_models
+from understudy.release.run.state import State
+from understudy.release.spec.spec import Spec
+
+# ----------------------------------------------------------------------------------------
+# Decisions and origins as plain values, for the state of a release.
+
+
+def judgement_to_plain(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement as plain values."""
+    return {
+        "passed": judgement.passed,
+        "acceptance": judgement.acceptance.to_dict(),
+        "criteria": [criterion.to_dict() for criterion in judgement.criteria],
+    }
+
+
+def judgement_from_plain(plain: Mapping[str, Any]) -> Judgement:
+    """Return the judgement that was recorded."""
+    criteria = [dict(item) for item in plain["criteria"]]
+    for item in criteria:
+        item["bounds"] = None if item["bounds"] is None else tuple(item["bounds"])
+    return Judgement(
+        passed=bool(plain["passed"]),
+        acceptance=AcceptanceResult(**plain["acceptance"]),
+        criteria=tuple(CriterionResult(**item) for item in criteria),
+    )
+
+
+def fit_from_plain(plain: Mapping[str, Any]) -> LinearFit:
+    """Return a regression that was recorded."""
+    return LinearFit(float(plain["intercept"]), tuple(float(slope) for slope in plain["slopes"]))
+
+
+def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Ledger]:
+    """Open or make the ledger of the table that a specification is about; see :meth:`~understudy.ledgers.LedgerPlace.opened`."""
+    path = spec.source.path
+    return place.opened(
+        named=path is None or spec.source.table != path.name,
+        budget=spec.total,
+        unit=spec.unit,
+        table=spec.source.table or spec.name,
+        accounting=spec.shares.accounting,
+        approximate_delta=spec.shares.reserve,
+        advice="Use the ledger of this table, name the table as the ledger does (source.table), or, if this is another table, give it a ledger of its own (--ledger FILE).",
+    )
+
+
+def recorded_outcome(
+    spec: Spec, ledger: Ledger, state: State, configurations: Sequence[Configuration], *, scope: str
+) -> ReleaseResult | ReleaseFailure:
+    """Build the outcome of a release from what was recorded."""
+    outcome = state.get("outcome")
+    judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
+    guarantee = guarantee_of(spec, ledger)
+    anchor = ledger.anchor()
+    common: dict[str, Any] = {
+        "spec": spec,
+        "guarantee": guarantee,
+        "release_id": state.release_id,
+        "ledger_entries": tuple(e for e in ledger.entries() if e.scope.startswith(scope)),
+        "lost_entries": tuple(outcome.get("lost", ())),
+        "ledger_id": ledger.ledger_id,
+        "ledger_head": anchor.head,
+        "ledger_length": anchor.length,
+        "ledger_table": ledger.table,
+        "public_facts": spec.public_facts(),
+        "software": software(item.method for item in configurations),
+        "started": state.get("started"),
+        "finished": outcome["day"],
+        "criteria": () if judged is None else judged.criteria,
+        "acceptance": None if judged is None else judged.acceptance,
+    }
+    if not outcome["passed"]:
+        reason = outcome.get("reason") or (
+            "The candidate did not pass the acceptance test."
+            if spec.shares.single
+            else "No candidate was accepted before the selection ended."
+        )
+        return ReleaseFailure(reason=reason, **common)
+    configuration = next(item for item in configurations if item.name == outcome["configuration"])
+    schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
+    # attempts of a loop have ledgers in memory; the one that paid is that of the release
+    paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
+    provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
+    model = Model.load(state.model_path) if state.model_path.exists() else None
+    candidate = Candidate(
+        configuration=configuration,
+        schema=schema,
+        types=state.load_candidate(schema.domain),
+        provenance=provenance,
+    )
+    return ReleaseResult(
+        schema=schema,
+        synthetic=candidate.frame(int(state.get("seed"))),
+        configuration=configuration,
+        provenance=provenance,
+        timings=outcome["seconds"],
+        model=None if model is None else replace(model, provenance=provenance),
+        **common,
+    )
+
+
+def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
+    """Return the promise of a release and how it is made up."""
+    shares = spec.shares
+    selection = shares.selection
+    accounting = shares.rule.main.name if ledger is None else ledger.accounting.name
+    argument = "the parts of one attempt add up" if selection is None else selection.argument
+    invariants = () if ledger is None else ledger.invariants()
+    condition = spec.condition(invariants)
+    return ReleaseGuarantee(
+        budget=shares.promise,
+        total=shares.total,
+        table_total=None if ledger is None else ledger.budget,
+        trade_off=shares.trade_off,
+        unit=spec.unit,
+        accounting=accounting,
+        attempt=shares.attempt,
+        model=shares.model,
+        acceptance_epsilon=shares.acceptance,
+        selection=shares.attempts.describe(),
+        argument=argument,
+        considered={} if selection is None else dict(selection.considered),
+        condition=condition.text,
+        among=condition.among,
+        steps=condition.steps,
+        invariants=invariants,
+    )
+
+
+def room_needed(spec: Spec) -> int:
+    """Return a public guess of the bytes that models, candidates and decisions of a release take on the disk."""
+    rows = spec.row_count.value or spec.expected_rows or 1_000_000
+    largest = max((plan.model_megabytes for plan in planned_models(spec)), default=0.0)
+    return int(4e6 + 3e6 * min(largest, 500.0) + 16 * rows * len(spec.schema.names))

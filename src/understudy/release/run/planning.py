@@ -1,0 +1,367 @@
+"""What a release would do, from public facts alone: noise against thresholds, budget, attempts, memory and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from understudy.curator import practice_curator
+from understudy.data import read_table
+from understudy.errors import SchemaError, UnderstudyError
+from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.release.record_types import RecordTypes
+from understudy.release.result import Configuration
+from understudy.release.run.planned_criteria import CriterionPlan, plan_criteria, slack_test
+from understudy.release.spec.budget import Shares, short
+from understudy.schema import Schema
+from understudy.schema.spreadsheets import formula_warnings
+
+if TYPE_CHECKING:
+    from understudy.mechanisms import Plan
+    from understudy.release.spec.spec import Spec
+
+__all__ = [
+    "CriterionPlan",
+    "ModelPlan",
+    "ReleasePlan",
+    "plan_release",
+    "planned_models",
+    "prepare_release",
+    "usable_configurations",
+]
+
+SMALLEST_COUNT = 50
+"""Rows that the rarest value or group is assumed to have; the assumption of paper Births, section 4.5.2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """One method with its options on one transformation: what it will measure, and with which noise."""
+
+    name: str
+    marginals: int
+    cells: int
+    smallest_deviation: float | None
+    largest_deviation: float | None
+    expected_error: float | None
+    model_megabytes: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePlan:
+    """Everything a custodian should know before spending the budget."""
+
+    name: str
+    guarantee: str
+    condition: str
+    budget: str
+    accounting: str
+    selection: str
+    argument: str
+    single: bool
+    rows: int | None
+    row_count: str
+    acceptance: str
+    slack_threshold: float | None
+    configurations: int
+    left_out: tuple[tuple[str, str], ...]
+    criteria: tuple[CriterionPlan, ...]
+    models: tuple[ModelPlan, ...]
+    attempts: tuple[tuple[float, float, float], ...]
+    memory_megabytes: float | None
+    seconds_per_attempt: float | None
+    warnings: tuple[str, ...] = field(default_factory=tuple)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = asdict(self)
+        plain["left_out"] = [{"configuration": name, "reason": reason} for name, reason in self.left_out]
+        plain["attempts"] = [
+            {"acceptance": p, "expected_attempts": e, "success": s} for p, e, s in self.attempts
+        ]
+        return plain
+
+
+def usable_configurations(spec: Spec) -> tuple[Configuration, ...]:
+    """Return the configurations whose method accepts the transformed schema and the model's budget.
+
+    Raises
+    ------
+    SchemaError
+        If none is left.
+    """
+    usable, refused = _tried(spec)
+    if not usable:
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
+        raise SchemaError(f"No configuration can be used: {reasons}")
+    return tuple(usable)
+
+
+def _tried(spec: Spec) -> tuple[list[Configuration], list[tuple[str, str]]]:
+    usable: list[Configuration] = []
+    refused: list[tuple[str, str]] = []
+    known: dict[str, str | None] = {}
+    schemas = spec.schemas()
+    for configuration in spec.configurations:
+        schema = schemas[tuple(configuration.transformations.values())]
+        key = _model_key(configuration)
+        if key not in known:
+            try:
+                _plan(spec, configuration, schema)
+                known[key] = None
+            except UnderstudyError as error:
+                known[key] = str(error)
+        reason = known[key]
+        if reason is None:
+            usable.append(configuration)
+        else:
+            refused.append((configuration.name, reason))
+    return usable, refused
+
+
+def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None:
+    """Establish, before anything is charged, that every configuration can be fitted and judged on this machine.
+
+    An attempt of a loop that ends in an error counts as rejected, so that a method which does not work here would use up the
+    whole budget without a word.
+
+    Raises
+    ------
+    UnusableMethod, DomainTooLarge
+        If a method does not work here, or its model does not fit into memory.
+    """
+    schemas = spec.schemas()
+    for configuration in {_model_key(item): item for item in configurations}.values():
+        schema = schemas[tuple(configuration.transformations.values())]
+        synthesizer = spec.synthesizer_for(configuration, schema)
+        synthesizer.prepare(schema, unit=spec.unit, budget=spec.shares.model)
+    if spec.shares.acceptance:
+        _try_judging()
+
+
+def _try_judging() -> None:
+    """Draw the noise that acceptance criteria are tested and published with, on made-up records."""
+    schema = Schema.parse("columns: [{name: smokes, kind: boolean}]")
+    curator = practice_curator(schema, rows=2, unit=Unit.add_remove(), budget=PureDP(3.0))
+    sealed = curator.statistic(lambda table: 0.0, sensitivity=1.0)
+    curator.test(sealed, above=0.0, epsilon=1.0, purpose="try a test")
+    curator.measure_scalar(sealed, noise=Laplace(1.0), purpose="try a measurement")
+    curator.choose(
+        curator.statistics(lambda table: [0.0, 1.0], sensitivities=[1.0, 1.0]),
+        epsilon=1.0,
+        purpose="try a choice",
+    )
+
+
+def _model_key(configuration: Configuration) -> str:
+    return f"{sorted(configuration.transformations.items())} {configuration.method} {configuration.options}"
+
+
+def _plan(spec: Spec, configuration: Configuration, schema: Schema) -> Plan:
+    synthesizer = spec.synthesizer_for(configuration, schema)
+    synthesizer.require(spec.shares.model)
+    return synthesizer.plan(schema, unit=spec.unit, budget=spec.shares.model)
+
+
+# ---------------------------------------------------------------------- the whole
+
+
+def plan_release(
+    spec: Spec, *, rows: int | None = None, smallest_count: int = SMALLEST_COUNT, example: Any = None
+) -> ReleasePlan:
+    """Plan a release from public facts alone. No private data is opened.
+
+    Parameters
+    ----------
+    spec
+        The specification.
+    rows
+        A public guess of the number of rows; by default what the specification says.
+    smallest_count
+        Rows that the rarest value is assumed to have, where there is no example.
+    example
+        A public table of the layout of the source, such as a simulated one. Group sizes of conditional means, rare values and
+        regressions are then planned as if candidates looked like it. It must not be the private table.
+    """
+    usable, refused = _tried(spec)
+    n = rows or spec.row_count.value or spec.expected_rows
+    if n is None and spec.source.simulated is not None:
+        n = spec.source.simulated.rows
+    first = usable[0] if usable else spec.configurations[0]
+    schema = spec.schema_for(first)
+    public = None if example is None or spec.form != "published" else _example(spec, schema, example)
+    criteria = plan_criteria(spec, schema, n, smallest_count, public)
+    models = _models(spec, usable, n)
+    shares, selection = spec.shares, spec.shares.selection
+    warnings = _warnings(spec, criteria, usable, n)
+    test = slack_test(spec, schema)
+    threshold = None
+    if test is not None:
+        threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
+    return ReleasePlan(
+        name=spec.name,
+        guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
+        condition=spec.condition().text,
+        budget=_budget_words(shares),
+        accounting=shares.accounting,
+        selection=shares.attempts.describe(),
+        argument="the parts of one attempt add up" if selection is None else selection.argument,
+        single=shares.single,
+        rows=n,
+        row_count=spec.row_count.words(),
+        acceptance=_acceptance_words(spec, threshold),
+        slack_threshold=threshold,
+        configurations=len(usable),
+        left_out=(*spec.left_out, *refused),
+        criteria=criteria,
+        models=models,
+        attempts=tuple(
+            (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
+        ),
+        memory_megabytes=_memory(spec, models, n),
+        seconds_per_attempt=_seconds(models, n),
+        warnings=warnings,
+    )
+
+
+def _budget_words(shares: Shares) -> str:
+    """Say what the parts add up to, of which total."""
+    spent, total = short(shares.promise), short(shares.total)
+    return f"{total} = {shares.words()}" if spent == total else f"{spent} of {total} = {shares.words()}"
+
+
+def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
+    """Return the records of a public table, cleaned and transformed as the private one will be."""
+    read = read_table(table, schema, id_column=spec.unit.id_column, prepare=spec.preparation)
+    return RecordTypes.from_table(read)
+
+
+def _acceptance_words(spec: Spec, threshold: float | None) -> str:
+    if spec.form == "published":
+        return f"A noisy error is released for each criterion, for epsilon={spec.shares.acceptance:g} per attempt."
+    if threshold is None:
+        return "All criteria are about the candidate alone and cost nothing."
+    return (
+        f"One test of all criteria for epsilon={spec.shares.acceptance:g}: accept if the real table is, after noise, more "
+        f"than {threshold:.1f} records away from violating any of them. A candidate that violates one is accepted "
+        f"with probability {spec.false_accept:g} at most."
+    )
+
+
+def _better_without_delta(spec: Spec, usable: list[Configuration]) -> list[str]:
+    """Name the methods whose model would have less noise if its budget were an epsilon alone."""
+    budget = spec.shares.model
+    found: dict[str, bool] = {}
+    for configuration in usable if isinstance(budget, ApproxDP) else ():
+        if configuration.method in found:
+            continue
+        schema = spec.schema_for(configuration)
+        method = spec.synthesizer_for(configuration, schema)
+        paid, best = method.accounting(budget), method.least_noisy_accounting(budget, schema, spec.unit)
+        found[configuration.method] = best is PURE and paid is not PURE
+    names = [name for name, better in found.items() if better]
+    return (
+        [
+            f"{', '.join(names)}: the parts of a release add up by the Gaussian curve, but with an epsilon alone the model would have "
+            "less noise. Give budget.model no delta."
+        ]
+        if names
+        else []
+    )
+
+
+# ---------------------------------------------------------------------- models and machine
+
+
+def planned_models(spec: Spec) -> tuple[ModelPlan, ...]:
+    """Return what each usable method would measure on each transformation."""
+    return _models(spec, _tried(spec)[0], None)
+
+
+def _models(spec: Spec, usable: list[Configuration], n: int | None) -> tuple[ModelPlan, ...]:
+    found: dict[str, ModelPlan] = {}
+    for configuration in usable:
+        key = _model_key(configuration)
+        if key in found:
+            continue
+        planned = _plan(spec, configuration, spec.schema_for(configuration))
+        deviations = [item.noise.variance**0.5 for item in planned.measurements]
+        error = None
+        if n and planned.measurements:
+            error = sum(item.expected_l1 for item in planned.measurements) / len(planned.measurements) / n
+        found[key] = ModelPlan(
+            name=configuration.name.rsplit(";", 1)[0],
+            marginals=len(planned.measurements),
+            cells=sum(item.cells for item in planned.measurements),
+            smallest_deviation=min(deviations, default=None),
+            largest_deviation=max(deviations, default=None),
+            expected_error=error,
+            model_megabytes=planned.model_cells * 8 / 1e6,
+            notes=planned.notes,
+        )
+    return tuple(found.values())
+
+
+def _memory(spec: Spec, models: tuple[ModelPlan, ...], n: int | None) -> float | None:
+    """Guess the memory of a release: the program, the table per transformation, its record types, the model."""
+    if n is None:
+        return None
+    columns = len(spec.schema.names)
+    tables = len(spec.schemas()) * n * columns * 2
+    types = 2 * n * (columns + 1) * 8
+    largest = max((model.model_megabytes for model in models), default=0.0)
+    return round(350 + (tables + 2 * types) / 1e6 + 6 * largest)
+
+
+def _seconds(models: tuple[ModelPlan, ...], n: int | None) -> float | None:
+    """Guess the time of an attempt from what they took on one core of an ordinary machine."""
+    if n is None:
+        return None
+    largest = max((model.model_megabytes for model in models), default=0.0)
+    return round(0.3 + 6e-6 * n + 0.15 * largest, 1)
+
+
+def _warnings(
+    spec: Spec, criteria: tuple[CriterionPlan, ...], usable: list[Configuration], n: int | None
+) -> tuple[str, ...]:
+    found = []
+    if not usable:
+        found.append("No configuration can be used; see the reasons.")
+    if n is None:
+        found.append(
+            "The number of rows is not public, so noise cannot be compared with all thresholds: give --rows."
+        )
+    elif n < spec.least_rows():
+        found.append(
+            f"A projection needs {spec.least_rows():,} rows at least; {n:,} are expected. The release would end with an "
+            "error once the number of rows is known."
+        )
+    found += [
+        f"{item.name}: noise dominates. A perfect candidate may well be rejected, a bad one accepted. Spend more "
+        "epsilon on it, loosen the threshold, or leave it out."
+        for item in criteria
+        if item.noise_dominated
+    ]
+    if not spec.shares.single and spec.shares.attempts.name == "unlimited":
+        found.append(
+            "Attempts go on until one is accepted; if none can be, the release never ends. Rehearse first."
+        )
+    found += _better_without_delta(spec, usable)
+    if spec.row_count.kind == "declared":
+        found.append("The number of rows after cleaning is declared public: make sure that its owner agrees.")
+    if spec.row_count.kind == "chosen":
+        found.append(
+            "The candidate's number of rows is a guess; criteria count how far it is off as an error."
+        )
+    found += formula_warnings(spec.schema_for(usable[0] if usable else spec.configurations[0]))
+    means = [c for c in spec.criteria if c["kind"] in ("conditional-means", "faithfulness")]
+    if (
+        means
+        and not any(c["kind"] == "max-marginal-error" for c in spec.criteria)
+        and spec.form == "published"
+    ):
+        found.append("Resized means rely on a maximal marginal error criterion beside them; there is none.")
+    return tuple(found)

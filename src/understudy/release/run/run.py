@@ -1,0 +1,489 @@
+"""Running a release: private selection around attempts, recorded so that it can be resumed.
+
+A *single* attempt charges the ledger step by step and costs what its steps cost. A *loop* of attempts is paid for
+as a whole, once and before the first attempt, with what `selection_accounting` says it costs; its attempts run
+on ledgers in memory that are limited to one attempt's budget and forgotten. The configuration of each attempt and the
+coins of the loop come from the operating system's generator. How many attempts were made is told to nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from understudy.data import require_folder
+from understudy.errors import (
+    BudgetError,
+    BudgetExceeded,
+    ConstraintError,
+    LookFailed,
+    OutputError,
+    UnderstudyError,
+)
+from understudy.ledgers import LedgerPlace
+from understudy.mechanisms import Model, Progress, no_progress
+from understudy.privacy import Ledger
+from understudy.privacy.facts import check_facts
+from understudy.privacy.invariants import NO_CONSENT, Consent, copy_invariants
+from understudy.privacy.noise.randomness import Randomness
+from understudy.release.criteria.fits import LinearFit
+from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
+from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
+from understudy.release.run.judgement import Judgement, judge
+from understudy.release.run.outcome import judgement_to_plain, recorded_outcome, release_ledger, room_needed
+from understudy.release.run.planning import prepare_release, usable_configurations
+from understudy.release.run.state import State
+from understudy.release.run.transform import Transformed
+from understudy.release.run.work import Work
+from understudy.release.selection.accounting import Attempts, GeometricAttempts, NegativeBinomialAttempts
+from understudy.release.spec.spec import Spec
+
+# ----------------------------------------------------------------------------------------
+# The coins of private selection, from a cryptographic generator.
+
+_DIGITS = 128
+_MOST = 100_000_000
+
+
+def uniform_index(count: int, randomness: Randomness) -> int:
+    """Return a number below ``count``, each equally likely, by rejection: exact.
+
+    Examples
+    --------
+    >>> from understudy.privacy import SeededRandomness
+    >>> uniform_index(1, SeededRandomness(0))
+    0
+    """
+    if count < 1:
+        raise BudgetError("There is nothing to choose from.")
+    bits = (count - 1).bit_length()
+    while True:
+        number = _bits(bits, randomness)
+        if number < count:
+            return number
+
+
+def bernoulli(probability: float, randomness: Randomness) -> bool:
+    """Return True with exactly the given probability.
+
+    A double is a whole number of 2**-k, so that many random bits decide exactly.
+
+    Examples
+    --------
+    >>> from understudy.privacy import SeededRandomness
+    >>> bernoulli(0.0, SeededRandomness(0)), bernoulli(1.0, SeededRandomness(0))
+    (False, True)
+    """
+    exact = Fraction(probability)
+    return _bits(exact.denominator.bit_length() - 1, randomness) < exact.numerator
+
+
+def draw_attempts(rule: Attempts, randomness: Randomness) -> int | None:
+    """Return how many attempts a rule allows, or None if that is decided by coins along the way.
+
+    The truncated negative binomial number is found by comparing a uniform number of 128 binary digits with
+    sums of its probabilities. These are doubles, so each probability is off by some 1e-15 of itself.
+
+    Examples
+    --------
+    >>> from understudy.privacy import SeededRandomness
+    >>> draw_attempts(GeometricAttempts(0.1, most=30), SeededRandomness(0))
+    30
+    """
+    if isinstance(rule, GeometricAttempts):
+        return rule.most
+    if not isinstance(rule, NegativeBinomialAttempts):
+        return None
+    target = _bits(_DIGITS, randomness) / 2.0**_DIGITS
+    weight, below, k = rule.probability(1), 0.0, 1
+    while k < _MOST:
+        below += weight
+        if target < below:
+            return k
+        weight *= (1 - rule.gamma) * (k + rule.eta) / (k + 1)
+        if weight < 1e-300:
+            return k
+        k += 1
+    return k
+
+
+def _bits(count: int, randomness: Randomness) -> int:
+    if count == 0:
+        return 0
+    size = (count + 7) // 8
+    return int.from_bytes(randomness.bytes(size), "big") >> (8 * size - count)
+
+
+def run_release(
+    spec: Spec,
+    *,
+    ledger: Path,
+    source: Any = None,
+    restart: bool = False,
+    progress: Progress = no_progress,
+    randomness: Randomness | None = None,
+    consent: Consent = NO_CONSENT,
+) -> ReleaseResult | ReleaseFailure:
+    """Run a release, or go on with one that was interrupted; see `Release`."""
+    with Release.open(
+        spec, ledger=ledger, source=source, restart=restart, randomness=randomness, consent=consent
+    ) as release:
+        return release.run(progress=progress)
+
+
+class Release(Work):
+    """One release at work.
+
+    Use `Release.open`, which locks the state, then `run`, publish what it returns, then `mark_published`.
+
+    Privacy
+    -------
+    Everything that leaves is a function of what the ledger was charged for (single attempt) or of the outcome
+    of a selection that was charged as a whole (loop). The proofs are where the parts are: fits in the
+    synthesizers, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.run.judgement`, the
+    selection in :mod:`understudy.release.selection.accounting`, interruptions in :mod:`understudy.release.run.state`.
+    The parts outside the selection (number of rows, private regressions) are released whatever the selection
+    ends in and compose with it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> spec = Spec.parse('''
+    ... name: tiny
+    ... source: {simulate: {table: toy, rows: 2000}}
+    ... schema: {columns: [{name: smokes, kind: boolean}, {name: exercises, kind: boolean}]}
+    ... unit: replace-one
+    ... synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+    ... acceptance:
+    ...   form: pass-only
+    ...   epsilon: 0.5
+    ...   criteria: [{name: cells, kind: max-marginal-error, threshold: 0.1}]
+    ... selection: {rule: single}
+    ... budget: {total: {epsilon: 1.5}, model: {epsilon: 1}}
+    ... seed: 1
+    ... ''')
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"smokes": [True, False] * 1000, "exercises": [True, True, False, False] * 500})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = run_release(spec, ledger=Path(folder) / "toy.ledger", source=table)
+    >>> result
+    ReleaseResult('tiny', 2,000 rows, epsilon=1.5 (pure differential privacy))
+    """
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(
+        cls,
+        spec: Spec,
+        *,
+        ledger: Path | LedgerPlace,
+        source: Any = None,
+        restart: bool = False,
+        randomness: Randomness | None = None,
+        consent: Consent = NO_CONSENT,
+    ) -> Iterator[Release]:
+        """Open ledger and state of a release.
+
+        Parameters
+        ----------
+        spec
+            The specification.
+        ledger
+            Ledger file of the table, or its place; made with the specification's total if absent.
+        source
+            The private table, if it is not the file the specification names.
+        restart
+            Forget an earlier run of the same release. What it spent stays spent.
+        randomness
+            For tests only.
+        consent
+            What the owner of the table agrees to: other facts, or another exact number, than the ledger knows.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
+        """
+        usable_configurations(spec)  # a specification without any is refused before a ledger is made
+        place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
+        folder = State.folder_for(place.path, spec.name)
+        with contextlib.ExitStack() as stack:
+            book = stack.enter_context(release_ledger(spec, place))
+            if restart:  # a refusal must not forget the earlier run
+                check_facts(book, spec.facts, consent)
+                _require_room(spec, book)
+            state = stack.enter_context(
+                State.opened(
+                    folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
+                )
+            )
+            if state.get("outcome") is None:
+                check_facts(book, spec.facts, consent)
+            yield cls(spec, book, state, source=source, randomness=randomness, consent=consent)
+
+    # ------------------------------------------------------------------ the whole
+
+    @property
+    def published(self) -> Path | None:
+        """Where the release was published, if it was."""
+        folder = self.state.get("published")
+        return None if folder is None else Path(folder)
+
+    def mark_published(self, folder: Path) -> None:
+        """Record that the outcome was published; it is not published again."""
+        self.state.record(published=str(Path(folder).absolute()))
+
+    def run(self, *, progress: Progress = no_progress) -> ReleaseResult | ReleaseFailure:
+        """Run the release to its outcome, going on where an earlier run stopped.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger has not enough left for the whole release; nothing was read or spent.
+        DataError
+            If the table cannot be read, does not fit, or is another one than an earlier run was charged for;
+            nothing was spent on it.
+        """
+        configurations = usable_configurations(self.spec)
+        if self.state.get("outcome") is None:
+            self._start(configurations)
+            progress("reading", 0.0)
+            data = Transformed(self.spec, self._source, consent=self._consent)
+            with self._failure_is_an_outcome():
+                if self.spec.shares.single:
+                    self._single(data, configurations, progress)
+                else:
+                    self._loop(data, configurations, progress)
+        return self._outcome(configurations)
+
+    @contextlib.contextmanager
+    def _failure_is_an_outcome(self) -> Iterator[None]:
+        """End the release, as one that was not accepted, by an error that may depend on the records.
+
+        Privacy
+        -------
+        An error after a charge is an outcome of the mechanism; that it happened is all that is told of it. Errors of the system (a full disk,
+        an interruption) and deliberate ones, whose messages hold public facts, are no outcomes: the release goes on from its journal.
+        """
+        try:
+            yield
+        except LookFailed as error:
+            reason = str(error)
+        except BudgetExceeded as error:
+            if self.journal is None or not self.journal.lost_one(self.ledger, self.scope):
+                raise
+            raise self.journal.with_advice(error, self.ledger, self.scope) from None
+        except (UnderstudyError, OSError, MemoryError):
+            raise
+        except Exception:
+            if not self._charges():
+                raise
+            reason = (
+                "The attempt ended in an error after it was paid for. What went wrong is not shown, because it may depend "
+                "on the records."
+            )
+        else:
+            return
+        self.state.release_room()
+        self.state.conclude({"passed": False, "reason": reason, "day": self.state.get("started")})
+        self.state.forget_model()
+
+    def _start(self, configurations: tuple[Configuration, ...]) -> None:
+        """Before the first charge: is there room for all of it? Fix the public seed."""
+        if not self._charges():
+            _require_room(self.spec, self.ledger)
+        if self.state.get("seed") is None:
+            seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
+            self.state.record(seed=seed, started=_today())
+        if not self._charges():
+            prepare_release(self.spec, configurations)
+            self.state.reserve_room(room_needed(self.spec))
+
+    # ------------------------------------------------------------------ a single attempt
+
+    def _single(
+        self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress
+    ) -> None:
+        state = self.state
+        if state.get("configuration") is None:
+            state.record(configuration=uniform_index(len(configurations), self._random))
+        configuration = configurations[int(state.get("configuration"))]
+        self._same_records(data, [configuration])
+        self._state_facts(data, [configuration])
+        rows = self._rows(data, configuration, configurations)
+        baselines = self._baselines(data, (configuration,), rows)
+        if state.model_path.exists():  # a model file is complete or absent
+            if self.journal is not None:
+                self.journal.skip(f"{self.scope}/model")
+        else:
+            curator = self._curator(data, configuration, "model")
+            fitted = fit_model(self.spec, configuration, curator, progress=progress)
+            state.release_room()
+            state.store_model(fitted)
+        model = Model.load(state.model_path)
+        progress("sampling", 1.0)
+        try:
+            candidate = self._candidate(configuration, model, rows)
+        except ConstraintError as error:
+            state.conclude({"passed": False, "reason": str(error), "day": _today()})
+            state.forget_model()
+            return
+        progress("acceptance", 1.0)
+        curator = self._curator(data, configuration, "judgement")
+        judgement = judge(self.spec, candidate, curator, baselines)
+        self._decide(candidate, judgement)
+        if not judgement.passed:
+            state.forget_model()
+
+    def _candidate(self, configuration: Configuration, model: Model, rows: int) -> Candidate:
+        """Return the candidate that was recorded, or draw and record it: no look at the table is involved."""
+        state = self.state
+        if state.get("sampled") is None:
+            candidate = draw_candidate(
+                self.spec, configuration, model, rows=rows, seed=int(state.get("seed"))
+            )
+            state.store_candidate(candidate.types)
+            state.record(sampled=dict(candidate.seconds))
+            return candidate
+        schema = replace(model.schema, row_count=rows)
+        return Candidate(
+            configuration=configuration,
+            schema=schema,
+            types=state.load_candidate(schema.domain),
+            provenance=model.provenance,
+            seconds=state.get("sampled"),
+        )
+
+    # ------------------------------------------------------------------ a loop of attempts
+
+    def _loop(self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress) -> None:
+        """Make attempts until one is accepted or the selection ends, charged as a whole before the first.
+
+        Privacy
+        -------
+        In: private. Out: one accepted candidate, or that there was none. Given the table, attempts are independent and alike: a configuration
+        drawn uniformly, a fit, a candidate from a public seed, a judgement, on a ledger of their own that holds them to
+        ``shares.attempt``. An attempt that fails, for whatever reason, counts as rejected and leaves nothing behind. How many may be made
+        is drawn without looking at the table, how many were made is not told. That is the selection whose cost
+        :mod:`understudy.release.selection.accounting` proves and ``shares.selection_event`` charges. The number of rows and private
+        regressions are charged beside it.
+        """
+        state, rule = self.state, self.spec.attempts
+        self._same_records(data, configurations)  # every transformation is read before anything is spent
+        self._state_facts(data, configurations)
+        rows = self._rows(data, configurations[0], configurations)
+        baselines = self._baselines(data, configurations, rows)
+        if not self._charges("selection"):
+            self.ledger.charge(
+                self.spec.shares.selection_event,
+                purpose=f"private selection: {rule.describe()}",
+                scope=f"{self.scope}/selection",
+            )
+        if state.get("selecting") is None:  # no attempt was made before this is recorded
+            state.record(selecting={"left": draw_attempts(rule, self._random)})
+        progress("searching", 0.0)
+        while True:
+            configuration = configurations[uniform_index(len(configurations), self._random)]
+            found = self._attempt(data, configuration, rows, baselines)
+            if found is not None:
+                state.release_room()
+                candidate, judgement, model = found
+                state.store_model(model)
+                state.store_candidate(candidate.types)
+                self._decide(candidate, judgement)
+                return
+            data.require_unchanged()  # or the attempt was interrupted, and another is made in its place later
+            left = state.get("selecting")["left"]
+            left = None if left is None else left - 1
+            stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)
+            if stop or left == 0:
+                state.conclude({"passed": False, "day": state.get("started")})
+                state.forget_model()
+                return
+            state.record(selecting={"left": left})
+
+    def _attempt(
+        self,
+        data: Transformed,
+        configuration: Configuration,
+        rows: int,
+        baselines: dict[tuple[str, ...], LinearFit],
+    ) -> tuple[Candidate, Judgement, Model] | None:
+        """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
+        shares = self.spec.shares
+        with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
+            copy_invariants(self._invariants, book)
+            try:
+                curator = data.curator(configuration, book, randomness=self._given)
+                model = fit_model(self.spec, configuration, curator, progress=no_progress)
+                seed = int(self.state.get("seed"))
+                candidate = draw_candidate(self.spec, configuration, model, rows=rows, seed=seed)
+                judgement = judge(self.spec, candidate, curator, baselines)
+            except Exception:
+                # whatever went wrong may depend on the records: to tell it apart from a rejection, or to make
+                # the attempt again, would be an output that was not paid for
+                return None
+        return (candidate, judgement, model) if judgement.passed else None
+
+    # ------------------------------------------------------------------ outcomes
+
+    def _decide(self, candidate: Candidate, judgement: Judgement) -> None:
+        """Record the decision. The candidate is on the disk already, before anything says that it was accepted."""
+        outcome: dict[str, Any] = {
+            "passed": judgement.passed,
+            # how long a loop took says how many attempts it made, and nobody paid for that
+            "day": _today() if self.spec.shares.single else self.state.get("started"),
+            "judgement": judgement_to_plain(judgement),
+            "rows": candidate.types.rows,
+            "transformations": dict(candidate.configuration.transformations),
+            "configuration": candidate.configuration.name,
+            "provenance": candidate.provenance.to_dict(),
+            "seconds": dict(candidate.seconds),
+            "lost": [] if self.journal is None else self.journal.lost(self.ledger),
+        }
+        self.state.conclude(outcome)
+
+    def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
+        """Build the outcome from what was recorded."""
+        return recorded_outcome(self.spec, self.ledger, self.state, configurations, scope=self.scope)
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder that exists or cannot be made, before anything is spent."""
+    if os.path.lexists(folder):
+        raise OutputError(
+            f"The folder {str(folder)!r} exists already. Choose another for the release (--out)."
+        )
+    above = next(place for place in Path(os.path.abspath(folder)).parents if os.path.lexists(place))
+    require_folder(above, what="release")
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _require_room(spec: Spec, ledger: Ledger) -> None:
+    """Refuse a release that the ledger cannot pay for as a whole."""
+    shares, rule = spec.shares, ledger.rule
+    if all(shares.admitted(rule, ledger.spending)):
+        return
+    other = (
+        ""
+        if shares.accounting == rule.main.name
+        else f" Its parts fit by {shares.accounting} accounting, and this ledger keeps {rule.main.name} accounting."
+    )
+    raise BudgetExceeded(
+        f"The release needs {shares.promise.describe()}; the ledger of {ledger.table!r} has "
+        f"{ledger.accounting.describe_left(ledger.remaining, ledger.total)} left of its "
+        f"{ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
+        requested=shares.used * ledger.total,
+        remaining=ledger.remaining,
+        accounting=ledger.accounting.name,
+    )

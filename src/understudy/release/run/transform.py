@@ -1,0 +1,148 @@
+"""The private table in each of its transformations, read once each and handed to curators only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from understudy.curator import Curator, Journal
+from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, records_digest
+from understudy.data.prepare import rule_meaning
+from understudy.errors import DataError
+from understudy.privacy import Ledger, Unit
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.invariants import NO_CONSENT, Consent
+from understudy.privacy.noise.randomness import Randomness
+
+if TYPE_CHECKING:
+    from understudy.data import Table
+    from understudy.release.result import Configuration
+    from understudy.release.spec.spec import Spec
+
+__all__ = ["Transformed", "neighbours"]
+
+
+class Transformed:
+    """Reads, cleans and encodes the private table for a configuration, and keeps it under lock.
+
+    Each distinct transformation is read once and kept; the source must not change in between.
+
+    Parameters
+    ----------
+    spec
+        The specification.
+    source
+        What to read; by default what the specification names.
+    consent
+        What the owner of the table agrees to.
+    rows, exact_rows
+        The public number of rows once it is known, and whether it is the exact one.
+
+    Privacy
+    -------
+    Holds the private table. Nothing leaves but curators, which charge before they answer; errors say which
+    column does not fit and never a value. A declared number of rows is compared with the table by the curator, which writes
+    it into the ledger first.
+    """
+
+    def __init__(self, spec: Spec, source: Any = None, *, consent: Consent = NO_CONSENT) -> None:
+        self._spec = spec
+        self._consent = consent
+        self._source = (spec.source.path or spec.source.database) if source is None else source
+        self._from_file = source is None and spec.source.database is None
+        self._tables: dict[tuple[str, ...], Table] = {}
+        self.rows: int | None = spec.row_count.value
+        self.exact_rows = spec.row_count.kind in ("given", "declared")
+        if self._source is None:
+            raise DataError("The specification names no file to read; name one, or pass the table.")
+
+    def __repr__(self) -> str:
+        return f"Transformed({self._spec.name!r}; records not shown)"
+
+    def curator(
+        self,
+        configuration: Configuration,
+        ledger: Ledger,
+        *,
+        scope: str = "",
+        journal: Journal | None = None,
+        randomness: Randomness | None = None,
+    ) -> Curator:
+        """Return a curator of the table as a configuration transforms it."""
+        return Curator(
+            self._table(configuration),
+            unit=self._spec.unit,
+            ledger=ledger,
+            rows=self.rows,
+            exact_rows=self.exact_rows,
+            rows_scale=rows_scale(self._spec),
+            scope=scope,
+            cleaning=tuple(map(rule_meaning, self._spec.cleaning)),
+            consent=self._consent,
+            journal=journal,
+            randomness=randomness,
+        )
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on if files were written to since they were opened, or the snapshot of a database is lost.
+
+        Privacy
+        -------
+        Looks at sizes and times of files, or at the connection, and at no record. In a loop every failure of an attempt
+        counts as a rejection, because it may depend on the records; a changed file would make all of them fail.
+        """
+        for table in self._tables.values():
+            if isinstance(table, ArrowTable | SqlTable):
+                table.require_unchanged()
+
+    def digest(self, configurations: Iterable[Configuration], key: bytes) -> str:
+        """Return a keyed digest of the records as some configurations transform them, in whatever order they are stored.
+
+        Privacy
+        -------
+        Out: private. Whoever has the key can tell whether a guess of the *whole* table is right, and nothing else.
+        """
+        return records_digest(map(self._table, configurations), key)
+
+    def _table(self, configuration: Configuration) -> Table:
+        key = tuple(configuration.transformations.values())
+        if key not in self._tables:
+            self._tables[key] = self._read(configuration)
+        return self._tables[key]
+
+    def _read(self, configuration: Configuration) -> Table:
+        spec = self._spec
+        words: dict[str, Any] = {}
+        if self._from_file:
+            words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
+        if isinstance(self._source, Database):
+            self._source = connect(self._source)  # one snapshot for all transformations
+        return read_table(
+            self._source,
+            spec.schema_for(configuration),
+            id_column=spec.unit.id_column,
+            prepare=spec.preparation,
+            **words,
+        )
+
+
+def rows_scale(spec: Spec) -> float | None:
+    """Return the scale of the noise that the number of rows is measured with, where it is."""
+    if spec.row_count.kind != "measured":
+        return None
+    return PURE.laplace_scale(spec.shares.rows, float(spec.unit.max_rows))
+
+
+def neighbours(spec: Spec) -> tuple[Unit, ...]:
+    """Return the units whose sensitivities together cover every step between neighbouring tables.
+
+    Under replace-one a cleaned table may gain or lose the replaced record, because the old or the new one
+    may be left out by a cleaning rule. Unless the number of rows is declared public (neighbours then have
+    equally many), a step is a replacement, an addition or a removal, and the largest of the sensitivities for
+    the three is the sensitivity. Units of several rows are steps of all three kinds already.
+    """
+    unit = spec.unit
+    declared = spec.row_count.kind in ("given", "declared", "invariant")
+    if spec.cleaning and unit.relation == "replace-one" and unit.max_rows == 1 and not declared:
+        return (unit, Unit("add-remove", 1, unit.id_column))
+    return (unit,)

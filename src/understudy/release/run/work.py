@@ -1,0 +1,162 @@
+"""What every release does whatever its selection: remember charges, know its table, and pay for the parts outside."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from understudy.curator import Curator
+from understudy.errors import DataError
+from understudy.privacy import Laplace, Ledger, PureDP, SystemRandomness
+from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.facts import remember_facts
+from understudy.privacy.invariants import NO_CONSENT, Consent
+from understudy.privacy.ledger.ledger import Invariant
+from understudy.privacy.noise.randomness import Randomness
+from understudy.release.criteria.fits import LinearFit
+from understudy.release.criteria.regression import RegressionCoefficients
+from understudy.release.projection import require_room
+from understudy.release.result import Configuration
+from understudy.release.run.judgement import baseline_key, fit_baseline
+from understudy.release.run.outcome import fit_from_plain
+from understudy.release.run.state import State
+from understudy.release.run.transform import Transformed
+from understudy.release.spec.spec import Spec
+
+__all__ = ["Work"]
+
+
+class Work:
+    """A specification at work on a ledger, with what was recorded so far.
+
+    Privacy
+    -------
+    The number of rows and the private regressions are charged to the ledger before they are drawn and released whatever
+    the selection ends in. Their answers are journalled; what was charged for and is not in the journal is charged again before it is
+    drawn again.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        ledger: Ledger,
+        state: State,
+        *,
+        source: Any,
+        randomness: Randomness | None,
+        consent: Consent = NO_CONSENT,
+    ) -> None:
+        self.spec = spec
+        self.ledger = ledger
+        self.state = state
+        self._source = source
+        self._random: Randomness = SystemRandomness() if randomness is None else randomness
+        self._given = randomness
+        self._consent = consent
+        self._invariants: tuple[Invariant, ...] = ()
+        self.journal = state.journal(ledger) if state.get("outcome") is None else None
+
+    @property
+    def scope(self) -> str:
+        """What the charges of this release carry in the ledger."""
+        return f"release {self.spec.name} {self.state.release_id}"
+
+    # ------------------------------------------------------------------ what happened before
+
+    def _charges(self, place: str = "") -> bool:
+        """Say whether the ledger was charged for a part of this release."""
+        start = f"{self.scope}/{place}" if place else self.scope
+        return any(
+            entry.event is not None and (entry.scope + "/").startswith(start + ("/" if place else ""))
+            for entry in self.ledger.entries()
+        )
+
+    def _curator(self, data: Transformed, configuration: Configuration, place: str) -> Curator:
+        """Return the curator of one part of the release, whose answers are journalled."""
+        return data.curator(
+            configuration,
+            self.ledger,
+            scope=f"{self.scope}/{place}",
+            journal=self.journal,
+            randomness=self._given,
+        )
+
+    def _same_records(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+        """Refuse a table that is not the one that an earlier run looked at.
+
+        Privacy
+        -------
+        The cost of a selection is that of attempts on one table; attempts on two of them, or a model of one judged by
+        another, were not paid for. Which rows a person keeps may differ between looks: every curator draws them anew,
+        and each look is private for every choice.
+        """
+        known = self.state.get("records")
+        if known is None or not self._charges():
+            key = secrets.token_bytes(32)
+            digest = data.digest(configurations, key)
+            self.state.record(records={"key": key.hex(), "digest": digest})
+        elif data.digest(configurations, bytes.fromhex(known["key"])) != known["digest"]:
+            raise DataError(
+                "The table is not the one that this release began with: records were added, removed or changed since. "
+                "Nothing was drawn from it. Put the table back, or start anew (--restart), which is charged anew."
+            )
+
+    def _state_facts(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+        """Write into the ledger what the promise is about, before the first charge: exact numbers of rows, and the facts."""
+        for configuration in configurations:
+            data.curator(configuration, self.ledger, scope=self.scope)
+        remember_facts(self.ledger, self.spec.facts, self._consent)
+        self._invariants = self.ledger.invariants()
+
+    # ------------------------------------------------------------------ paid for once
+
+    def _rows(
+        self, data: Transformed, configuration: Configuration, configurations: tuple[Configuration, ...]
+    ) -> int:
+        """Return the number of rows to release; measure it if it is to be paid for.
+
+        A number that a projection could not work with ends the release here, before anything else is spent.
+        """
+        kind = self.spec.row_count.kind
+        recorded = self.state.get("rows")  # by version 0.1, which had no journal
+        if kind == "measured" and recorded is None:
+            curator = self._curator(data, configuration, "rows")
+            epsilon = self.spec.shares.rows
+            noise = Laplace(PURE.laplace_scale(epsilon, float(self.spec.unit.max_rows)))
+            purse = curator.within(PureDP(epsilon), scope="count")
+            noisy = purse.measure(purse.counts(()), noise=noise, purpose="measure the number of rows")
+            recorded = max(1, round(float(noisy.values)))
+        if kind == "measured":
+            data.rows = int(recorded)
+        rows = data.curator(configuration, self.ledger, scope=self.scope).known_rows
+        if rows is None or rows < 1:
+            raise DataError("The table has no rows to release.")
+        require_room(rows, self.spec.least_rows(configurations))
+        return rows
+
+    def _baselines(
+        self, data: Transformed, configurations: tuple[Configuration, ...], rows: int
+    ) -> dict[tuple[str, ...], LinearFit]:
+        """Fit the private regressions of the published form, one per distinct transformation of their columns."""
+        if self.spec.form != "published":
+            return {}
+        recorded: dict[str, Any] = dict(
+            self.state.get("baselines", {})
+        )  # by version 0.1, which had no journal
+        found: dict[tuple[str, ...], LinearFit] = {}
+        for configuration in configurations:
+            criteria = self.spec.criteria_for(self.spec.schema_for(configuration))
+            for criterion, plain in zip(criteria, self.spec.criteria, strict=True):
+                if not isinstance(criterion, RegressionCoefficients):
+                    continue
+                key = baseline_key(plain, configuration.transformations)
+                label = "; ".join(key)
+                if label not in recorded:
+                    place = f"baseline {len(recorded)}"
+                    curator = self._curator(data, configuration, place)
+                    epsilon = float(plain["epsilon"])
+                    fit = fit_baseline(self.spec, criterion.regression, curator, rows=rows, epsilon=epsilon)
+                    recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
+                found[key] = fit_from_plain(recorded[label])
+        return found

@@ -1,0 +1,185 @@
+"""What is wrong with the shape of a specification, in plain words and with places in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from understudy.release.spec.model import SpecPart, json_schema
+from understudy.schema.problems import did_you_mean
+
+__all__ = ["place", "shape_problems"]
+
+_WORDS = {
+    "string_type": "must be text (quote it in YAML)",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "string_too_short": "must not be empty",
+    "string_too_long": "is too long",
+    "too_short": "must hold at least one entry",
+    "finite_number": "must be a finite number",
+    "string_pattern_mismatch": "may hold letters (a to z), digits, spaces, dots, dashes and underscores",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "must be above"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be below"),
+    "less_than_equal": ("le", "must be at most"),
+}
+
+
+def shape_problems(plain: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with keys and types, one sentence each; empty if the shape is right.
+
+    Examples
+    --------
+    >>> shape_problems({"nmae": "births"})[-1][:52]
+    "the file: unknown key 'nmae'. Did you mean 'name'? K"
+    """
+    try:
+        SpecPart.model_validate(dict(plain))
+    except ValidationError as error:
+        items = [dict(item) for item in error.errors(include_url=False, include_input=False)]
+        return _told(items, plain)
+    return []
+
+
+def _told(items: Sequence[dict[str, Any]], plain: Mapping[str, Any]) -> list[str]:
+    """Return one sentence per problem; what the alternatives of one place ask for is joined by "or"."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        path, tag, value = _walk(item["loc"], plain)
+        if tag is not None and isinstance(value, Mapping) != tag.endswith("Part"):
+            continue  # the branch of a union that was not meant
+        sentence = _sentence(item, path, plain)
+        where = place(path[:-1] if item["type"] == "extra_forbidden" else path)
+        same = told.setdefault((where, "" if tag is not None else sentence), [])
+        if sentence not in same:
+            same.append(sentence)
+    return [f"{where}: {' or '.join(sentences)}" for (where, _), sentences in told.items()]
+
+
+def _walk(loc: Sequence[Any], plain: Any) -> tuple[tuple[Any, ...], str | None, Any]:
+    """Follow a pydantic location through the file; return its path, and the alternative tried of what value."""
+    path: list[Any] = []
+    tag: str | None = None
+    tried: Any = None
+    node = plain
+    for index, part in enumerate(loc):
+        inside = part in node if isinstance(node, Mapping) else False
+        if isinstance(node, list) and isinstance(part, int):
+            inside = part < len(node)
+        if inside:
+            node = node[part]
+            path.append(part)
+        elif index == len(loc) - 1 and isinstance(node, Mapping) and _is_key(part):
+            break  # a key that is missing
+        elif isinstance(part, str) and not _is_kind(node, part):
+            tag, tried = part, node
+    return tuple(path), tag, tried
+
+
+def _is_key(part: Any) -> bool:
+    return (
+        isinstance(part, str)
+        and re.fullmatch(r"[a-z_0-9]+", part) is not None
+        and part not in {"str", "int", "float", "bool"}
+    )
+
+
+def _is_kind(node: Any, part: str) -> bool:
+    """Whether a part of a location is the discriminator of a mapping."""
+    return isinstance(node, Mapping) and part in (node.get("kind"), node.get("rule"))
+
+
+def _sentence(item: dict[str, Any], path: tuple[Any, ...], plain: Mapping[str, Any]) -> str:
+    kind, context = item["type"], item.get("ctx", {})
+    key = str(item["loc"][-1])
+    if kind == "extra_forbidden":
+        known = _known_keys(path[:-1], plain)
+        return f"unknown key {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}"
+    if kind == "missing":
+        return f"the key {key!r} is missing"
+    if kind == "union_tag_not_found":
+        word = "rule" if "rule" in str(context.get("discriminator")) else "kind"
+        return f"the key {word!r} is missing"
+    if kind == "union_tag_invalid":
+        given, expected = (
+            str(context.get("tag", "")),
+            re.findall(r"'([^']+)'", str(context.get("expected_tags", ""))),
+        )
+        word = str(context.get("discriminator", "kind")).strip("'")
+        return f"no {word} named {given!r}.{did_you_mean(given, expected)} Known: {', '.join(expected)}"
+    if kind == "literal_error":
+        return f"write {context.get('expected', '')}"
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"{words} {context.get(name)}"
+    return _WORDS.get(kind, str(item["msg"]))
+
+
+@cache
+def _whole() -> dict[str, Any]:
+    """Return the JSON Schema of specifications, made once; nobody changes it."""
+    return json_schema()
+
+
+def _known_keys(path: tuple[Any, ...], plain: Any) -> list[str]:
+    """Return the keys the JSON Schema knows at a place."""
+    whole = _whole()
+    node: Any = whole
+    value: Any = plain
+    for part in (*path, None):
+        node = _resolved(node, value, whole)
+        if part is None:
+            break
+        if isinstance(part, int):
+            node, value = node.get("items", {}), value[part]
+        else:
+            node = node.get("properties", {}).get(part, node.get("additionalProperties", {}))
+            value = value[part]
+    return list(node.get("properties", {})) if isinstance(node, Mapping) else []
+
+
+def _resolved(node: Any, value: Any, whole: Mapping[str, Any]) -> Any:
+    """Follow references, and choose the alternative that a value is meant to be."""
+    for _ in range(8):
+        if not isinstance(node, Mapping):
+            return {}
+        if "$ref" in node:
+            node = whole["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+        elif "oneOf" in node and "discriminator" in node:
+            word = node["discriminator"]["propertyName"]
+            chosen = node["discriminator"]["mapping"].get(
+                value.get(word) if isinstance(value, Mapping) else None
+            )
+            node = {"$ref": chosen} if chosen else {}
+        elif "anyOf" in node and "properties" not in node:
+            node = next((item for item in node["anyOf"] if "$ref" in item), {})
+        else:
+            return node
+    return node
+
+
+def place(path: Sequence[Any]) -> str:
+    """Return a place in a file, such as ``acceptance.criteria[2].threshold``.
+
+    Examples
+    --------
+    >>> place(("acceptance", "criteria", 2, "threshold"))
+    'acceptance.criteria[2].threshold'
+    """
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "the file"

@@ -1,0 +1,334 @@
+"""The specification of a release: everything that is decided before any record is read.
+
+A specification is a file (YAML or JSON) whose keys :mod:`understudy.release.spec.model` describes. Reading one
+checks all of it against the schema and against itself, and reports everything wrong at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.curator import table_facts
+from understudy.data import Database, Preparation
+from understudy.data.prepare import rule_meaning
+from understudy.mechanisms import Synthesizer, create
+from understudy.privacy import Budget, Unit
+from understudy.privacy.facts import Facts, fingerprint_of
+from understudy.privacy.guarantee import Condition, condition_of
+from understudy.privacy.ledger.ledger import Invariant
+from understudy.release.criteria.base import Criterion
+from understudy.release.projection import Projection
+from understudy.release.result import Configuration
+from understudy.release.selection.accounting import Attempts
+from understudy.release.spec.budget import Shares
+from understudy.release.spec.criteria import CriterionWords, build_criterion, words_of
+from understudy.release.spec.model import json_schema
+from understudy.release.spec.source import RowCount, Simulated, Source
+from understudy.release.spec.space import projection_of, workload_of
+from understudy.schema import Column, Constraint, Schema
+from understudy.schema.files.schema_file import parse_rules
+from understudy.schema.files.yaml import parse_plain, read_plain
+
+__all__ = ["RowCount", "Simulated", "Source", "Spec", "read_facts"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spec:
+    """A complete and checked specification.
+
+    Use `Spec.read` or `Spec.from_dict`; the fields are what they make of the file.
+
+    Privacy
+    -------
+    A specification is public and is published with the release: it must not hold anything learnt from the
+    records.
+
+    Examples
+    --------
+    >>> spec = Spec.parse('''
+    ... name: tiny
+    ... source: {simulate: {table: toy, rows: 500}}
+    ... schema: {columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]}
+    ... unit: replace-one
+    ... synthesizers: [{method: independent}]
+    ... acceptance:
+    ...   form: pass-only
+    ...   epsilon: 0.1
+    ...   criteria: [{name: cells, kind: max-marginal-error, threshold: 0.1}]
+    ... selection: {rule: single}
+    ... budget: {total: {epsilon: 1.1}, model: {epsilon: 1}}
+    ... ''')
+    >>> spec
+    Spec('tiny': 1 configuration, 1 criterion, epsilon=1.1 (pure differential privacy))
+    >>> spec.configurations[0].name
+    'independent; no projection'
+    """
+
+    name: str
+    title: str = ""
+    description: str = ""
+    license: str = ""
+    citation: str = ""
+    source: Source
+    schema: Schema
+    unit: Unit
+    row_count: RowCount
+    expected_rows: int | None = None
+    cleaning: tuple[Constraint, ...] = ()
+    transformations: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+    configurations: tuple[Configuration, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    form: Literal["pass-only", "published"]
+    false_accept: float = 0.05
+    criteria: tuple[Mapping[str, Any], ...]
+    attempts: Attempts
+    shares: Shares
+    formats: tuple[str, ...] = ("csv",)
+    folder: Path | None = None
+    seed: int | None = None
+    ledger: Path | None = None
+    plain: Mapping[str, Any] = field(repr=False)
+    where: Path = field(default=Path(), repr=False)
+
+    # ------------------------------------------------------------------ files
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Spec:
+        """Read a specification from a YAML or JSON file; paths inside are relative to the file that holds them."""
+        file = Path(path)
+        return cls.from_dict(read_plain(file), where=file.parent)
+
+    @classmethod
+    def parse(cls, text: str, *, where: str | os.PathLike[str] = ".") -> Spec:
+        """Read a specification from YAML text."""
+        return cls.from_dict(parse_plain(text), where=where)
+
+    @classmethod
+    def from_dict(cls, plain: object, *, where: str | os.PathLike[str] = ".") -> Spec:
+        """Build a specification from plain lists and mappings.
+
+        Raises
+        ------
+        SchemaError
+            Listing everything wrong at once, each with its place in the file.
+        """
+        from understudy.release.spec.read import build
+
+        return build(plain, Path(where))
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """Return the JSON Schema of specification files, for editors."""
+        return json_schema()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the specification as it may be published: complete with its schema, without local paths."""
+        plain = json.loads(json.dumps(self.plain))
+        plain["schema"] = self.schema.to_dict()
+        plain["source"] = {
+            key: value for key, value in plain["source"].items() if key not in ("path", "database")
+        }
+        plain["source"]["table"] = self.source.table
+        plain.pop("ledger", None)
+        if isinstance(plain.get("output"), dict):
+            plain["output"].pop("folder", None)
+        return dict(plain)
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 of everything that decides what the release does."""
+        content = self.to_dict() | {
+            "row_count": [self.row_count.kind, self.row_count.value, self.row_count.epsilon]
+        }
+        for key in ("title", "description", "license", "citation"):
+            content.pop(key, None)
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(b"understudy release\n" + text.encode("ascii")).hexdigest()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the owner of the table answers for: how it is read, who is protected, and its public numbers."""
+        declared = self.row_count.kind in ("given", "declared")
+        return table_facts(
+            replace(self.schema, row_count=None),
+            unit=self.unit,
+            prepare=self.preparation,
+            alternatives=self.transformations,
+            separator=self.source.separator,
+            encoding=self.source.encoding,
+            rows=(self.row_count.value or "declared") if declared else None,
+        )
+
+    def condition(self, invariants: Iterable[Invariant] = ()) -> Condition:
+        """Return what the promise presumes: the exact numbers a ledger holds, and the one that is public here."""
+        known = list(invariants)
+        rows = self.row_count
+        if rows.kind in ("given", "declared", "invariant") and all(
+            item.rule != self.facts.rule for item in known
+        ):
+            known.append(Invariant("number of rows", self.facts.rule, rows.value, "", 0))
+        return condition_of(self.unit, known)
+
+    def facts_fingerprint(self) -> str:
+        """Return a SHA-256 of the owner's facts: of what they mean, not of how they are written."""
+        return self.facts.fingerprint()
+
+    def choices_fingerprint(self) -> str:
+        """Return a SHA-256 of the analyst's choices: methods, rules of synthetic records, criteria, selection, budget, output, seed.
+
+        Like :meth:`facts_fingerprint` it is taken of what they mean. Everything that is no fact is a choice.
+        """
+        chosen = [
+            [item.method, _plain(item.options), _plain(item.projection)] for item in self.configurations
+        ]
+        own = parse_rules(tuple(self.plain.get("constraints") or ()), self.schema.columns)
+        return fingerprint_of(
+            {
+                "configurations": sorted({json.dumps(item, sort_keys=True) for item in chosen}),
+                "constraints": sorted([rule_meaning(rule), rule.straddle] for rule in own),
+                "form": self.form,
+                "false_accept": float(self.false_accept),
+                "criteria": [_plain(item) for item in self.criteria],
+                "selection": repr(self.attempts),
+                "total": self.shares.total.to_dict(),
+                "model": self.shares.model.to_dict(),
+                "acceptance": float(self.shares.acceptance),
+                "rows": [
+                    float(self.row_count.epsilon),
+                    self.row_count.value if self.row_count.kind == "chosen" else None,
+                ],
+                "formats": list(self.formats),
+                "seed": self.seed,
+            }
+        )
+
+    # ------------------------------------------------------------------ public parts
+
+    @property
+    def total(self) -> Budget:
+        """The promise about everything the release does."""
+        return self.shares.total
+
+    @property
+    def preparation(self) -> Preparation:
+        """What happens to each raw record before it is encoded."""
+        return Preparation(derived=self.source.derived, rules=self.cleaning)
+
+    @cached_property
+    def synthetic_rules(self) -> tuple[Any, ...]:
+        """Rules that synthetic records obey, as a schema takes them."""
+        own = self.plain.get("constraints") or ()
+        return (*(rule.to_plain() for rule in self.schema.constraints), *own)
+
+    def schema_for(self, configuration: Configuration) -> Schema:
+        """Return the schema of a transformation: its columns, and the rules synthetic records obey."""
+        chosen = {
+            column: self.transformations[column][label]
+            for column, label in configuration.transformations.items()
+        }
+        columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
+        return replace(self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None)
+
+    def schemas(self) -> dict[tuple[str, ...], Schema]:
+        """Return the schema of every distinct transformation in use, by the names of the alternatives."""
+        found: dict[tuple[str, ...], Schema] = {}
+        for configuration in self.configurations:
+            key = tuple(configuration.transformations.values())
+            if key not in found:
+                found[key] = self.schema_for(configuration)
+        return found
+
+    def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
+        """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
+        options = dict(configuration.options)
+        if "workload" in options:
+            options["workload"] = workload_of(options["workload"], schema, self.where)
+        return create(configuration.method, **options).with_fixed_accounting()
+
+    def projection_for(self, configuration: Configuration, schema: Schema) -> Projection:
+        """Return the projection of a configuration."""
+        return projection_of(configuration.projection, schema)
+
+    def least_rows(self, configurations: Iterable[Configuration] | None = None) -> int:
+        """Return how many rows the projections of some configurations (by default all) need at least."""
+        chosen = self.configurations if configurations is None else configurations
+        return max(
+            (self.projection_for(item, self.schema_for(item)).least_rows for item in chosen), default=1
+        )
+
+    def criteria_for(self, schema: Schema) -> tuple[Criterion, ...]:
+        """Return the acceptance criteria over the codes of a transformation."""
+        return tuple(build_criterion(plain, schema, cleaning=self.cleaning) for plain in self.criteria)
+
+    def words_for(self, schema: Schema) -> tuple[CriterionWords, ...]:
+        """Return type, metric and unit of each criterion in words."""
+        return tuple(words_of(plain, schema) for plain in self.criteria)
+
+    def epsilons(self) -> tuple[float | None, ...]:
+        """Return what releasing the error of each criterion costs in the published form."""
+        return tuple(plain.get("epsilon") for plain in self.criteria)
+
+    def public_facts(self) -> dict[str, Any]:
+        """Return what is treated as public knowledge, in words."""
+        return {
+            "number of rows": self.row_count.words(),
+            "domain": f"the {len(self.schema.names)} columns, their possible values and bins (the schema)",
+            "cleaning rules": [rule.text for rule in self.cleaning],
+            "synthetic rules": [
+                rule if isinstance(rule, str) else str(rule.get("rule")) for rule in self.synthetic_rules
+            ],
+            "derived columns": [f"{item.name} from {item.source}" for item in self.source.derived],
+        }
+
+    def with_row_count(self, value: int) -> Spec:
+        """Return the specification with the number of rows declared public as ``value``."""
+        plain = json.loads(json.dumps(self.plain))
+        plain["public"] = {**(plain.get("public") or {}), "row_count": value}
+        return Spec.from_dict(plain, where=self.where)
+
+    def with_source(self, path: str | os.PathLike[str] | Database) -> Spec:
+        """Return the specification with another source: a file, relative to the working directory, or a `Database`."""
+        plain = json.loads(json.dumps(self.plain))
+        others = ("simulate", "path", "database")
+        plain["source"] = {key: value for key, value in plain["source"].items() if key not in others}
+        if isinstance(path, Database):
+            plain["source"]["database"] = {"url": path.url, "table": path.table, "immutable": path.immutable}
+        else:
+            plain["source"]["path"] = str(Path(path).absolute())
+        return Spec.from_dict(plain, where=self.where)
+
+    def __repr__(self) -> str:
+        def number(count: int, word: str, words: str) -> str:
+            return f"{count} {word if count == 1 else words}"
+
+        return (
+            f"Spec({self.name!r}: {number(len(self.configurations), 'configuration', 'configurations')}, "
+            f"{number(len(self.criteria), 'criterion', 'criteria')}, {self.total.describe()})"
+        )
+
+
+def read_facts(path: str | os.PathLike[str]) -> Facts:
+    """Read the owner's facts from a specification, or from a file that holds nothing else.
+
+    Such a file has the keys ``source``, ``schema``, ``unit``, ``public``, ``cleaning`` and ``transformations`` of a specification; a
+    specification refers to it by ``facts: FILE``.
+    """
+    from understudy.release.spec.read import facts_of
+
+    file = Path(path)
+    return facts_of(read_plain(file), file.parent)
+
+
+def _plain(value: Any) -> Any:
+    """Return plain values in which equal numbers are equal: 1 and 1.0 are one number in a file."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,0 +1,1 @@
+"""From values to codes and back: bins, cells, labels, calendars."""

@@ -1,0 +1,162 @@
+"""Calendar arithmetic on day numbers (days since 1970-01-01), and reading dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.schema.coding.reading import Entries, days_since_epoch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EARLIEST", "LATEST", "label_of_day", "periods", "read_date", "read_days", "show_day"]
+
+EARLIEST = dt.date(1, 1, 1)
+LATEST = dt.date(9999, 12, 31)
+Days = npt.NDArray[np.int64]
+
+
+def read_date(entry: Any, format: str | None = None) -> dt.date | None:
+    """Return an entry as a date, or ``None`` if it is not one.
+
+    With a format, a plain ISO date that does not fit it is read too: synthetic tables are written so.
+
+    Examples
+    --------
+    >>> read_date("2014-03-01T23:30:00+02:00"), read_date("1/3/2014", "%d/%m/%Y")
+    (datetime.date(2014, 3, 1), datetime.date(2014, 3, 1))
+    >>> read_date("2014-03-01", "%d/%m/%Y"), read_date("2014-03-01T23:30", "%d/%m/%Y")
+    (datetime.date(2014, 3, 1), None)
+    >>> read_date("2014-02-30") is None
+    True
+    """
+    if isinstance(entry, dt.datetime):
+        return entry.date()
+    if isinstance(entry, dt.date):
+        return entry
+    if isinstance(entry, np.datetime64):
+        day = entry.astype("datetime64[D]").item()
+        return day if isinstance(day, dt.date) else None
+    if format is not None and isinstance(entry, int | np.integer | Decimal) and not isinstance(entry, bool):
+        entry = str(int(entry))
+    if not isinstance(entry, str) or len(entry) > 64:
+        return None
+    text = entry.strip()
+    if format is not None:
+        try:
+            return dt.datetime.strptime(text, format).date()
+        except ValueError:
+            if len(text) != 10:
+                return None
+    try:
+        if len(text) < 10 or text[4] != "-":  # 20140301 and 2014-W05 read too easily as something else
+            return None
+        return dt.datetime.fromisoformat(text).date()
+    except ValueError:
+        return None
+
+
+def read_days(series: pd.Series[Any]) -> Entries | None:
+    """Read a column that is stored as dates or times; ``None`` if it is stored in another way."""
+    import pandas as pd
+
+    dtype = series.dtype
+    if isinstance(dtype, pd.PeriodDtype):
+        series = series.dt.to_timestamp()
+        dtype = series.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return _read_arrow(series)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_localize(None)
+        dtype = series.dtype
+    if getattr(dtype, "kind", "") != "M":
+        return None
+    missing = series.isna().to_numpy(dtype=bool)
+    days = series.to_numpy().astype("datetime64[D]").astype(np.int64)
+    if missing.any():
+        return Entries(np.where(missing, 0, days), missing)
+    return Entries(days)
+
+
+def _read_arrow(series: pd.Series[Any]) -> Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = pa.array(series, from_pandas=True)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_timestamp(values.type):
+        if values.type.tz is not None:
+            values = pc.local_timestamp(values)
+        values = pc.floor_temporal(values, unit="day")
+    elif not pa.types.is_date(values.type):
+        return None
+    days = values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    missing = np.asarray(days.is_null(), dtype=bool)
+    plain = days.fill_null(0).to_numpy(zero_copy_only=False)
+    return Entries(plain, missing if missing.any() else None)
+
+
+def periods(first: int, last: int, resolution: str, *, most: int) -> Days:
+    """Return the first day of each week, month, quarter or year that meets a range of days.
+
+    Raises
+    ------
+    ValueError
+        If there would be more than ``most``.
+
+    Examples
+    --------
+    >>> [show_day(int(day)) for day in periods(0, 120, "quarter", most=10)]
+    ['1970-01-01', '1970-04-01']
+    """
+    if resolution in ("day", "week"):
+        step = 7 if resolution == "week" else 1
+        start = first - (first + 3) % 7 if resolution == "week" else first  # 1970-01-01 was a Thursday
+        count = (last - start) // step + 1
+        if count > most:
+            raise ValueError(
+                f"there are more than {most:,} {resolution}s in the range; choose a coarser resolution"
+            )
+        return start + step * np.arange(count, dtype=np.int64)
+    length = {"month": 1, "quarter": 3, "year": 12}[resolution]
+    begin = np.array([first, last], dtype="datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    start_month = int(begin[0]) - int(begin[0]) % length
+    count = (int(begin[1]) - start_month) // length + 1
+    if count > most:
+        raise ValueError(
+            f"there are more than {most:,} {resolution}s in the range; choose a coarser resolution"
+        )
+    months = start_month + length * np.arange(count, dtype=np.int64)
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+def show_day(day: int) -> str:
+    """Return a day number as an ISO date."""
+    return dt.date.fromordinal(day - days_since_epoch(EARLIEST) + 1).isoformat()
+
+
+def label_of_day(day: int, resolution: str) -> str:
+    """Return the name of the period that holds a day.
+
+    Examples
+    --------
+    >>> label_of_day(0, "week"), label_of_day(0, "quarter"), label_of_day(0, "year")
+    ('1970-W01', '1970-Q1', '1970')
+    """
+    date = dt.date.fromordinal(day - days_since_epoch(EARLIEST) + 1)
+    if resolution == "day":
+        return date.isoformat()
+    if resolution == "week":
+        year, week, _ = date.isocalendar()
+        return f"{year}-W{week:02d}"
+    if resolution == "month":
+        return f"{date.year:04d}-{date.month:02d}"
+    if resolution == "quarter":
+        return f"{date.year:04d}-Q{(date.month + 2) // 3}"
+    return f"{date.year:04d}"

@@ -1,0 +1,285 @@
+"""Columns of named values: categorical, ordinal and boolean."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.schema.coding.bins import cells_of_values
+from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE, Located
+from understudy.schema.coding.labels import show_number
+from understudy.schema.coding.reading import (
+    MISSING_TEXT,
+    distinct_entries,
+    is_nothing,
+    number_of,
+    real_of,
+    truth_of,
+)
+from understudy.schema.columns.column import Column, Kind, is_plain_value
+from understudy.schema.problems import MAX_CODES
+
+__all__ = ["Boolean", "Categorical", "Named", "Ordinal"]
+
+Value = str | int | float
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Named(Column):
+    """A column whose domain is a list of values."""
+
+    values: Sequence[Value] = ()
+
+    own_facts: ClassVar[tuple[str, ...]] = ("values",)
+    not_readable: ClassVar[str] = "entries that are neither text nor numbers"
+
+    def _check(self) -> list[str]:
+        if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
+            self._set("values", ())
+            return ["values: write a list of the possible values"]
+        values = tuple(self.values)
+        self._set("values", values)
+        if not values:
+            return ["values: list at least one possible value"]
+        if len(values) > MAX_CODES:
+            self._set("values", values[:1])
+            return [f"values: {len(values):,} are more than the {MAX_CODES:,} allowed"]
+        if not all(is_plain_value(value) for value in values):
+            self._set("values", ("",))
+            return [
+                "values: each must be text or a finite number (quote true, false and dates in YAML, "
+                "or use kind: boolean or kind: date)"
+            ]
+        return self._check_distinct()
+
+    def _check_distinct(self) -> list[str]:
+        problems = []
+        seen: set[str] = set()
+        repeated: list[str] = []
+        for text in self.value_labels:
+            if text in seen:
+                repeated.append(text)
+            seen.add(text)
+        if repeated:
+            problems.append(
+                f"values: {repeated[0]!r} is listed twice (numbers and text that read alike are the same)"
+            )
+        if self.out_of_domain == "to-other" and "other" in seen:
+            problems.append(
+                "values: 'other' is listed, and out_of_domain: to-other needs that word for itself"
+            )
+        spelled = [value for value in self.missing_values if _text_of(value) in seen]
+        if spelled:
+            problems.append(f"missing_values: {_text_of(spelled[0])!r} is also one of the values")
+        return problems
+
+    @property
+    def value_count(self) -> int:
+        """Number of values."""
+        return len(self.values)
+
+    @cached_property
+    def value_labels(self) -> tuple[str, ...]:
+        """The values as text."""
+        return tuple(_text_of(value) for value in self.values)
+
+    @cached_property
+    def _by_text(self) -> dict[str, int]:
+        return {text: code for code, text in enumerate(self.value_labels)}
+
+    @cached_property
+    def _by_number(self) -> dict[int | float, int]:
+        return {value: code for code, value in enumerate(self.values) if not isinstance(value, str)}
+
+    @cached_property
+    def _missing_texts(self) -> frozenset[str]:
+        return frozenset(_text_of(value) for value in self.missing_values)
+
+    def code_of(self, entry: Any) -> int:
+        """Return the code of one entry, or a mark. Text matches exactly; declared numbers match by value."""
+        if is_nothing(entry):
+            return MISSING
+        if isinstance(entry, str):
+            return self._code_of_text(entry)
+        if isinstance(entry, bool | np.bool_):
+            words = ("True", "true", "TRUE") if entry else ("False", "false", "FALSE")
+            return next((self._by_text[word] for word in words if word in self._by_text), OUTSIDE)
+        number = number_of(entry)
+        if number is not None:
+            text = _text_of(number)
+            if text in self._missing_texts:
+                return MISSING
+            return self._by_number.get(number, self._by_text.get(text, OUTSIDE))
+        if isinstance(entry, dt.date):
+            text = entry.isoformat()
+            return self._by_text.get(text, self._by_text.get(text.removesuffix("T00:00:00"), OUTSIDE))
+        return UNREADABLE
+
+    def _code_of_text(self, text: str) -> int:
+        code = self._by_text.get(text)
+        if code is not None:
+            return code
+        if text in self._missing_texts or text == "":
+            return MISSING
+        if self._by_number:
+            number = number_of(text)
+            if number is not None:
+                return self._by_number.get(number, OUTSIDE)
+        return OUTSIDE
+
+    def _locate(self, series: Any, *, nearest: bool) -> Located:
+        places, entries = distinct_entries(series)
+        table = [self.code_of(entry) for entry in entries]
+        if nearest:
+            table = self._clamped(entries, table)
+        return np.array([*table, MISSING], dtype=np.int32)[places]
+
+    def _clamped(self, entries: list[Any], table: list[int]) -> list[int]:
+        return table
+
+    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        return self._plain_values[codes]
+
+    @cached_property
+    def _plain_values(self) -> npt.NDArray[Any]:
+        """The values as an array of whole numbers, numbers, or objects."""
+        if all(isinstance(value, int) for value in self.values) and _fits_int64(self.values):
+            return np.array(self.values, dtype=np.int64)
+        if all(isinstance(value, int | float) for value in self.values):
+            return np.array(self.values, dtype=np.float64)
+        return np.array(self.values, dtype=object)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Categorical(Named):
+    """A column of unordered values, each with its own code.
+
+    Text matches exactly, so ``"007"`` and ``"7"`` are two values. A declared number matches entries equal
+    to it however they are written (``1``, ``1.0`` or ``"1"``).
+
+    Parameters
+    ----------
+    values
+        Every possible value, in the order of their codes.
+
+    Examples
+    --------
+    >>> sex = Categorical("sex", values=["M", "F"])
+    >>> sex.encode(["F", "M", "F"])
+    array([1, 0, 1], dtype=uint8)
+    >>> sex
+    Categorical('sex': M, F; 2 codes)
+    """
+
+    kind: ClassVar[Kind] = "categorical"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Ordinal(Named):
+    """A column of ordered values, such as levels of education.
+
+    Parameters
+    ----------
+    values
+        Every possible value, lowest first. ``out_of_domain: clamp`` needs them to be ascending numbers.
+
+    Examples
+    --------
+    >>> pain = Ordinal("pain", values=["none", "mild", "severe"], missing=True)
+    >>> pain.encode(["mild", None])
+    array([1, 3], dtype=uint8)
+    """
+
+    kind: ClassVar[Kind] = "ordinal"
+
+    def _check(self) -> list[str]:
+        problems = super()._check()
+        if self.out_of_domain == "clamp" and not problems and not self._ascending_numbers:
+            problems.append("out_of_domain: clamp needs values that are ascending numbers")
+        return problems
+
+    @cached_property
+    def _ascending_numbers(self) -> bool:
+        numbers = [value for value in self.values if isinstance(value, int | float)]
+        return len(numbers) == len(self.values) and all(
+            earlier < later for earlier, later in pairwise(numbers)
+        )
+
+    def _clamped(self, entries: list[Any], table: list[int]) -> list[int]:
+        cells = cells_of_values([float(value) for value in self.values], whole=False)
+        clamped = list(table)
+        for place, entry in enumerate(entries):
+            if table[place] == OUTSIDE:
+                number = None if isinstance(entry, bool | np.bool_) else number_of(entry)
+                if number is None:
+                    clamped[place] = UNREADABLE
+                else:
+                    clamped[place] = int(cells.nearest(np.array([real_of(number)]))[0])
+        return clamped
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Boolean(Column):
+    """A column of truth values; false has code 0 and true code 1.
+
+    Entries may be truth values, 0 and 1, or text: true/false, t/f, yes/no, y/n, 1/0 in any case.
+
+    Examples
+    --------
+    >>> Boolean("smokes").encode(["Yes", "no", "TRUE"])
+    array([1, 0, 1], dtype=uint8)
+    """
+
+    kind: ClassVar[Kind] = "boolean"
+    not_readable: ClassVar[str] = "entries that are not truth values (true/false, t/f, yes/no, y/n, 1/0)"
+
+    @property
+    def value_count(self) -> int:
+        """Two: false and true."""
+        return 2
+
+    @property
+    def value_labels(self) -> tuple[str, ...]:
+        """The two words."""
+        return ("false", "true")
+
+    def code_of(self, entry: Any) -> int:
+        """Return the code of one entry, or a mark."""
+        if is_nothing(entry):
+            return MISSING
+        if isinstance(entry, str):
+            if entry in self.missing_values:
+                return MISSING
+        elif not isinstance(entry, bool | np.bool_) and number_of(entry) in self.missing_values:
+            return MISSING
+        truth = truth_of(entry)
+        if truth is not None:
+            return int(truth)
+        if isinstance(entry, str) and entry.strip().lower() in MISSING_TEXT:
+            return MISSING
+        return UNREADABLE
+
+    def _locate(self, series: Any, *, nearest: bool) -> Located:
+        if series.dtype == bool:
+            return np.asarray(series.to_numpy(), dtype=np.int32)
+        places, entries = distinct_entries(series)
+        return np.array([*map(self.code_of, entries), MISSING], dtype=np.int32)[places]
+
+    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        return codes == 1
+
+
+def _text_of(value: Value) -> str:
+    """Return a value as text, so that ``1``, ``1.0`` and ``"1"`` read alike."""
+    return value if isinstance(value, str) else show_number(value)
+
+
+def _fits_int64(values: Sequence[Any]) -> bool:
+    return all(-(2**63) <= value < 2**63 for value in values)

@@ -1,0 +1,465 @@
+"""From plain data to a schema, with everything wrong reported at once and in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+
+from understudy.errors import ConstraintError, SchemaError
+from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
+from understudy.schema.columns.column import Column
+from understudy.schema.columns.date import Date
+from understudy.schema.columns.numeric import Integer, Real
+from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.problems import (
+    MAX_CODES,
+    MAX_COLUMNS,
+    MAX_CONSTRAINTS,
+    MAX_TOTAL_CODES,
+    did_you_mean,
+    problems_of,
+    raise_problems,
+)
+
+if TYPE_CHECKING:
+    from understudy.schema.schema import Schema
+
+# ----------------------------------------------------------------------------------------
+# Checks of a schema as a whole, and reading its constraints.
+
+HEADING = "The schema has problems"
+_RULE_KEYS = ("rule", "straddle", "description")
+
+
+def check_columns(given: Any) -> tuple[Column, ...]:
+    """Return the columns as a tuple, or raise `SchemaError` with everything wrong with them together."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise_problems(HEADING, ["columns: write a list of columns"])
+    columns = tuple(given)
+    if not all(isinstance(column, Column) and type(column) is not Column for column in columns):
+        raise_problems(
+            HEADING, ["columns: each must be a Categorical, Ordinal, Boolean, Integer, Real or Date column"]
+        )
+    if not columns:
+        raise_problems(HEADING, ["columns: a schema needs at least one column"])
+    if len(columns) > MAX_COLUMNS:
+        raise_problems(HEADING, [f"columns: {len(columns):,} are more than the {MAX_COLUMNS:,} allowed"])
+    problems = []
+    seen: set[str] = set()
+    for index, column in enumerate(columns):
+        if column.name in seen:
+            problems.append(f"columns[{index}] {column.name!r}: another column has the same name")
+        seen.add(column.name)
+    if sum(column.size for column in columns) > MAX_TOTAL_CODES:
+        problems.append(f"columns: together they have more than {MAX_TOTAL_CODES:,} codes")
+    raise_problems(HEADING, problems)
+    return columns
+
+
+def parse_rules(rules: Any, columns: Sequence[Column]) -> tuple[Constraint, ...]:
+    """Read constraints given as text, mappings or `Constraint`, reporting all that are wrong at once."""
+    if isinstance(rules, str | Mapping) or not isinstance(rules, Sequence):
+        raise_problems(HEADING, ["constraints: write a list of rules"], ConstraintError)
+    if len(rules) > MAX_CONSTRAINTS:
+        raise_problems(HEADING, [f"constraints: more than the {MAX_CONSTRAINTS:,} allowed"], ConstraintError)
+    parsed: list[Constraint] = []
+    problems: list[str] = []
+    for index, rule in enumerate(rules):
+        try:
+            parsed.append(_parse_rule(rule, columns))
+        except ConstraintError as error:
+            message = "\n".join(problems_of(error)).replace("\n", "\n    ")
+            problems.append(f"constraints[{index}]: {message}")
+    raise_problems(HEADING, problems, ConstraintError)
+    return tuple(parsed)
+
+
+def _parse_rule(rule: Any, columns: Sequence[Column]) -> Constraint:
+    if isinstance(rule, Constraint):
+        return Constraint.parse(rule.text, columns, straddle=rule.straddle, description=rule.description)
+    if isinstance(rule, str):
+        return Constraint.parse(rule, columns)
+    if not isinstance(rule, Mapping):
+        raise ConstraintError("Write a rule as text, or a mapping with the keys rule, straddle, description.")
+    unknown = [str(key) for key in rule if key not in _RULE_KEYS]
+    if unknown:
+        hint = did_you_mean(unknown[0], _RULE_KEYS)
+        raise ConstraintError(f"Unknown key {unknown[0]!r}.{hint} Known: {', '.join(_RULE_KEYS)}.")
+    if "rule" not in rule:
+        raise ConstraintError("The key 'rule' is missing.")
+    return Constraint.parse(
+        rule["rule"],
+        columns,
+        straddle=rule.get("straddle", "allow"),
+        description=rule.get("description", ""),
+    )
+
+
+# ----------------------------------------------------------------------------------------
+# The shape of schema files, as pydantic models: it checks keys and types and publishes the JSON Schema.
+#
+# What the facts mean together (do bins overlap, is a value listed twice) is checked by the columns themselves.
+# Both kinds of problem are gathered and reported in one error, each with its path in the file.
+
+_NUMBER: dict[str, Any] = {"type": "number"}
+_PLAIN_VALUE: dict[str, Any] = {"type": ["string", "number"]}
+_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "from-data"]}
+
+Values = Annotated[
+    Any, WithJsonSchema({"type": "array", "items": _PLAIN_VALUE, "minItems": 1, "maxItems": MAX_CODES})
+]
+Numbers = Annotated[
+    Any, WithJsonSchema({"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": MAX_CODES})
+]
+WholeNumber = Annotated[Any, WithJsonSchema({"type": "integer"})]
+RealNumber = Annotated[Any, WithJsonSchema(_NUMBER)]
+DayText = Annotated[Any, WithJsonSchema({"type": "string", "format": "date"})]
+Spellings = Annotated[Any, WithJsonSchema({"type": "array", "items": _PLAIN_VALUE})]
+Origins = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [_ORIGIN_WORD, {"type": "object", "additionalProperties": _ORIGIN_WORD}],
+            "default": "public",
+        }
+    ),
+]
+_EDGES_OBJECT: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "labels": {"type": "array", "items": _PLAIN_VALUE, "minItems": 1},
+        "edges": {"type": "array", "items": _PLAIN_VALUE, "minItems": 1},
+        "count": {"type": "integer", "minimum": 1, "maximum": MAX_CODES},
+        "open": {"enum": ["none", "low", "high", "both"], "default": "none"},
+        "closed": {"enum": ["left", "right"], "default": "left"},
+    },
+}
+BinsOfNumbers = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MAX_CODES},
+                {"type": "array", "items": _PLAIN_VALUE, "minItems": 1},
+                _EDGES_OBJECT,
+            ]
+        }
+    ),
+]
+BinsOfDates = Annotated[
+    Any,
+    WithJsonSchema(
+        {"anyOf": [{"type": "array", "items": {"type": "string", "format": "date"}}, _EDGES_OBJECT]}
+    ),
+]
+Policy = Literal["refuse", "clamp", "to-missing", "to-other"]
+DecodeNumber = Literal["midpoint", "uniform", "integer-uniform", "edge", "label"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _ColumnPart(_Part):
+    name: str = Field(description="Name of the column in the table.", min_length=1)
+    description: str = Field("", description="What the column means, for people.")
+    unit: str = Field("", description="Unit of measurement, for people.")
+    missing: bool = Field(
+        False, description="Whether an entry may be missing; it then has a code of its own."
+    )
+    missing_values: Spellings = Field(
+        (), description="Further spellings of a missing entry, such as '?' or -9."
+    )
+    out_of_domain: Policy = Field(
+        "refuse", description="What to do with an entry outside the declared domain."
+    )
+    origin: Origins = Field(
+        "public", description="Which facts were read from the data and are not yet public."
+    )
+
+
+class _CategoricalPart(_ColumnPart):
+    """Unordered values."""
+
+    kind: Literal["categorical"]
+    values: Values = Field(description="Every possible value.")
+
+
+class _OrdinalPart(_ColumnPart):
+    """Ordered values."""
+
+    kind: Literal["ordinal"]
+    values: Values = Field(description="Every possible value, lowest first.")
+
+
+class _BooleanPart(_ColumnPart):
+    """True or false."""
+
+    kind: Literal["boolean"]
+
+
+class _IntegerPart(_ColumnPart):
+    """Whole numbers: a range, a list of values, or bins."""
+
+    kind: Literal["integer"]
+    minimum: WholeNumber = Field(None, description="Smallest possible value.")
+    maximum: WholeNumber = Field(None, description="Largest possible value.")
+    values: Numbers = Field(
+        None, description="The possible values, ascending, if they are not a plain range."
+    )
+    bins: BinsOfNumbers = Field(None, description="Labels such as '<18', edges, or a number of bins.")
+    decode_by: DecodeNumber = Field("midpoint", description="How a bin becomes a value.")
+
+
+class _RealPart(_ColumnPart):
+    """Real numbers in bins."""
+
+    kind: Literal["real"]
+    minimum: RealNumber = Field(None, description="Smallest possible value.")
+    maximum: RealNumber = Field(None, description="Largest possible value.")
+    values: Numbers = Field(None, description="The possible values, ascending, if there are only a few.")
+    bins: BinsOfNumbers = Field(None, description="Labels such as '[0, 10)', edges, or a number of bins.")
+    decode_by: DecodeNumber = Field("midpoint", description="How a bin becomes a value.")
+
+
+class _DatePart(_ColumnPart):
+    """Calendar dates."""
+
+    kind: Literal["date"]
+    minimum: DayText = Field(None, description="First possible day, as YYYY-MM-DD.")
+    maximum: DayText = Field(None, description="Last possible day, as YYYY-MM-DD.")
+    resolution: Literal["day", "week", "month", "quarter", "year"] | None = Field(
+        None, description="One code per day, week (from Monday), month, quarter or year."
+    )
+    bins: BinsOfDates = Field(None, description="Instead of a resolution: first days of the bins.")
+    format: str | None = Field(None, description="How text entries are written, in strptime codes.")
+    decode_by: Literal["midpoint", "uniform", "edge", "label"] = Field(
+        "midpoint", description="How a bin becomes a date."
+    )
+
+
+_AnyColumn = Annotated[
+    Union[_CategoricalPart, _OrdinalPart, _BooleanPart, _IntegerPart, _RealPart, _DatePart],  # noqa: UP007
+    Field(discriminator="kind"),
+]
+COLUMN_PARTS: dict[str, type[_ColumnPart]] = {
+    "categorical": _CategoricalPart,
+    "ordinal": _OrdinalPart,
+    "boolean": _BooleanPart,
+    "integer": _IntegerPart,
+    "real": _RealPart,
+    "date": _DatePart,
+}
+_RuleText = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["rule"],
+                    "properties": {
+                        "rule": {"type": "string"},
+                        "straddle": {"enum": ["allow", "forbid", "edges"], "default": "allow"},
+                        "description": {"type": "string"},
+                    },
+                },
+            ]
+        }
+    ),
+]
+
+
+class SchemaPart(_Part):
+    """Everything public about a table."""
+
+    version: Literal[1] = Field(1, description="Version of the file format.")
+    name: str = Field("", description="Name of the table, for people.")
+    description: str = Field("", description="What the table holds, for people.")
+    row_count: WholeNumber = Field(
+        None, description="Number of rows if it is public; leave out to keep it private."
+    )
+    origin: Origins = Field(
+        "public", description="Origin of the row count and of the list of left-out columns."
+    )
+    left_out: dict[str, str] = Field({}, description="Columns left out on purpose, with the reason.")
+    columns: list[_AnyColumn] = Field(
+        description="The columns, in order.", min_length=1, max_length=MAX_COLUMNS
+    )
+    constraints: list[_RuleText] = Field(
+        [], description="Rules every record obeys.", max_length=MAX_CONSTRAINTS
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of schema files.
+
+    Examples
+    --------
+    >>> json_schema()["title"]
+    'Understudy schema'
+    """
+    return described(SchemaPart, title="Understudy schema")
+
+
+def described(model: type[BaseModel], *, title: str) -> dict[str, Any]:
+    """Return the JSON Schema of a kind of file, without what pydantic adds for itself."""
+    text = json.dumps(model.model_json_schema(by_alias=True))
+    generated = json.loads(re.sub(r"_(\w+?)Part\b", lambda found: found[1].lower(), text))
+    _tidy(generated)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **{key: value for key, value in generated.items() if key != "title"},
+    }
+
+
+def _tidy(node: Any) -> None:
+    """Drop generated titles, null alternatives and empty defaults: what is left out is not null."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        if "default" in node and node["default"] in (None, (), [], {}):
+            del node["default"]
+        alternatives = node.get("anyOf")
+        if isinstance(alternatives, list) and {"type": "null"} in alternatives:
+            alternatives.remove({"type": "null"})
+            if len(alternatives) == 1:
+                node.update(alternatives[0])
+                del node["anyOf"]
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _tidy(item)
+
+
+S = TypeVar("S", bound="Schema")
+
+
+_KINDS: dict[str, type[Column]] = {
+    "categorical": Categorical,
+    "ordinal": Ordinal,
+    "boolean": Boolean,
+    "integer": Integer,
+    "real": Real,
+    "date": Date,
+}
+
+
+def schema_from_plain(cls: type[S], plain: object) -> S:
+    """Build a schema from plain lists and mappings.
+
+    Raises
+    ------
+    SchemaError
+        Listing everything wrong at once, each with its path such as ``columns[2] 'age'.bins``.
+    """
+    if not isinstance(plain, Mapping):
+        raise SchemaError("A schema file must hold a mapping with the key 'columns'.")
+    listed = plain.get("columns")
+    if isinstance(listed, list) and len(listed) > MAX_COLUMNS:  # before anything is made of them
+        raise SchemaError(
+            f"The schema has problems:\n  - columns: {len(listed):,} are more than the {MAX_COLUMNS:,} allowed"
+        )
+    problems: list[str] = []
+    broken: set[int] = set()
+    try:
+        SchemaPart.model_validate(dict(plain))
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_input=False, include_context=True):
+            place = item["loc"]
+            if len(place) > 1 and place[0] == "columns" and isinstance(place[1], int):
+                broken.add(place[1])
+            problems.append(_explain(dict(item), plain))
+    columns: list[Column] = []
+    codes = 0
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        if index in broken or not isinstance(item, Mapping):
+            continue
+        try:
+            columns.append(column_from_plain(item))
+            codes += columns[-1].size
+            if codes > MAX_TOTAL_CODES:  # stop before a small file has filled the memory
+                problems.append(f"columns: together they have more than {MAX_TOTAL_CODES:,} codes")
+                break
+        except SchemaError as error:
+            problems += [f"{_path(('columns', index), plain)}: {problem}" for problem in problems_of(error)]
+    raise_problems("The schema has problems", problems)
+    rest = {key: plain[key] for key in plain if key not in ("version", "columns", "constraints")}
+    return cls(tuple(columns), tuple(plain.get("constraints") or ()), **rest)
+
+
+def column_from_plain(plain: Mapping[str, Any]) -> Column:
+    """Build one column from a mapping whose keys and types are right."""
+    fields = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in plain.items()
+        if key != "kind"
+    }
+    fields = {key: value for key, value in fields.items() if value is not None}
+    build: Callable[..., Column] = _KINDS[plain["kind"]]
+    return build(**fields)
+
+
+def _explain(item: dict[str, Any], plain: Mapping[str, Any]) -> str:
+    """Turn one pydantic error into a sentence with a path. Schema files are public, so they may be quoted."""
+    place, kind, context = item["loc"], item["type"], item.get("ctx", {})
+    key = str(place[-1]) if place else ""
+    if kind == "extra_forbidden":
+        known = _known_keys(place)
+        hint = did_you_mean(key, known)
+        return f"{_path(place[:-1], plain)}: unknown key {key!r}.{hint} Known: {', '.join(known)}"
+    if kind == "missing":
+        return f"{_path(place[:-1], plain)}: the key {key!r} is missing"
+    if kind == "union_tag_not_found":
+        return f"{_path(place, plain)}: the key 'kind' is missing; write one of {', '.join(_KINDS)}"
+    if kind == "union_tag_invalid":
+        given = str(context.get("tag", ""))
+        hint = did_you_mean(given, _KINDS)
+        return f"{_path(place, plain)}: no kind named {given!r}.{hint} Kinds: {', '.join(_KINDS)}"
+    if kind == "literal_error":
+        return f"{_path(place, plain)}: write one of {context.get('expected', '')}"
+    return f"{_path(place, plain)}: {_PLAIN_WORDS.get(kind, item['msg'])}"
+
+
+_PLAIN_WORDS = {
+    "string_type": "must be text (quote it in YAML)",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping with the keys name and kind",
+    "string_too_short": "must not be empty",
+    "too_short": "must hold at least one entry",
+    "too_long": "holds more entries than allowed",
+}
+
+
+def _known_keys(place: tuple[Any, ...]) -> list[str]:
+    if len(place) > 2 and place[0] == "columns":
+        return list(COLUMN_PARTS[str(place[2])].model_fields)
+    return list(SchemaPart.model_fields)
+
+
+def _path(place: tuple[Any, ...], plain: Mapping[str, Any]) -> str:
+    """Return a place such as ``columns[2] 'age'.bins``."""
+    parts = list(place)
+    path = ""
+    if len(parts) > 1 and parts[0] == "columns" and isinstance(parts[1], int):
+        path = f"columns[{parts[1]}]"
+        listed = plain.get("columns")
+        item = listed[parts[1]] if isinstance(listed, list) and parts[1] < len(listed) else None
+        if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+            path += f" {item['name']!r}"
+        parts = parts[2:]
+        if parts and parts[0] in _KINDS:
+            parts = parts[1:]
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path or "the file"
