@@ -142,8 +142,8 @@ def test_an_inner_allowance_counts_against_the_outer_one() -> None:
 
 
 def test_the_number_of_rows_is_private_unless_the_relation_fixes_it() -> None:
-    assert make().known_rows is None
-    assert make(unit=Unit.replace_one(), rows=31).known_rows == 31
+    assert make().rows.number is None
+    assert make(unit=Unit.replace_one(), rows=31).rows.number == 31
 
 
 def test_choose_prefers_high_scores_and_charges_once() -> None:
@@ -387,7 +387,7 @@ def test_a_table_that_does_not_say_whether_it_is_filtered_is_refused() -> None:
     """Fails on 0.1.0, which gave away its exact number of rows under replace-one, and a sum of sensitivity 0."""
     unit = Unit.replace_one()
     table = LocalTable(SCHEMA, {"a": np.zeros(5, dtype=np.uint8), "b": np.zeros(5, dtype=np.uint8)})
-    assert Curator(table, unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit)).known_rows == 5
+    assert Curator(table, unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit)).rows.number == 5
     with pytest.raises(DataError, match="does not say whether records were left out"):
         Curator(Silent(table), unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit))  # type: ignore[arg-type]
 

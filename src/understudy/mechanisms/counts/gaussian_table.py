@@ -117,7 +117,7 @@ class GaussianTable(Synthesizer):
         if self.post_processing == "none":
             table = DenseTable(curator.domain, np.maximum(noisy, 0.0))
         else:
-            known = curator.known_rows
+            known = curator.rows.number
             total = float(known) if known is not None else max(0.0, float(noisy.sum()))
             table = legitimate(curator.schema, noisy, total)
         progress("done", 1.0)

@@ -136,7 +136,7 @@ class RedrawnTable(Synthesizer):
             table = DenseTable(curator.domain, drawn)
         else:
             centred = drawn - law.alpha
-            known = curator.known_rows
+            known = curator.rows.number
             total = float(known) if known is not None else max(0.0, float(centred.sum()))
             table = legitimate(curator.schema, centred, total)
         progress("done", 1.0)

@@ -21,7 +21,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -358,7 +357,7 @@ class PrivMRF(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         support = support_of(curator.schema)
-        total = fixed_total(curator)
+        total = curator.rows.total
         prices = self._prices(accounting, curator.remaining, domain, total_known=total is not None)
         noise = noise_for(accounting, unit, prices.marginal)
         measurements: list[Measurement] = []
@@ -431,7 +430,7 @@ class PrivMRF(Synthesizer):
     ) -> GraphicalModel:
         """Choose, measure and refit until all marginals are measured; appends to ``measurements``."""
         domain, accounting = curator.domain, curator.accounting
-        total, support = fixed_total(curator), support_of(curator.schema)
+        total, support = curator.rows.total, support_of(curator.schema)
         number = self._number(domain) - sum(1 for item in measurements if item.clique)
         if number < 1:
             return model

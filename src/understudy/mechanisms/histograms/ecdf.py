@@ -118,7 +118,7 @@ class EmpiricalDistribution(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         grid = self._grid(curator.schema)
-        known = curator.known_rows
+        known = curator.rows.number
         noise, epsilon = self._design(
             curator.unit, curator.accounting, curator.remaining, known=known is not None
         )

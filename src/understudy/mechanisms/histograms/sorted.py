@@ -175,8 +175,8 @@ class SortedHistogram(Synthesizer):
         progress("post-processing", 0.8)
         cells = np.empty(grid.cells)
         cells[order] = np.maximum(fitted, 0.0)
-        if curator.known_rows is not None:
-            cells = legitimate(cells, float(curator.known_rows), how="simplex")
+        if curator.rows.number is not None:
+            cells = legitimate(cells, float(curator.rows.number), how="simplex")
         measurements, statistics = grid.released(ranking)
         if ascending is not None:
             statistics = [

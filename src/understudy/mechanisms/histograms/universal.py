@@ -282,7 +282,7 @@ class UniversalHistogram(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         tree = self.tree(curator.schema)
-        known = curator.known_rows
+        known = curator.rows.number
         design = self._design(tree, curator.unit, curator.accounting, curator.remaining, root=known is None)
         progress("counting", 0.1)
         measured = tree[len(tree) - len(design) :]

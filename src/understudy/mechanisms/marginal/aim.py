@@ -21,7 +21,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -338,7 +337,7 @@ class AIM(Synthesizer):
             if smoother is not None and rows is not None:
                 targets = smoother.targets(measurements, rows=rows)
             return estimate(
-                domain, targets, total=fixed_total(curator), zeros=support, warm_start=start,
+                domain, targets, total=curator.rows.total, zeros=support, warm_start=start,
                 keep_start=self.prior is not None, thorough=thorough,
             )  # fmt: skip
 

@@ -124,7 +124,7 @@ class LaplaceTable(Synthesizer):
         ]
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        known = curator.known_rows
+        known = curator.rows.number
         design = self._design(
             curator.domain, curator.unit, curator.accounting, curator.remaining, total_known=known is not None
         )

@@ -17,7 +17,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -134,7 +133,7 @@ class MST(Synthesizer):
             noise=noises_by_size(accounting, unit, one_way, domain.sizes),
             purpose=f"measure {len(columns)} one-way marginals",
         )
-        total = fixed_total(curator)
+        total = curator.rows.total
         model = estimate(domain, measurements, total=total, zeros=support)
         if pairs:
             progress("choosing pairs", 0.4)

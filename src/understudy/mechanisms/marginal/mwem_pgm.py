@@ -17,7 +17,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -158,7 +157,7 @@ class MWEMPGM(Synthesizer):
         domain, accounting = curator.domain, curator.accounting
         support = support_of(curator.schema)
         candidates = self._candidates(domain)
-        total = fixed_total(curator)
+        total = curator.rows.total
         rows, price = self._prices(domain, accounting, curator.remaining, total_known=total is not None)
         progress("counting", 0.0)
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))

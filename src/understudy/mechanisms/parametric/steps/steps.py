@@ -384,7 +384,7 @@ class STEPS(Synthesizer):
         ]
         weight = math.fsum(1.0 / variance for _, variance in sums)
         sizes = sum((values / variance for values, variance in sums), np.zeros(subsets.number)) / weight
-        known = curator.known_rows
+        known = curator.rows.number
         total = (
             float(max(1, known))
             if known is not None
