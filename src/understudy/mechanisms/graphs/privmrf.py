@@ -28,6 +28,7 @@ from understudy.mechanisms.base import (
 from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
 from understudy.mechanisms.options import at_least, positive, refuse
 from understudy.mechanisms.rounds import measure_worst, require_columns, small_first
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -264,6 +265,11 @@ class PrivMRF(Synthesizer):
 
     name: ClassVar[str] = "privmrf"
     summary: ClassVar[str] = "Markov random field on a graph of noisy dependences, refined in rounds"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on distances from independence and on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2"},
+        origin="Cai, Lei, Wei and Xiao 2021",
+    )
 
     workload: Workload | None = None
     theta: float = 3.0

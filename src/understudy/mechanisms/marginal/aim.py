@@ -37,6 +37,7 @@ from understudy.mechanisms.rounds import (
     require_fixed,
     small_first,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -203,6 +204,10 @@ class AIM(Synthesizer):
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "adaptive choice of marginals for a workload, graphical model"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Algorithms 2 to 4"},
+    )
 
     workload: Workload | None = None
     max_model_mb: float = 80.0

@@ -23,6 +23,7 @@ from understudy.mechanisms.base import (
 )
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.rounds import RoundCost, measure_worst, require_fixed
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -65,6 +66,11 @@ class MWEMPGM(Synthesizer):
 
     name: ClassVar[str] = "mwem-pgm"
     summary: ClassVar[str] = "a fixed number of rounds on the worst workload marginal, graphical model"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Algorithm 1"},
+        origin="Hardt, Ligett and McSherry 2012; McKenna, Sheldon and Miklau 2019",
+    )
 
     workload: Workload | None = None
     rounds: int | None = None
