@@ -107,7 +107,7 @@ def test_the_generator_cannot_reach_records() -> None:
                 assert not (node.module or "").startswith("understudy.data")
             if isinstance(node, ast.Attribute):
                 assert node.attr not in {"_table", "_codes", "_randomness", "_votes"}, path
-    for module in ("_generator.py", "_networks.py"):
+    for module in ("generator.py", "networks.py"):
         assert "Curator" not in (DEEP / module).read_text(encoding="utf-8")
 
 
