@@ -1,7 +1,7 @@
 """Measure the house: how large the code is, how it hangs together, and which of its files a fit and a release enter.
 
-``python scripts/house.py`` prints the table, ``--static`` leaves out what has to be run, ``--markdown`` writes the kept page
-``docs/explanation/house-numbers.md``. ``--root`` measures another checkout, as far as its files go.
+``python scripts/house.py`` prints the table, ``--static`` leaves out what has to be run (minutes), ``--markdown`` writes the kept page
+``docs/explanation/house-numbers.md``; with ``--static`` the part of the page that comes from a run stays as it is. ``--root`` measures another checkout.
 
 How things are counted:
 
@@ -15,6 +15,8 @@ curator
     The trusted core; the goal is one for code lines. Its modules include ``__init__``.
 folders
     Modules side by side in one folder, without ``__init__``.
+a new criterion
+    The files that the example of CONTRIBUTING.md, section *Add a criterion*, consists of: its Python blocks, which the test suite runs.
 files entered
     Files of the package in which a function runs; the code that runs when a module or class is defined does not count, nor does what runs
     in a function because of an import.
@@ -87,6 +89,7 @@ class Row:
         return self.name, self.before, self.goal, self.now, verdict
 
 
+FROM_A_RUN = "## From a run"
 HEAD = ("what", "0.1.0", "goal", "now", "met")
 
 
@@ -96,14 +99,25 @@ HEAD = ("what", "0.1.0", "goal", "now", "met")
 def code_lines(text: str) -> int:
     """Count the lines of a module that hold code."""
     held: set[int] = set()
-    blank = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    blank = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in blank:
             held.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 held -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     return len(held)
 
@@ -111,7 +125,9 @@ def code_lines(text: str) -> int:
 def names_in_all(path: Path) -> list[str]:
     """Return what a module lists in ``__all__``."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["__all__"]:
+        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == [
+            "__all__"
+        ]:
             return [str(name) for name in ast.literal_eval(node.value)]
     return []
 
@@ -172,13 +188,18 @@ def static_rows(root: Path = ROOT) -> list[Row]:
     single_lines = sum(_length(imports.files[name]) for name in single)
     share = 100 * len(single) / len(imports.importers)
     core = [path for path in modules if path.relative_to(source).parts[0] == "curator"]
-    core_lines, core_names = sum(lines[path] for path in core), names_in_all(source / "curator" / "__init__.py")
+    core_lines, core_names = (
+        sum(lines[path] for path in core),
+        names_in_all(source / "curator" / "__init__.py"),
+    )
     crowded = _crowded(source)
     rooms = {path.parent.name: names_in_all(path) for path in source.glob("*/__init__.py")}
     largest = max(rooms, key=lambda room: len(rooms[room]))
     door = names_in_all(source / "__init__.py")
-    tests = [path for path in (root / "tests").rglob("test_*.py")]
-    functions = sum(len(re.findall(r"^ *def test_", path.read_text(encoding="utf-8"), re.M)) for path in tests)
+    tests = list((root / "tests").rglob("test_*.py"))
+    functions = sum(
+        len(re.findall(r"^ *def test_", path.read_text(encoding="utf-8"), re.M)) for path in tests
+    )
     return [
         Row(
             "modules of `src` / code lines",
@@ -216,8 +237,19 @@ def static_rows(root: Path = ROOT) -> list[Row]:
             f"{sum(map(len, rooms.values()))} / {largest} {len(rooms[largest])}",
             len(rooms[largest]) <= 25,
         ),
+        _criterion_row(root),
         Row("files / functions of tests", "199 / 2,044", "—", f"{len(tests)} / {functions:,}"),
     ]
+
+
+def _criterion_row(root: Path) -> Row:
+    """Count the files of the example criterion in CONTRIBUTING.md."""
+    guide = root / "CONTRIBUTING.md"
+    text = guide.read_text(encoding="utf-8") if guide.exists() else ""
+    section = re.search(r"^## Add a criterion\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    blocks = len(re.findall(r"^```python$", section[1], re.MULTILINE)) if section else 0
+    now = str(blocks) if blocks else "no example yet"
+    return Row("files to write or touch for a new criterion", "5 to 8", "1 (and its page)", now, blocks == 1)
 
 
 def _length(path: Path) -> int:
@@ -260,7 +292,7 @@ class Watch:
             self.edges.add((_room(caller), _room(name)))
         what = frame.f_code.co_name
         if what == "plan" and name.startswith(("mechanisms", "synthesizers")) and "self" in frame.f_locals:
-            if back is None or frame.f_back is None or frame.f_back.f_code.co_name != "plan":
+            if frame.f_back is None or frame.f_back.f_code.co_name != "plan":
                 self.calls["plans"] += 1
         elif what == "__init__" and type(frame.f_locals.get("self")).__name__ == "Schema":
             self.calls["schemas"] += 1
@@ -323,7 +355,11 @@ def watch(which: str) -> dict[str, Any]:
 def watched(which: str, root: Path) -> dict[str, Any]:
     """Run :func:`watch` in a process and a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPATH": str(root / "src"), "UNDERSTUDY_HOME": str(Path(folder) / "home")}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(root / "src"),
+            "UNDERSTUDY_HOME": str(Path(folder) / "home"),
+        }
         for _ in range(2):  # the first run compiles and keeps kernels, which is no part of the road
             place = Path(tempfile.mkdtemp(dir=folder))
             result = place / "seen.json"
@@ -345,6 +381,7 @@ def watched(which: str, root: Path) -> dict[str, Any]:
 def run_rows(root: Path = ROOT) -> list[Row]:
     """Measure what a fit and a release enter and how often they do the same thing."""
     synth, release = watched("synth", root), watched("release", root)
+    cases = collected(root)
     calls = [release["calls"].get(key, 0) for key in ("plans", "schemas", "models")]
     return [
         Row(
@@ -367,7 +404,23 @@ def run_rows(root: Path = ROOT) -> list[Row]:
             " / ".join(map(str, calls)),
             calls[0] <= 2 and calls[1] <= 3 and calls[2] <= 1,
         ),
+        Row("cases that `make test` collects", "8,774", "—", f"{cases:,}"),
     ]
+
+
+def collected(root: Path) -> int:
+    """Count the cases of the test suite, those that parameters make included."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+    )
+    found = re.search(r"^(\d+) tests collected", run.stdout, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"The tests could not be collected:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+    return int(found[1])
 
 
 # ------------------------------------------------------------------------------------- the printed
@@ -379,8 +432,14 @@ def table(rows: list[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def page(static: list[Row], run: list[Row]) -> str:
-    """Return the kept page."""
+def commit(root: Path) -> str:
+    """Return the commit of a checkout, for the reader of a measurement."""
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True)
+    return run.stdout.strip() or "unknown"
+
+
+def page(static: list[Row], run: str) -> str:
+    """Return the kept page from its static rows and the text of what was run."""
     assert __doc__ is not None
     counted = re.sub(
         r"^(\S.*)\n((?:    .*\n?)+)",
@@ -393,14 +452,16 @@ def page(static: list[Row], run: list[Row]) -> str:
         "Version 0.1.0 was good line by line and hard to see as a whole.\n"
         "This page says what was measured then, what was wanted, and what is there now.\n"
         "`python scripts/house.py` prints it from the present source.\n\n"
-        f"## From the files\n\n{table(static)}\n## From a run\n\n{table(run)}\n## How things are counted\n\n{counted}"
+        f"## From the files\n\n{table(static)}\n{FROM_A_RUN}\n\n{run}\n## How things are counted\n\n{counted}"
     )
 
 
 def main(arguments: list[str]) -> int:
     """Print the table, or write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--static", action="store_true", help="only what can be seen without running anything")
+    parser.add_argument(
+        "--static", action="store_true", help="only what can be seen without running anything"
+    )
     parser.add_argument("--markdown", action="store_true", help=f"write {PAGE}")
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout to measure")
     parser.add_argument("--watch", nargs=2, help=argparse.SUPPRESS)
@@ -409,14 +470,16 @@ def main(arguments: list[str]) -> int:
         Path(chosen.watch[1]).write_text(json.dumps(watch(chosen.watch[0])), encoding="utf-8")
         return 0
     static = static_rows(chosen.root)
-    run = [] if chosen.static else run_rows(chosen.root)
-    if chosen.markdown:
-        if chosen.static:
-            parser.error("--markdown writes the whole page; leave out --static.")
-        (ROOT / PAGE).write_text(page(static, run), encoding="utf-8")
-        sys.stdout.write(f"Wrote {PAGE}.\n")
+    if not chosen.markdown:
+        sys.stdout.write(table([*static, *([] if chosen.static else run_rows(chosen.root))]))
+        return 0
+    kept = ROOT / PAGE
+    if chosen.static:
+        run = kept.read_text(encoding="utf-8").split(f"{FROM_A_RUN}\n\n")[1].split("\n## ")[0]
     else:
-        sys.stdout.write(table([*static, *run]))
+        run = f"Measured at commit {commit(chosen.root)}.\n\n{table(run_rows(chosen.root))}"
+    kept.write_text(page(static, run), encoding="utf-8")
+    sys.stdout.write(f"Wrote {PAGE}.\n")
     return 0
 
 

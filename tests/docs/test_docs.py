@@ -87,6 +87,12 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     front = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', front)
     assert not fetched, fetched
+    found = {entry["location"].split("#")[0] for entry in json.loads((tmp_path / "site" / "search" / "search_index.json").read_text("utf-8"))["docs"]}  # fmt: skip
+    assert "explanation/noise.html" in found
+    assert not [page for page in found if page.startswith("measured/")], "raw output drowns what explains it"
+    assert front.count("Raw benchmark output") >= 1
+    for page in (ROOT / "docs" / "measured").glob("*.md"):
+        assert f'href="measured/{page.stem}.html"' in front, f"{page.name} is not in the navigation"
 
 
 OWN_METHODS = [item.name for item in methods() if item.package is None]
