@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TESTS ?= tests
+# What to run on every save: no fits of large models, no killed processes, no statistics.
+FAST := tests/unit/schema tests/unit/marginals tests/unit/test_rooms.py
 
-.PHONY: audit demo test test-unit test-statistical check docs bench clean faults wheel sbom services
+.PHONY: audit demo test test-fast test-unit test-statistical coverage check docs house bench clean faults wheel sbom services
 
 demo: $(STAMP)  ## simulate a registry, make its private stand-in, show the ledger
 	$(BIN)/understudy demo --out demo-out
@@ -16,7 +19,16 @@ services: $(STAMP)  ## what the optional tests need: Spark, PyTorch, and on Debi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,deep]' 'torch==2.13.0'
 	bash scripts/system-packages.sh
 
-test-unit: $(STAMP)  ## the quick part
+test-fast: $(STAMP)  ## under a minute on two idle cores: the walls, the core, schemas, accounting, and files of 0.1
+	$(BIN)/python -m pytest -q -n 2 $(FAST)
+
+coverage: $(STAMP)  ## the whole suite (or TESTS=...) once more, watched: which lines it runs, and the total; slower than make test
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q -n 2 $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --sort=cover --skip-covered
+
+test-unit: $(STAMP)  ## all unit tests
 	$(BIN)/python -m pytest -q tests/unit
 
 test-statistical: $(STAMP)  ## distributions, sensitivities, kills
@@ -31,6 +43,9 @@ docs: $(STAMP)  ## regenerate the generated reference pages and build the site i
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html"
+
+house: $(STAMP)  ## measure the house and write docs/explanation/house-numbers.md (a few minutes)
+	$(BIN)/python scripts/house.py --markdown
 
 audit: $(STAMP)  ## attacks on every mechanism, claimed against demonstrated (about nine minutes on two cores)
 	$(BIN)/understudy audit --all --quick --out audit.json --chart audit.svg
@@ -48,7 +63,7 @@ sbom: $(STAMP)  ## software bill of materials of the installed package (CycloneD
 	$(BIN)/python scripts/sbom.py --out dist/understudy.cdx.json
 
 clean:
-	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \

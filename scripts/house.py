@@ -6,7 +6,7 @@
 How things are counted:
 
 code lines
-    Lines that hold code. Docstrings, comments and blank lines do not.
+    Lines that hold code. Docstrings of modules, classes and functions, comments and blank lines do not.
 modules with exactly one importer
     Modules other than ``__init__``, by how many other such modules import them, wherever the import stands; lines are all lines. A package's ``__init__`` is
     looked through: what it re-exports counts for nobody, and an import of a name from a package is an import of the module that the name comes

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,8 @@ def test_every_option_of_a_method_is_on_its_page(name: str) -> None:
     page = _page_of(name)
     for other in re.findall(r"Those of \[`([a-z-]+)`\]", page):
         page += (folder / f"{other}.md").read_text(encoding="utf-8")
-    options = {field.name for field in dataclasses.fields(method(name).load())}
+    cls: Any = method(name).load()
+    options = {field.name for field in dataclasses.fields(cls)}
     told = set(re.findall(r"`([a-z0-9_]+)", page))
     assert options <= told, f"docs/methods/{name}.md, Options: no word about {sorted(options - told)}"
 
