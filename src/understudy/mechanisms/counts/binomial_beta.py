@@ -18,14 +18,13 @@ import numpy.typing as npt
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import BayesianNetwork, Node, Resolution
 from understudy.errors import WorkloadError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Statistic
+from understudy.inference import History
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress
 from understudy.mechanisms.counts.look import draw_from_urns
 from understudy.mechanisms.counts.table import UrnSynthesizer
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records
 from understudy.mechanisms.options import between, refuse
-from understudy.mechanisms.parametric.look import rows_are_fixed
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.privacy.count_models.urn import UrnPrior
 from understudy.schema import Domain, Schema
@@ -205,7 +204,7 @@ class McClureReiter(BinarySynthesizer):
     def _drawn(
         self, curator: Curator, sealed: Sequence[SealedCounts], costs: Sequence[float], records: int
     ) -> list[tuple[npt.NDArray[np.int64], float]]:
-        fixed, found = rows_are_fixed(curator), []
+        fixed, found = curator.rows.fixed, []
         for item, cost in zip(sealed, costs, strict=True):
             smoothing = Smoothing.affordable(
                 curator.unit, curator.accounting, cost, records=records, rows_fixed=fixed

@@ -10,7 +10,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine import DenseTable
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.counts.look import redraw, redraw_event
 from understudy.mechanisms.counts.table import MAX_CELLS, check_table_options, legitimate, require_enumerable
@@ -136,7 +136,7 @@ class RedrawnTable(Synthesizer):
             table = DenseTable(curator.domain, drawn)
         else:
             centred = drawn - law.alpha
-            known = curator.known_rows
+            known = curator.rows.number
             total = float(known) if known is not None else max(0.0, float(centred.sum()))
             table = legitimate(curator.schema, centred, total)
         progress("done", 1.0)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import PlannedMeasurement, Synthesizer, support_of
 from understudy.mechanisms.options import at_least, refuse, shares
@@ -56,7 +56,7 @@ class UrnSynthesizer(Synthesizer):
 
     def _drawing(self, curator: Curator) -> Drawing:
         """Say how many records to draw; the number of rows is measured where nobody says it."""
-        known, cost = curator.known_rows, curator.remaining
+        known, cost = curator.rows.number, curator.remaining
         measurements: list[Measurement] = []
         if known is None and self.records is None:
             first, cost = curator.split([self.rows_share, 1 - self.rows_share])

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, Sealed
 from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.deep.critic import Critic, Weights
 from understudy.mechanisms.deep.encoding import Layout
 from understudy.privacy import Event, Gaussian, Geometric, Noise, Unit

@@ -12,7 +12,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.mechanisms.deniability.bounds import SeedTest
@@ -372,7 +372,7 @@ class Deniability(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         if self._seeded(curator.schema):
             return self._fit_with_seeds(curator, progress)
-        rows_known = curator.known_rows is not None and not self.disjoint
+        rows_known = curator.rows.number is not None and not self.disjoint
         design = self._recipe.design(
             curator.schema, curator.unit, curator.accounting, curator.remaining, rows_known=rows_known
         )
@@ -397,11 +397,11 @@ class Deniability(Synthesizer):
 
     def _fit_with_seeds(self, curator: Curator, progress: Progress) -> Fitted:
         """Learn the network and release the records, all charged at once."""
-        test = self.seed_test(rows=curator.known_rows)
+        test = self.seed_test(rows=curator.rows.number)
         event = self._records_event(test, curator.unit, curator.reserve)
         left = self._left_for_the_network(event, curator.remaining, curator.unit)
         cost = left * (1 - 1e-12)
-        rows_known = curator.known_rows is not None and not self.disjoint
+        rows_known = curator.rows.number is not None and not self.disjoint
         design = self._recipe.design(curator.schema, curator.unit, PURE, cost, rows_known=rows_known)
         plans = [plan for plan in (design.structure, design.parameters, (event,)) if plan]
         shares = None

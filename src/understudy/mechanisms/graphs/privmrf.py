@@ -13,16 +13,14 @@ import numpy as np
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, estimate
 from understudy.engine.graphical.junction import order_of, triangulate
-from understudy.inference.history import RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload, all_kway
+from understudy.inference import RoundLog, answer_each
+from understudy.marginals import Measurement, Workload, all_kway
 from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -359,7 +357,7 @@ class PrivMRF(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         support = support_of(curator.schema)
-        total = fixed_total(curator)
+        total = curator.rows.total
         prices = self._prices(accounting, curator.remaining, domain, total_known=total is not None)
         noise = noise_for(accounting, unit, prices.marginal)
         measurements: list[Measurement] = []
@@ -432,7 +430,7 @@ class PrivMRF(Synthesizer):
     ) -> GraphicalModel:
         """Choose, measure and refit until all marginals are measured; appends to ``measurements``."""
         domain, accounting = curator.domain, curator.accounting
-        total, support = fixed_total(curator), support_of(curator.schema)
+        total, support = curator.rows.total, support_of(curator.schema)
         number = self._number(domain) - sum(1 for item in measurements if item.clique)
         if number < 1:
             return model

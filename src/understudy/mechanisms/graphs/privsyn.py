@@ -14,16 +14,14 @@ from understudy.engine import Distribution, estimate
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.engine.graphical.targets import estimate_total
 from understudy.engine.record_fitting.records import fit_records
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload, all_kway
+from understudy.inference import History
+from understudy.marginals import Measurement, Workload, all_kway
 from understudy.mechanisms.allocation import cells_of, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -359,7 +357,7 @@ class PrivSyn(Synthesizer):
         )
         if not pairs:
             return measurements
-        total = fixed_total(curator)
+        total = curator.rows.total
         rows = estimate_total(measurements) if total is None else total
         return measurements + columns_again(
             curator, sealed, cost=cost, spent=first, rows=rows, tolerated=self.column_noise
@@ -399,7 +397,7 @@ class PrivSyn(Synthesizer):
         self, curator: Curator, measurements: list[Measurement]
     ) -> tuple[Distribution, Workload | None]:
         """Turn measurements into a distribution, and say which marginals drawn rows are fitted to."""
-        domain, total, support = curator.domain, fixed_total(curator), support_of(curator.schema)
+        domain, total, support = curator.domain, curator.rows.total, support_of(curator.schema)
         if curator.rows_measurement is not None:  # paid for before; one more number to go by
             measurements = [*measurements, curator.rows_measurement]
         if self.records == "fitted":

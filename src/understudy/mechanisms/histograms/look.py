@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
 from understudy.curator import Curator, SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.mechanisms.parametric.look import rows_are_fixed
 from understudy.privacy import Accounting, Event, Unit
 from understudy.privacy.events import PureEvent, SelectionEvent
 from understudy.privacy.exact_floats import float_up
@@ -26,53 +24,6 @@ from understudy.privacy.noise.randomness import BitReader, Randomness, below_man
 from understudy.privacy.noise.selection import exponential_mechanism
 
 # Compiled counting of monotone paths inside bands. Exact inputs are private; only the curator calls this.
-
-
-@compiled(nogil=True)
-def count_paths(
-    ends: npt.NDArray[np.int64], weight: int, records: int, width: int, counts: npt.NDArray[np.float64]
-) -> None:
-    """Count ascending sequences of whole numbers ``x_j`` from 0 to ``records`` near the ends, for every level.
-
-    ``counts[s]`` becomes the number with ``|ends_j - weight x_j| <= s width`` for all ``j``; the last entry is the
-    number of all sequences. Numbers are sums of positive doubles.
-    """
-    many = len(ends)
-    ways = np.zeros(records + 1)
-    for level in range(len(counts)):
-        free = level == len(counts) - 1
-        reach = level * width
-        start, stop = 0, -1
-        possible = True
-        for j in range(many):
-            low, high = 0, records
-            if not free:
-                low = max(0, -((reach - ends[j]) // weight))
-                high = min(records, (ends[j] + reach) // weight)
-            if j > 0:
-                low = max(low, start)
-            if high < low:
-                possible = False
-                break
-            if j == 0:
-                for x in range(low, high + 1):
-                    ways[x] = 1.0
-            else:
-                total = 0.0
-                for x in range(start, min(low, stop + 1)):
-                    total += ways[x]
-                for x in range(low, high + 1):
-                    if x <= stop:
-                        total += ways[x]
-                    ways[x] = total
-            start, stop = low, high
-        if possible:
-            total = 0.0
-            for x in range(start, stop + 1):
-                total += ways[x]
-            counts[level] = total
-        else:
-            counts[level] = 0.0
 
 
 Ints = npt.NDArray[np.int64]
@@ -211,6 +162,8 @@ def _band(ends: Ints, level: int, design: PathDesign) -> tuple[list[int], list[i
 
 def log_weights(ends: Ints, design: PathDesign) -> npt.NDArray[np.float64]:
     """Return the logarithm of the weight of every level from 0 to the cap; minus infinity where no path fits."""
+
+    from understudy.mechanisms.histograms.kernels import count_paths
 
     counts = np.zeros(design.levels + 1)
     count_paths(ends, design.weight, design.records, design.width, counts)
@@ -431,7 +384,7 @@ def smoothed_records(
     """
     if not 1 <= records <= MAX_SMOOTHED:
         raise BudgetError(f"records ({records}) must be between 1 and {MAX_SMOOTHED:,}.")
-    if sealed._unit != smoothing.unit or (smoothing.rows_fixed and not rows_are_fixed(curator)):
+    if sealed._unit != smoothing.unit or (smoothing.rows_fixed and not curator.rows.fixed):
         raise BudgetError(
             "The smoothing was worked out for another unit, or for tables of equally many rows."
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -129,7 +129,7 @@ class PerturbedHistogram(Synthesizer):
             grid.seal(curator), noise=noise, purpose=f"measure a histogram of {large(grid.cells)} bins"
         )
         progress("post-processing", 0.8)
-        cells = legitimate(measured.values, curator.known_rows, how=self.post_processing)
+        cells = legitimate(measured.values, curator.rows.number, how=self.post_processing)
         measurements, statistics = grid.released(measured)
         progress("done", 1.0)
         return Fitted(

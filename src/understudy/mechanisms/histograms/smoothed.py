@@ -10,12 +10,11 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.histograms.bins import Grid, check_bins, large, planned_grids
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records
 from understudy.mechanisms.options import at_least, between, refuse
-from understudy.mechanisms.parametric.look import rows_are_fixed
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 
@@ -111,7 +110,7 @@ class SmoothedHistogram(Synthesizer):
         grid = self._grid(curator.schema)
         progress("counting", 0.1)
         sealed = grid.seal(curator)
-        fixed = rows_are_fixed(curator)
+        fixed = curator.rows.fixed
         smoothing = self.smoothing(curator.unit, curator.accounting, curator.remaining, rows_fixed=fixed)
         progress("drawing", 0.5)
         drawn = smoothed_records(
@@ -122,7 +121,7 @@ class SmoothedHistogram(Synthesizer):
             purpose=f"draw {self.records} records from a smoothed histogram of {large(grid.cells)} bins",
         )
         codes = _inside(grid, drawn)
-        total = float(max(1, self.records if curator.known_rows is None else curator.known_rows))
+        total = float(max(1, self.records if curator.rows.number is None else curator.rows.number))
         shown = Statistic(
             f"counts of {self.records} records in {large(grid.cells)} bins",
             np.bincount(drawn, minlength=grid.cells).astype(np.float64),

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.errors import BudgetError, SchemaError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Statistic
+from understudy.inference import History
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -175,8 +175,8 @@ class SortedHistogram(Synthesizer):
         progress("post-processing", 0.8)
         cells = np.empty(grid.cells)
         cells[order] = np.maximum(fitted, 0.0)
-        if curator.known_rows is not None:
-            cells = legitimate(cells, float(curator.known_rows), how="simplex")
+        if curator.rows.number is not None:
+            cells = legitimate(cells, float(curator.rows.number), how="simplex")
         measurements, statistics = grid.released(ranking)
         if ascending is not None:
             statistics = [

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts
 from understudy.errors import BudgetError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import rows_noise, total_is_public
 from understudy.mechanisms.base import (
     Fitted,
@@ -282,7 +282,7 @@ class UniversalHistogram(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         tree = self.tree(curator.schema)
-        known = curator.known_rows
+        known = curator.rows.number
         design = self._design(tree, curator.unit, curator.accounting, curator.remaining, root=known is None)
         progress("counting", 0.1)
         measured = tree[len(tree) - len(design) :]

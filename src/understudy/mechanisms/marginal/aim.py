@@ -13,16 +13,14 @@ from threadpoolctl import threadpool_limits
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, candidate_sizes, estimate, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference.history import Round, RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload
+from understudy.inference import Round, RoundLog, answer_each
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import cells_of, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -339,7 +337,7 @@ class AIM(Synthesizer):
             if smoother is not None and rows is not None:
                 targets = smoother.targets(measurements, rows=rows)
             return estimate(
-                domain, targets, total=fixed_total(curator), zeros=support, warm_start=start,
+                domain, targets, total=curator.rows.total, zeros=support, warm_start=start,
                 keep_start=self.prior is not None, thorough=thorough,
             )  # fmt: skip
 

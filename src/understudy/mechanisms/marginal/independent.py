@@ -7,13 +7,12 @@ from typing import ClassVar
 
 from understudy.curator import Curator
 from understudy.engine import estimate
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     total_deviation,
 )
@@ -74,7 +73,7 @@ class Independent(Synthesizer):
             sealed, noise=[noise for _, noise in design], purpose=f"measure {len(design)} one-way marginals"
         )
         progress("estimating", 0.8)
-        distribution = estimate(curator.domain, measurements, total=fixed_total(curator))
+        distribution = estimate(curator.domain, measurements, total=curator.rows.total)
         progress("done", 1.0)
         return Fitted(distribution, measurements, history=History.planned(len(measurements)))
 

@@ -9,15 +9,14 @@ from typing import ClassVar
 
 from understudy.curator import Curator, SealedScalar
 from understudy.engine import candidate_sizes, estimate
-from understudy.inference.history import History
-from understudy.marginals.workload import Workload, all_kway
+from understudy.inference import History
+from understudy.marginals import Workload, all_kway
 from understudy.mechanisms.allocation import cells_of, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -134,7 +133,7 @@ class MST(Synthesizer):
             noise=noises_by_size(accounting, unit, one_way, domain.sizes),
             purpose=f"measure {len(columns)} one-way marginals",
         )
-        total = fixed_total(curator)
+        total = curator.rows.total
         model = estimate(domain, measurements, total=total, zeros=support)
         if pairs:
             progress("choosing pairs", 0.4)

@@ -9,16 +9,14 @@ from typing import ClassVar
 from understudy.curator import Curator
 from understudy.engine import candidate_sizes, estimate
 from understudy.errors import DomainTooLarge
-from understudy.inference.history import RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload
+from understudy.inference import RoundLog, answer_each
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -159,7 +157,7 @@ class MWEMPGM(Synthesizer):
         domain, accounting = curator.domain, curator.accounting
         support = support_of(curator.schema)
         candidates = self._candidates(domain)
-        total = fixed_total(curator)
+        total = curator.rows.total
         rows, price = self._prices(domain, accounting, curator.remaining, total_known=total is not None)
         progress("counting", 0.0)
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))

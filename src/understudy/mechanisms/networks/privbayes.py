@@ -10,8 +10,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine import Resolution
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import direct_weights, noises, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
@@ -19,7 +18,6 @@ from understudy.mechanisms.base import (
     PlannedMeasurement,
     Progress,
     Synthesizer,
-    fixed_total,
     total_deviation,
 )
 from understudy.mechanisms.networks.conditionals import Learnt, network_of
@@ -234,7 +232,7 @@ class PrivBayes(Synthesizer):
             curator, resolution_of(curator.schema, generalise=self.generalise), None, progress
         )
         progress("consistency", 0.8)
-        total = learnt.total(fixed_total(curator))
+        total = learnt.total(curator.rows.total)
         network = network_of(curator.schema, learnt, total)
         progress("done", 1.0)
         workload = workload_for(self.workload, curator.domain) if self.workload or network.exact else None
@@ -245,7 +243,7 @@ class PrivBayes(Synthesizer):
     ) -> Learnt:
         """Spend the budget: number of rows where needed, structure, tables."""
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
-        known = curator.known_rows
+        known = curator.rows.number
         row_cost, structure, tables = self._shares(
             accounting, curator.remaining, domain, known=known is not None
         )

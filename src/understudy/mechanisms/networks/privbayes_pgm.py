@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from understudy.curator import Curator
 from understudy.engine import CoarseModel, Distribution, Resolution, View, candidate_sizes, estimate
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import workload_for
-from understudy.mechanisms.base import Fitted, Plan, Progress, fixed_total, support_of
+from understudy.mechanisms.base import Fitted, Plan, Progress, support_of
 from understudy.mechanisms.networks.conditionals import Learnt
 from understudy.mechanisms.networks.network import Family, resolution_of
 from understudy.mechanisms.networks.privbayes import PrivBayes
@@ -119,7 +119,7 @@ class PrivBayesPGM(PrivBayes):
         model = estimate(
             extended.domain,
             [*tables, *([] if learnt.rows is None else [learnt.rows])],
-            total=fixed_total(curator),
+            total=curator.rows.total,
             zeros=[*support_of(curator.schema), *extended.links],
             max_cells=int(self.max_model_mb * 2**20 / 8),
             thorough=True,

@@ -12,10 +12,8 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine.graphical.targets import estimate_total
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.query import Query, QuerySource, read_queries
+from understudy.marginals import Measurement, Query, QuerySource, Statistic, read_queries
 from understudy.mechanisms.allocation import noises_by_size, rows_noise
-from understudy.mechanisms.base import fixed_total
 from understudy.mechanisms.options import refuse
 from understudy.mechanisms.queries.look import measure_answers, seal_answers
 from understudy.mechanisms.rounds import expected_absolute_noise, measure_worst
@@ -94,7 +92,7 @@ def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
     -------
     In: private. Out: releasable. One unit moves the number of rows by at most its ``max_rows``.
     """
-    known = fixed_total(curator)
+    known = curator.rows.total
     if known is not None:
         return known, []
     noise = rows_noise(curator.accounting, curator.unit, curator.remaining * TOTAL_SHARE)
@@ -116,7 +114,7 @@ def default_rounds(accounting: Accounting, unit: Unit, total: float, columns: in
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> [default_rounds(PURE, Unit.add_remove(), epsilon, 10, 50_000.0) for epsilon in (0.01, 1.0, 100.0)]
     [5, 15, 60]
     """
@@ -141,7 +139,7 @@ def first_look(curator: Curator, cost: float) -> tuple[float, list[Measurement]]
         noise=noises_by_size(curator.accounting, curator.unit, cost, domain.sizes),
         purpose=f"measure {len(domain)} one-way marginals",
     )
-    rows = fixed_total(curator)
+    rows = curator.rows.total
     return estimate_total(measured) if rows is None else rows, measured
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.errors import BudgetError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -288,7 +288,7 @@ class DPCube(Synthesizer):
         boxes = curator.measure(grouped, noise=second, purpose=f"measure {grouped.shape[0]} boxes of cells")
         estimate = self._estimate(cells, boxes, labels, allowed)
         table = np.zeros(estimate.shape)
-        known = None if curator.known_rows is None else float(curator.known_rows)
+        known = None if curator.rows.number is None else float(curator.rows.number)
         table[allowed] = legitimate(estimate[allowed], known, how=self.post_processing)
         measurements, statistics = grid.released(cells)
         statistics.append(

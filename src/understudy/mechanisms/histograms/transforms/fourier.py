@@ -9,8 +9,7 @@ from typing import ClassVar
 from understudy.curator import Curator, measure_numbers
 from understudy.engine import DenseTable, Distribution, estimate
 from understudy.errors import DomainTooLarge
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.workload import Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.allocation import total_is_public, workload_for
 from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, support_of
 from understudy.mechanisms.histograms.bins import large, schema_grid
@@ -173,7 +172,7 @@ class Fourier(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         accounting, unit = curator.accounting, curator.unit
         workload = self._wanted(curator.domain)
-        design = self._design(workload, accounting, total=curator.known_rows is None)
+        design = self._design(workload, accounting, total=curator.rows.number is None)
         cost = curator.remaining
         step = grid_step(design.reach(unit).noise(accounting, cost).scale)
         progress("counting", 0.1)
@@ -196,7 +195,7 @@ class Fourier(Synthesizer):
         domain = curator.domain
         pieces = design.pieces(released.values)
         # where the number of rows is known, or was measured before, it is not among the coefficients
-        known = None if () in pieces else float(max(1, curator.known_rows or 0))
+        known = None if () in pieces else float(max(1, curator.rows.number or 0))
         total = max(1.0, float(pieces[()][0])) if known is None else known
         if self._fits(design):
             allowed = possible_cells(curator.schema, schema_grid(curator.schema))

@@ -198,7 +198,7 @@ class KernelDensity(Synthesizer):
         (released,) = measure_numbers(curator, [sealed], noise=[noise], purpose=f"measure {name}")
         progress("post-processing", 0.8)
         density = estimate(released.values, factors, steps, kernels)
-        cells = legitimate(density, curator.known_rows, how="simplex")
+        cells = legitimate(density, curator.rows.number, how="simplex")
         progress("done", 1.0)
         return Fitted(grid.distribution(cells), (), statistics=[released])
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, measure_numbers
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import (
     Fitted,
@@ -40,7 +40,7 @@ from understudy.mechanisms.parametric.copula.look import (
     seal_concordance,
 )
 from understudy.mechanisms.parametric.features import Feature
-from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, seal_moments
 from understudy.mechanisms.parametric.margins import (
     Ladder,
     combined_total,
@@ -374,7 +374,7 @@ class DPCopula(Synthesizer):
             sealed, noise=noise, purpose=f"measure {len(sealed)} margins on grids"
         )
         progress("margins", 0.4)
-        parts, margins = layout.estimate(released, noise, curator.known_rows)
+        parts, margins = layout.estimate(released, noise, curator.rows.number)
         measurements, statistics = layout.sort(released)
         dimensions = [
             dimension
@@ -422,7 +422,7 @@ class DPCopula(Synthesizer):
         features = tuple(layout.feature(item) for item in dimensions)
         within = layout.partition if self.per_part else ()
         block = MomentBlock("products of scores", features, layout.pairs, within)
-        fixed = rows_are_fixed(curator)
+        fixed = curator.rows.fixed
         block, kind = moment_noise(block, curator.domain, unit, accounting, cost, rows_fixed=fixed)
         statistic = measure_numbers(curator, seal_moments(curator, [block]), noise=[kind], purpose=purpose)[0]
         return statistic, block.unit

@@ -12,8 +12,8 @@ import numpy as np
 
 from understudy.curator import Curator, measure_numbers
 from understudy.errors import BudgetError, WorkloadError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -23,7 +23,7 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.options import at_least, positive, refuse, unused
-from understudy.mechanisms.parametric.look import moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import moment_noise, seal_moments
 from understudy.mechanisms.parametric.modips.conjugate import Conjugate, ConjugateModel
 from understudy.mechanisms.parametric.modips.glom import GeneralLocation, Normal, Saturated
 from understudy.mechanisms.parametric.modips.loglinear import Loglinear
@@ -284,8 +284,8 @@ class Modips(Synthesizer):
     # ------------------------------------------------------------------ fit
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        fixed = rows_are_fixed(curator)
-        setting = self._setting(curator.schema, rows=curator.known_rows, rows_fixed=fixed)
+        fixed = curator.rows.fixed
+        setting = self._setting(curator.schema, rows=curator.rows.number, rows_fixed=fixed)
         model = self._model(setting)
         design = _design(
             model.ask(setting),

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, measure_numbers
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import (
     Fitted,
@@ -23,7 +23,7 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.options import at_least, one_of, refuse
-from understudy.mechanisms.parametric.look import moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import moment_noise, seal_moments
 from understudy.mechanisms.parametric.margins import ladder_of
 from understudy.mechanisms.parametric.regression.distribution import SequentialModel
 from understudy.mechanisms.parametric.regression.layout import RegressionLayout
@@ -204,7 +204,7 @@ class SequentialRegression(Synthesizer):
         tables, regressions, moments = _costs(layout, accounting, curator.remaining)
         progress("histograms", 0.1)
         released, noise, owners = _measure_tables(curator, layout, tables)
-        counted = total_rows(curator.known_rows, released, noise, np.zeros((0, 0)), 0.0)
+        counted = total_rows(curator.rows.number, released, noise, np.zeros((0, 0)), 0.0)
         shares = histogram_shares(layout, released, noise, owners, counted)
         layout = layout.with_ranks(shares)
         statistics: list[Statistic] = []
@@ -220,7 +220,7 @@ class SequentialRegression(Synthesizer):
         if layout.block is not None:
             progress("moments", 0.7)
             block, kind = moment_noise(
-                layout.block, domain, unit, accounting, moments, rows_fixed=rows_are_fixed(curator)
+                layout.block, domain, unit, accounting, moments, rows_fixed=curator.rows.fixed
             )
             statistic = measure_numbers(
                 curator, seal_moments(curator, [block]), noise=[kind], purpose="moments of the regressions"
@@ -229,7 +229,7 @@ class SequentialRegression(Synthesizer):
             matrix = block.matrix(statistic.values)[0]
             deviation = math.sqrt(statistic.variance) / block.unit
         progress("fitting", 0.8)
-        total = total_rows(curator.known_rows, released, noise, matrix, deviation)
+        total = total_rows(curator.rows.number, released, noise, matrix, deviation)
         steps = fitted_steps(layout, shares, weights, matrix, deviation, total)
         distribution = SequentialModel(domain, total, tuple(steps), layout.features)
         plain = [item for item in released if item.values.shape == domain.shape(item.clique)]
