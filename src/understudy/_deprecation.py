@@ -72,8 +72,12 @@ def deprecated(*, use: str, since: str, until: str) -> Callable[[Callable[P, R]]
     return wrap
 
 
-def forwarded(old: str, new: str, *, since: str, until: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module that was renamed: it warns, and answers with the public names of the new one.
+def forwarded(
+    old: str, new: str, *, since: str, until: str, names: tuple[str, ...] | None = None
+) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose names are found in another one now: it warns, and answers with those.
+
+    Without ``names`` the whole module was renamed, and all public names of the new one are found.
 
     Examples
     --------
@@ -87,9 +91,9 @@ def forwarded(old: str, new: str, *, since: str, until: str) -> Callable[[str], 
     """
 
     def find(name: str) -> Any:
-        if name == "__all__":  # asked for by "from module import *"
+        if name == "__all__" and names is None:  # asked for by "from module import *"
             return list(import_module(new).__all__)
-        if name not in import_module(new).__all__:
+        if name not in (import_module(new).__all__ if names is None else names):
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
         warn_deprecated(f"{old}.{name}", use=f"{new}.{name}", since=since, until=until)
         return getattr(import_module(new), name)

@@ -9,12 +9,16 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import understudy
-from understudy import mechanisms
+from understudy import datasets, mechanisms
 from understudy._deprecation import deprecated
+from understudy.curator import Curator
+from understudy.data import read_table
+from understudy.privacy import Ledger, PureDP, Unit
 
 SOURCE = Path(__file__).parents[2] / "src" / "understudy"
 
@@ -38,7 +42,7 @@ def test_every_public_name_of_0_1_is_found_under_the_old_package_name() -> None:
     old = importlib.import_module("understudy.synthesizers")
     names = (
         "ChunkedSample", "DrawnChunk", "Fitted", "Method", "Model", "MultipleSynthesis", "Plan", "PlannedMeasurement", "Progress",
-        "Provenance", "Synthesizer", "create", "fixed_total", "load_model", "method", "methods", "no_progress", "planned",
+        "Provenance", "Synthesizer", "create", "load_model", "method", "methods", "no_progress", "planned",
         "posterior_sets", "save_model", "software", "support_of", "synthesize_many", "total_deviation", "usual_chunk_rows",
     )  # fmt: skip
     for name in names:
@@ -48,6 +52,24 @@ def test_every_public_name_of_0_1_is_found_under_the_old_package_name() -> None:
         ):
             found = getattr(old, name)
         assert found is getattr(mechanisms, name)
+
+
+def test_a_mechanism_written_for_0_1_still_works() -> None:
+    """The example of the contributor's guide of 0.1.0, as it was."""
+    text = (Path(__file__).parents[1] / "golden" / "0.1.0" / "chain.py").read_text("utf-8")
+    module = ModuleType("chain_of_0_1")
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    with pytest.warns(DeprecationWarning) as seen:  # noqa: PT030
+        exec(compile(text, "chain.py", "exec"), module.__dict__)
+    old = {str(warning.message).split()[0].removeprefix("understudy.") for warning in seen}
+    assert {"curator.Noise", "curator.noise_for", "synthesizers.Synthesizer"} <= old
+    frame, schema = datasets.load("toy", 300, seed=1)
+    budget, unit = PureDP(epsilon=1.0), Unit.replace_one()
+    ledger = Ledger.in_memory(budget=budget, unit=unit, table="toy")
+    with pytest.warns(DeprecationWarning, match=r"fixed_total .* Use curator\.rows\.total\."):
+        model = module.Chain().fit(Curator(read_table(frame, schema), unit=unit, ledger=ledger), budget)
+    assert model.default_rows() == 300
+    assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
 
 
 def test_an_import_from_the_old_name_warns_where_it_stands() -> None:

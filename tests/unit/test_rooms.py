@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "marginals": {"errors", "schema"},
     "data": {"errors", "_compile", "_system", "schema", "marginals"},
     "ledgers": {"errors", "data", "privacy"},
-    "curator": {"errors", "_compile", "schema", "marginals", "data", "privacy"},
+    "curator": {"errors", "_compile", "_deprecation", "schema", "marginals", "data", "privacy"},
     "engine": {"errors", "_compile", "schema", "marginals"},
     "mechanisms": {
         "errors",
