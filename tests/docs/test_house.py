@@ -154,3 +154,14 @@ def test_every_decision_is_listed_with_the_same_headings() -> None:
         assert text.startswith(f"# {page.name[:4]}: ")
         assert f"({page.name})" in index
         assert f"decisions/{page.name}" in site
+
+
+def test_what_is_run_on_every_save_is_where_the_makefile_says() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    lists = dict(re.findall(r"^(FAST|NOT_FAST) := (.+)$", text, re.MULTILINE))
+    for name in ("FAST", "NOT_FAST"):
+        for place in re.findall(r"tests/[\w/.]+", lists[name].replace("$(wildcard tests/unit/test_*.py)", "")):
+            assert (ROOT / place).exists(), f"{name} of the Makefile names {place}"
+    for command in ("test-fast", "coverage", "test-statistical", "house", "check", "docs"):
+        assert re.search(rf"^{command}: .*## \S", text, re.MULTILINE)
+        assert f"`make {command}`" in (ROOT / "CONTRIBUTING.md").read_text("utf-8"), command
