@@ -51,6 +51,9 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "pep": [{"ask": "queries", "num_query": 60}],
     "dpcopula": [{"correlation": "kendall"}],
     "gaussian": [{"rare_share": 0.1}],
+    "aim": [{"initialise": False}, {"estimation": "relaxed"}],
+    "rap": [{"form": "published"}],
+    "gem": [{"form": "published"}],
 }
 AUTO = "the model chosen for this table has no numbers"
 NEEDS: dict[tuple[str, ...], str] = {

@@ -21,6 +21,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.model import Model, Provenance
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.source import Source
 from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
@@ -210,6 +211,8 @@ class Synthesizer(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    source: ClassVar[Source | None] = None
+    """Where it was published and the law of its noise; required of Understudy's own mechanisms."""
     budgets: ClassVar[tuple[type, ...]] = ALL_BUDGETS
     _accounting_fixed: bool = False
 

@@ -25,6 +25,7 @@ from understudy.mechanisms.counts.look import draw_from_urns
 from understudy.mechanisms.counts.table import UrnSynthesizer
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records
 from understudy.mechanisms.options import between, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.privacy.count_models.urn import UrnPrior
 from understudy.schema import Domain, Schema
@@ -137,6 +138,11 @@ class BinomialBeta(BinarySynthesizer):
     summary: ClassVar[str] = (
         "binary columns drawn from a binomial whose share is drawn from a beta posterior; columns independent"
     )
+    source: ClassVar[Source] = Source(
+        law="beta-binomial draw of records; Laplace on a private number of rows",
+        papers={Paper.DIPS: "section 3.2.1"},
+        origin="Abowd and Vilhuber 2008",
+    )
 
     def _pseudocount(
         self, unit: Unit, accounting: Accounting, cost: float, *, records: int, fixed: bool
@@ -186,6 +192,11 @@ class McClureReiter(BinarySynthesizer):
     name: ClassVar[str] = "mcclure-reiter"
     summary: ClassVar[str] = (
         "binary columns drawn from a binomial with the posterior mean of a beta prior; columns independent"
+    )
+    source: ClassVar[Source] = Source(
+        law="binomial draw of records; Laplace on a private number of rows",
+        papers={Paper.DIPS: "section 3.2.1"},
+        origin="McClure and Reiter 2012",
     )
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from understudy.inference import History
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.counts.table import MAX_CELLS, check_table_options, legitimate, require_enumerable
 from understudy.mechanisms.options import one_of, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import (
     GDP,
     ZCDP,
@@ -59,6 +60,11 @@ class GaussianTable(Synthesizer):
 
     name: ClassVar[str] = "gaussian-table"
     summary: ClassVar[str] = "Gaussian noise on every cell of the full cross-tabulation"
+    source: ClassVar[Source] = Source(
+        law="Gaussian on every cell",
+        papers={Paper.POISSON: "Example 2"},
+        origin="Balle and Wang 2018; Canonne, Kamath and Steinke 2020",
+    )
     budgets: ClassVar[tuple[type, ...]] = (ApproxDP, ZCDP, GDP)
 
     noise: str = "rounded"

@@ -20,6 +20,7 @@ from understudy.mechanisms.deniability.learning import Recipe
 from understudy.mechanisms.deniability.look import open_parts, records_event
 from understudy.mechanisms.deniability.network import Conditional, NetworkSeedModel, omega_range
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, ApproxDP, Budget, Event, Unit, accounting_for
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.events import ApproxEvent, Composed, Parallel
@@ -162,6 +163,10 @@ class Deniability(Synthesizer):
 
     name: ClassVar[str] = "deniability"
     summary: ClassVar[str] = "Bayesian network from noisy entropies; optionally records grown from seeds"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on entropies and counts; with seeds, draws under Privacy Test 2",
+        papers={Paper.DENIABILITY: "sections 2 and 3"},
+    )
 
     omega: int | tuple[int, int] | None = None
     records: int | None = None

@@ -30,6 +30,7 @@ from understudy.mechanisms.graphs.gum import Updates, make_consistent, synthesiz
 from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, unused
 from understudy.mechanisms.rounds import columns_again, expected_absolute_noise, require_columns
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -225,6 +226,11 @@ class PrivSyn(Synthesizer):
 
     name: ClassVar[str] = "privsyn"
     summary: ClassVar[str] = "a dense graph of dependent pairs, made consistent, records fitted to it"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on distances from independence and on marginals",
+        papers={Paper.AIM: "Table 2"},
+        origin="Zhang et al. 2021",
+    )
 
     workload: Workload | None = None
     column_share: float = 0.1

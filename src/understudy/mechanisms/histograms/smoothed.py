@@ -15,6 +15,7 @@ from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.histograms.bins import Grid, check_bins, large, planned_grids
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records
 from understudy.mechanisms.options import at_least, between, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 
@@ -56,6 +57,11 @@ class SmoothedHistogram(Synthesizer):
     name: ClassVar[str] = "smoothed-histogram"
     summary: ClassVar[str] = (
         "a fixed number of records from the histogram mixed with the uniform distribution"
+    )
+    source: ClassVar[Source] = Source(
+        law="draws from the histogram mixed with the uniform law",
+        papers={Paper.DIPS: "section 3.1.2, equations (3.2) and (3.3)"},
+        origin="Wasserman and Zhou 2010",
     )
 
     records: int = 1_000

@@ -16,6 +16,7 @@ from understudy.mechanisms.base import (
     planned,
     total_deviation,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -42,6 +43,10 @@ class Independent(Synthesizer):
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "noisy one-way marginals; columns independent"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on one-way marginals",
+        papers={Paper.AIM: "Table 2 and section 6.1", Paper.DENIABILITY: "section 3.2"},
+    )
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviations of the cells of all columns."""

@@ -33,6 +33,7 @@ from understudy.mechanisms.networks.network import (
 )
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, shares, unused
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Domain, Schema
 
@@ -106,6 +107,11 @@ class PrivBayes(Synthesizer):
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "privately chosen Bayesian network, noisy conditional tables"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on tables of families; exponential mechanism for choices",
+        papers={Paper.BIRTHS: "section 4.7.2", Paper.AIM: "Table 2", Paper.DIPS: "Table 2"},
+        origin="Zhang, Cormode, Procopiuc, Srivastava and Xiao 2014 and 2017",
+    )
 
     flavour: str = "theta"
     theta: float = 4.0

@@ -23,6 +23,7 @@ from understudy.mechanisms.histograms.transforms.coefficients import (
 )
 from understudy.mechanisms.histograms.transforms.look import fourier_coefficients, grid_step
 from understudy.mechanisms.options import at_least, one_of, positive, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 
@@ -80,6 +81,11 @@ class Fourier(Synthesizer):
 
     name: ClassVar[str] = "fourier"
     summary: ClassVar[str] = "consistent k-way tables from noisy Fourier coefficients by linear programming"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on Fourier coefficients",
+        papers={Paper.DIPS: "section 3.1.1"},
+        origin="Barak et al. 2007",
+    )
 
     k: int = 2
     workload: Workload | None = None

@@ -49,6 +49,7 @@ from understudy.mechanisms.parametric.margins import (
     proportions_of,
     refine,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -242,6 +243,11 @@ class DPCopula(Synthesizer):
     name: ClassVar[str] = "dpcopula"
     summary: ClassVar[str] = (
         "noisy margins and rank correlations of a Gaussian copula, in parts by unordered columns"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on margins and rank correlations",
+        papers={Paper.DIPS: "Table 2"},
+        origin="Li, Xiong and Jiang 2014",
     )
 
     correlation: str = "scores"

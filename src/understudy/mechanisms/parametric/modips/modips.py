@@ -39,6 +39,7 @@ from understudy.mechanisms.parametric.modips.models import (
     can_be_number,
 )
 from understudy.mechanisms.parametric.modips.slomag import SequentialLogistic
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Noise, Unit, noise_for
 from understudy.schema import Domain, Schema
 
@@ -120,6 +121,11 @@ class Modips(Synthesizer):
 
     name: ClassVar[str] = "modips"
     summary: ClassVar[str] = "noisy sufficient statistics of a Bayesian model, then draws from its posterior"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on sufficient statistics",
+        papers={Paper.DIPS: "section 3.2.2"},
+        origin="Liu 2016; Bernstein and Sheldon 2018 for noise-aware draws",
+    )
 
     model: str = "auto"
     continuous: tuple[str, ...] | None = None

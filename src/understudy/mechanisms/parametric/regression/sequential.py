@@ -29,6 +29,7 @@ from understudy.mechanisms.parametric.regression.distribution import SequentialM
 from understudy.mechanisms.parametric.regression.layout import RegressionLayout
 from understudy.mechanisms.parametric.regression.look import fit_softmax, objective_for
 from understudy.mechanisms.parametric.regression.steps import fitted_steps, histogram_shares, total_rows
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Schema
 
@@ -85,6 +86,11 @@ class SequentialRegression(Synthesizer):
     name: ClassVar[str] = "sequential-regression"
     summary: ClassVar[str] = (
         "each column from a private linear, logistic or multinomial regression on those before it"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on histograms and moments; or Laplace on objectives",
+        papers={Paper.DIPS: "sections 3.2.3 and 4.3.2"},
+        origin="Zhang et al. 2012; Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakurta 2012",
     )
 
     order: tuple[str, ...] | None = None
