@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
     from understudy.schema import Domain, Schema
 
+__version__: str
 __all__ = [
     "AIM",
     "GDP",
@@ -80,6 +81,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("understudy.datasets")
+    if name == "__version__":  # of the installed package, asked for when first used
+        globals()[name] = import_module("importlib.metadata").version("understudy")
+        return globals()[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'understudy' has no attribute {name!r}")
     value = getattr(import_module(f"understudy.{_HOMES[name]}"), name)

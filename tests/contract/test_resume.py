@@ -84,7 +84,7 @@ class Run:
             patch.setattr(Journal, "open_conversation", stopping(converse))
             with paid_work(self.ledger, facts) as work:
                 if sets is None:
-                    model = work.fit(self.synthesizer, table, unit=UNIT, budget=SHARE)
+                    model: Any = work.fit(self.synthesizer, table, unit=UNIT, budget=SHARE)
                 else:
                     model = work.fit_many(
                         self.synthesizer,

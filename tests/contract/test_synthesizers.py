@@ -204,7 +204,7 @@ def _log_deviations(curator: Curator) -> list[float]:
     kinds = {"laplace": Laplace, "gaussian": Gaussian}
     events = [entry.event.to_dict() for entry in curator.ledger.entries() if entry.event is not None]
     noises = [kinds[kind](scale) for event in events for kind, scale in _noise_scales(event)]
-    return [0.5 * float(np.log(noise.variance)) for noise in noises]
+    return [0.5 * float(np.log(noise.variance)) for noise in noises]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -217,7 +217,7 @@ def test_the_ledger_paid_for_the_noise_that_was_drawn(name: str, budget: str) ->
     paid = []
     for entry in curator.ledger.entries():
         paid += [] if entry.event is None else _noise_scales(entry.event.to_dict())
-    drawn = [(item.noise, item.scale) for item in (*model.measurements, *model.statistics)]
+    drawn = [(item.noise, item.scale) for item in (*model.measurements, *model.statistics)]  # type: ignore[attr-defined]
     assert recompute(curator.ledger) > 0  # by dp-accounting
     assert drawn, "Fitted has neither measurements nor statistics: say what was released"
     assert len(curator.ledger.entries()) > 1, "nothing was charged"
@@ -315,7 +315,8 @@ def test_noise_is_fresh_and_global_state_untouched(name: str) -> None:
     two, _ = fit(name, ApproxDP(1.0, 1e-6), UNITS["add-remove"], seed=None)
     assert (np.random.get_state()[1] == before).all()  # type: ignore[index]  # noqa: NPY002
     first, second = (
-        [item.values for item in (*model.measurements, *model.statistics)] for model in (one, two)
+        [item.values for item in (*model.measurements, *model.statistics)]  # type: ignore[attr-defined]
+        for model in (one, two)
     )
     same = [a.shape == b.shape and np.array_equal(a, b) for a, b in zip(first, second, strict=False)]
     assert len(first) != len(second) or not all(same)
