@@ -11,7 +11,7 @@ from understudy.release.criteria.base import (
 from understudy.release.criteria.custom import AverageScore
 from understudy.release.criteria.face import AnonymousCombinations, RareRecords
 from understudy.release.criteria.fits import Feature, LinearFit, Regression
-from understudy.release.criteria.groups import Grouping, code_values
+from understudy.release.criteria.groups import Grouping, OpenBins, code_values
 from understudy.release.criteria.marginals import (
     MaxMarginalError,
     RelativeMarginalError,
@@ -40,6 +40,7 @@ __all__ = [
     "MaxMarginalError",
     "Moves",
     "Number",
+    "OpenBins",
     "PredictionError",
     "RareRecords",
     "Regression",

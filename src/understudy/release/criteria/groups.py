@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,21 @@ from understudy.schema import Domain
 if TYPE_CHECKING:
     from understudy.schema import Column
 
-__all__ = ["Grouping", "code_values"]
+__all__ = ["Grouping", "OpenBins", "code_values"]
 
 Ints = npt.NDArray[np.int64]
 
 
-def code_values(column: Column) -> tuple[float, ...]:
+OpenBins = Literal["nearest", "written"]
+"""What an open bin such as ``10<`` stands for: the possible value closest to its end (11), or the number in its label (10)."""
+
+
+def code_values(column: Column, open_bins: OpenBins = "nearest") -> tuple[float, ...]:
     """Return the number each code of a column stands for; NaN for codes that are not numbers.
 
     Numeric columns follow the rule of paper Births, section 4.5.3: a single value is itself, a bounded bin is
-    the mean of its ends, an open bin is its edge. Dates, and columns without numbers (such as a boolean), count
+    the mean of its ends, an open bin is its edge. The paper takes the number in the label of an open bin, which for whole numbers
+    lies outside of it; by default the possible value next to it is taken. Dates, and columns without numbers (such as a boolean), count
     their codes from 0. The codes for missing and other values have no number.
 
     Examples
@@ -34,8 +39,10 @@ def code_values(column: Column) -> tuple[float, ...]:
     >>> from understudy.schema import Integer
     >>> code_values(Integer(name="parity", bins=("1", "2-3", "4-6", "7-10", "10<"), missing=True))
     (1.0, 2.5, 5.0, 8.5, 11.0, nan)
+    >>> code_values(Integer(name="parity", bins=("1", "2-3", "4-6", "7-10", "10<")), "written")
+    (1.0, 2.5, 5.0, 8.5, 10.0)
     """
-    numbers = getattr(column, "midpoints", None)
+    numbers = getattr(column, "midpoints" if open_bins == "nearest" else "written_midpoints", None)
     if numbers is None or column.kind == "date":
         numbers = np.arange(column.value_count, dtype=np.float64)
     values = [float(number) for number in numbers]

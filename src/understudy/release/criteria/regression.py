@@ -36,9 +36,9 @@ class RegressionCoefficients(Criterion):
     regression
         Target, features and possible records.
     baseline
-        Published form only: a differentially private fit on the real table, made *once per distinct
-        transformation* outside the selection loop (`RegressionMoments`), so that selection does not
-        multiply its cost. The distance to it is then public and costs nothing more.
+        Published form only: a differentially private fit on the real table (`RegressionMoments`). It does not depend on the candidate, so
+        attempts may share one, and fit it before the selection, which would multiply its cost, or each may fit its own:
+        :mod:`understudy.release.run.judgement`. The distance to it is then public and costs nothing more.
 
     Notes
     -----

@@ -33,7 +33,7 @@ from understudy.release.criteria.regression import RegressionCoefficients
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
-from understudy.release.run.judgement import baseline_key, fit_baseline
+from understudy.release.run.judgement import baseline_key, fit_baseline, regressions_for
 from understudy.release.run.transform import neighbours, rows_scale
 from understudy.release.selection.slack import SlackTest
 from understudy.release.spec.spec import Spec
@@ -293,19 +293,15 @@ class _Attempt:
     def _baseline(self, plain: Mapping[str, Any]) -> LinearFit:
         """Fit the private regression of a criterion; criteria about the same columns share one."""
         known: dict[tuple[str, ...], LinearFit] = self.__dict__.setdefault("_baselines", {})
-        key = baseline_key(plain, self.configuration.transformations)
+        key = baseline_key(plain, self.configuration.transformations, self.spec.transformations)
         if key not in known:
-            item, criterion = next(
-                (item, criterion)
-                for item, criterion in zip(
-                    self.spec.criteria, self.spec.criteria_for(self.candidate.schema), strict=True
-                )
-                if isinstance(criterion, RegressionCoefficients)
-                and baseline_key(item, self.configuration.transformations) == key
+            regression, epsilon = next(
+                (regression, epsilon)
+                for other, regression, epsilon in regressions_for(self.spec, self.configuration)
+                if other == key
             )
-            epsilon = float(item["epsilon"])
             with Ledger.in_memory(budget=PureDP(epsilon), unit=self.spec.unit) as book:
                 known[key] = fit_baseline(
-                    self.spec, criterion.regression, self._curator(book), rows=self.rows, epsilon=epsilon
+                    self.spec, regression, self._curator(book), rows=self.rows, epsilon=epsilon
                 )
         return known[key]

@@ -36,24 +36,100 @@ from understudy.release.result import AcceptanceResult, CriterionResult
 from understudy.release.run.candidate import Candidate
 from understudy.release.run.transform import neighbours
 from understudy.release.selection.slack import SlackTest
+from understudy.schema import Column
 
 if TYPE_CHECKING:
     from understudy.data import Table
+    from understudy.release.result import Configuration
     from understudy.release.spec.spec import Spec
 
 # ----------------------------------------------------------------------------------------
-# Private regressions: fitted once, outside the selection, and compared with those of every candidate.
+# Private regressions of the published form, which the regressions of candidates are compared with.
+#
+# A private regression is a function of the real table and of the columns it is about, as one transformation of the space makes them. Transformations that
+# make the same columns share it, as do criteria about the same columns. :mod:`understudy.release.spec.budget` says whether it is fitted once
+# before the selection or anew inside each attempt.
 
 WIDER = 1 + GRID_WIDENING
 """The curator rounds to a grid and charges for it; scales are widened by this much to stay within the share."""
 
 Baselines = Mapping[tuple[str, ...], LinearFit]
 
+Alternatives = Mapping[str, Mapping[str, Column]]
+"""By column, the transformations of a specification under their labels."""
 
-def baseline_key(plain: Mapping[str, Any], transformations: Mapping[str, str]) -> tuple[str, ...]:
+_WORDS = ("description", "unit", "decode_by")
+"""Facts of a column that no regression depends on."""
+
+
+@dataclass(frozen=True)
+class PrivateRegression:
+    """One regression of a specification.
+
+    Attributes
+    ----------
+    columns
+        The target, then the features.
+    epsilon
+        What one fit costs: the largest epsilon of the criteria that share it.
+    versions
+        How many distinct versions of its columns the transformations make.
+    """
+
+    columns: tuple[str, ...]
+    epsilon: float
+    versions: int
+
+
+def private_regressions(
+    criteria: Sequence[Mapping[str, Any]], alternatives: Alternatives
+) -> tuple[PrivateRegression, ...]:
+    """Return the private regressions that the criteria of a specification in the published form need.
+
+    Examples
+    --------
+    >>> from understudy.schema import Integer
+    >>> line = {"kind": "regression-coefficients", "target": "y", "features": ["x"], "epsilon": 0.4}
+    >>> fine, coarse = Integer("x", minimum=0, maximum=9), Integer("x", minimum=0, maximum=9, bins=2)
+    >>> private_regressions([line], {"x": {"fine": fine, "coarse": coarse, "also fine": fine}})
+    (PrivateRegression(columns=('y', 'x'), epsilon=0.4, versions=2),)
+    """
+    found: dict[tuple[str, ...], float] = {}
+    for item in criteria:
+        if item["kind"] == "regression-coefficients":
+            columns = (item["target"], *item["features"])
+            found[columns] = max(found.get(columns, 0.0), float(item.get("epsilon") or 0.0))
+    return tuple(
+        PrivateRegression(
+            columns,
+            epsilon,
+            math.prod(len(set(_first_labels(name, alternatives).values()) or {""}) for name in columns),
+        )
+        for columns, epsilon in found.items()
+        if epsilon > 0
+    )
+
+
+def _first_labels(column: str, alternatives: Alternatives) -> dict[str, str]:
+    """Return for the label of each alternative that of the first one which makes the same column."""
+    seen: list[tuple[dict[str, Any], str]] = []
+    found = {}
+    for label, made in alternatives.get(column, {}).items():
+        facts = {key: value for key, value in made.to_dict().items() if key not in _WORDS}
+        found[label] = next((first for known, first in seen if known == facts), label)
+        seen.append((facts, label))
+    return found
+
+
+def baseline_key(
+    plain: Mapping[str, Any], transformations: Mapping[str, str], alternatives: Alternatives
+) -> tuple[str, ...]:
     """Return what a private regression depends on: its columns, and how they are transformed."""
     columns = (plain["target"], *plain["features"])
-    return tuple(f"{column}={transformations.get(column, '')}" for column in columns)
+    labels = {
+        name: _first_labels(name, alternatives).get(label, label) for name, label in transformations.items()
+    }
+    return tuple(f"{column}={labels.get(column, '')}" for column in columns)
 
 
 def fit_baseline(
@@ -83,6 +159,39 @@ def fit_baseline(
     return moments.fit(values, n=rows)
 
 
+def fit_baselines(
+    spec: Spec, configuration: Configuration, curator: Curator, *, rows: int
+) -> dict[tuple[str, ...], LinearFit]:
+    """Fit every private regression of a specification on the columns of one configuration, each once.
+
+    Privacy
+    -------
+    Charges the epsilons of `private_regressions`, which do not depend on the configuration.
+    """
+    found: dict[tuple[str, ...], LinearFit] = {}
+    for key, regression, epsilon in regressions_for(spec, configuration):
+        found[key] = fit_baseline(spec, regression, curator, rows=rows, epsilon=epsilon)
+    return found
+
+
+def regressions_for(
+    spec: Spec, configuration: Configuration
+) -> list[tuple[tuple[str, ...], Regression, float]]:
+    """Return key, regression and epsilon of each private regression on the columns of one configuration."""
+    made = spec.criteria_for(spec.schema_for(configuration))
+    found = []
+    for needed in private_regressions(spec.criteria, spec.transformations):
+        plain, criterion = next(
+            (plain, criterion)
+            for plain, criterion in zip(spec.criteria, made, strict=True)
+            if isinstance(criterion, RegressionCoefficients)
+            and (plain["target"], *plain["features"]) == needed.columns
+        )
+        key = baseline_key(plain, configuration.transformations, spec.transformations)
+        found.append((key, criterion.regression, needed.epsilon))
+    return found
+
+
 def _chosen(moments: list[Fraction], which: npt.NDArray[np.intp]) -> list[Fraction]:
     return [moments[int(index)] for index in which]
 
@@ -96,12 +205,12 @@ def _one_record(regression: Regression, curator: Curator) -> RecordTypes:
 
 
 def with_baseline(
-    criterion: Criterion, plain: Mapping[str, Any], candidate: Candidate, baselines: Baselines
+    spec: Spec, criterion: Criterion, plain: Mapping[str, Any], candidate: Candidate, baselines: Baselines
 ) -> Criterion:
-    """Return a criterion that compares regressions with the private one that was fitted for it; others as they are."""
+    """Return a criterion that compares regressions with the private one that was fitted for it, if one was; others as they are."""
     if isinstance(criterion, RegressionCoefficients | PredictionError):
-        key = baseline_key(plain, candidate.configuration.transformations)
-        return replace(criterion, baseline=baselines[key])
+        key = baseline_key(plain, candidate.configuration.transformations, spec.transformations)
+        return replace(criterion, baseline=baselines.get(key))
     return criterion
 
 
@@ -126,17 +235,14 @@ def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselin
     Pass-only: the smallest slack of all criteria is one sealed statistic (`SlackTest` proves its sensitivity),
     tested once with Laplace noise; the bit is released. Published: each error is a sealed statistic with the
     sensitivity its criterion proves, measured with its own epsilon; comparing the noisy errors with the
-    thresholds is post-processing.
+    thresholds is post-processing. Private regressions that attempts do not share (`Shares.regressions`) are fitted here, after the
+    criteria about the candidate alone and before those about the table; all of it is held to `Shares.judging`.
     """
     criteria = spec.criteria_for(candidate.schema)
-    if spec.form == "published":
-        criteria = tuple(
-            with_baseline(item, plain, candidate, baselines) for item, plain in _pairs(spec, criteria)
-        )
     public = {c.name: c.value(candidate.types, candidate.types) for c in criteria if not c.reads_real}
     ready = all(c.met(public[c.name]) for c in criteria if not c.reads_real)
     if spec.form == "published":
-        return _published(spec, candidate, curator, criteria, public, ready)
+        return _published(spec, candidate, curator, criteria, public, ready, baselines)
     return _pass_only(spec, candidate, curator, criteria, public, ready)
 
 
@@ -225,9 +331,19 @@ def _published(
     criteria: Sequence[Criterion],
     public: Mapping[str, float],
     ready: bool,
+    baselines: Baselines,
 ) -> Judgement:
+    purse = acceptance_purse(spec, curator, spec.shares.judging) if spec.shares.judging else curator
+    if spec.shares.regressions and ready:
+        baselines = fit_baselines(spec, candidate.configuration, purse, rows=candidate.types.rows)
+    criteria = [
+        with_baseline(spec, criterion, plain, candidate, baselines)
+        for criterion, plain in _pairs(spec, criteria)
+    ]
     known = dict(public)
     for criterion in criteria:
+        if isinstance(criterion, RegressionCoefficients | PredictionError) and criterion.baseline is None:
+            continue  # rejected before a regression was fitted
         if isinstance(criterion, RegressionCoefficients):  # a function of the baseline and the candidate
             known[criterion.name] = float(criterion.released_value(candidate.types, candidate.types))
         elif isinstance(criterion, PredictionError) and not criterion.can_be_released(candidate.types):
@@ -238,10 +354,9 @@ def _published(
     reaches = {
         criterion.name: _reach(spec, criterion, candidate.types)
         for criterion in criteria
-        if criterion.name not in known
+        if ready and criterion.name not in known
     }
     results = []
-    purse = acceptance_purse(spec, curator, spec.shares.acceptance) if spec.shares.acceptance else curator
     for index, criterion in enumerate(criteria):
         epsilon = spec.epsilons()[index]
         if criterion.name in known or epsilon is None or not ready:
@@ -254,7 +369,7 @@ def _published(
             reach = reaches[criterion.name]
             results.append(_by_laplace(spec, index, criterion, candidate, purse, epsilon, reach))
     passed = all(result.passed for result in results)
-    acceptance = AcceptanceResult(form="published", epsilon=spec.shares.acceptance, passed=passed)
+    acceptance = AcceptanceResult(form="published", epsilon=spec.shares.judging, passed=passed)
     return Judgement(passed=passed, acceptance=acceptance, criteria=tuple(results))
 
 

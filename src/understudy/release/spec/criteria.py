@@ -16,7 +16,7 @@ from understudy.release.criteria.base import Criterion
 from understudy.release.criteria.custom import AverageScore
 from understudy.release.criteria.face import AnonymousCombinations, RareRecords
 from understudy.release.criteria.fits import Feature, Regression
-from understudy.release.criteria.groups import Grouping, code_values
+from understudy.release.criteria.groups import Grouping, OpenBins, code_values
 from understudy.release.criteria.marginals import MaxMarginalError, RelativeMarginalError
 from understudy.release.criteria.matching import Faithfulness
 from understudy.release.criteria.means import ConditionalMeans
@@ -148,7 +148,11 @@ class CriterionWords:
 
 
 def build_criterion(
-    plain: Mapping[str, Any], schema: Schema, *, cleaning: Sequence[Constraint] = ()
+    plain: Mapping[str, Any],
+    schema: Schema,
+    *,
+    cleaning: Sequence[Constraint] = (),
+    open_bins: OpenBins = "nearest",
 ) -> Criterion:
     """Build one criterion for a schema.
 
@@ -161,6 +165,8 @@ def build_criterion(
     cleaning
         The cleaning rules that every record of the table obeys; they narrow the records a regression must
         reckon with.
+    open_bins
+        What open bins count for in means, medians and regressions.
 
     Raises
     ------
@@ -169,17 +175,25 @@ def build_criterion(
     """
     if plain["kind"] in _REGRESSIONS:
         return _REGRESSIONS[plain["kind"]](
-            name=plain["name"], threshold=plain["threshold"], regression=_regression(plain, schema, cleaning)
+            name=plain["name"],
+            threshold=plain["threshold"],
+            regression=_regression(plain, schema, cleaning, open_bins),
         )
+    if plain["kind"] in _AVERAGES:
+        return _AVERAGES[plain["kind"]](plain, schema, open_bins)
     return _BUILDERS[plain["kind"]](plain, schema)
 
 
 def criterion_problems(
-    plain: Mapping[str, Any], schema: Schema, *, cleaning: Sequence[Constraint] = ()
+    plain: Mapping[str, Any],
+    schema: Schema,
+    *,
+    cleaning: Sequence[Constraint] = (),
+    open_bins: OpenBins = "nearest",
 ) -> list[str]:
     """Return what is wrong with a criterion for a schema, one sentence each."""
     try:
-        criterion = build_criterion(plain, schema, cleaning=cleaning)
+        criterion = build_criterion(plain, schema, cleaning=cleaning, open_bins=open_bins)
     except UnderstudyError as error:
         return [str(error).replace("\n", " ")]
     found = criterion.problems(schema.domain)
@@ -281,25 +295,25 @@ def _relative(plain: Mapping[str, Any], schema: Schema) -> Criterion:
     )
 
 
-def _means(plain: Mapping[str, Any], schema: Schema) -> Criterion:
+def _means(plain: Mapping[str, Any], schema: Schema, open_bins: OpenBins) -> Criterion:
     column = numeric_of(schema, plain["column"])
     return ConditionalMeans(
         name=plain["name"],
         threshold=plain["threshold"],
         column=column.name,
-        values=code_values(column),
+        values=code_values(column, open_bins),
         groups=groups_of(plain.get("by", ["everyone"]), schema),
         marginal_threshold=plain.get("marginal_threshold", 0.01),
     )
 
 
-def _medians(plain: Mapping[str, Any], schema: Schema) -> Criterion:
+def _medians(plain: Mapping[str, Any], schema: Schema, open_bins: OpenBins) -> Criterion:
     column = numeric_of(schema, plain["column"])
     return ConditionalMedians(
         name=plain["name"],
         threshold=plain["threshold"],
         column=column.name,
-        values=code_values(column),
+        values=code_values(column, open_bins),
         groups=groups_of(plain.get("by", ["everyone"]), schema),
     )
 
@@ -313,8 +327,8 @@ def _faithfulness(plain: Mapping[str, Any], schema: Schema) -> Criterion:
                 f"column {name!r} is categorical: its values have no neighbours; name it in exact"
             )
     exceptions = {
-        name: [label_of(column_of(schema, name), label) for label in labels]
-        for name, labels in plain.get("exceptions", {}).items()
+        name: [code for bin in bins for code in _exception(column_of(schema, name), bin)]
+        for name, bins in plain.get("exceptions", {}).items()
     }
     for name in near:  # missing and other entries have no neighbours
         column = schema.column(name)
@@ -329,6 +343,16 @@ def _faithfulness(plain: Mapping[str, Any], schema: Schema) -> Criterion:
         ignored=tuple(plain.get("ignored", ())),
     )
     return Faithfulness(name=plain["name"], threshold=plain["threshold"], similarity=similarity)
+
+
+def _exception(column: Column, bin: str | float) -> list[int]:
+    """Return the code of a label, or of the bin that has a number strictly between its ends; none if there is no such bin."""
+    if isinstance(bin, str):
+        return [label_of(column, bin)]
+    if not isinstance(column, Integer | Real):
+        raise WorkloadError(f"column {column.name!r} is not numeric; write the exception {bin:g} as a label")
+    cells = column.cells
+    return [int(code) for code in np.flatnonzero((cells.low < bin) & (bin < cells.high))]
 
 
 def _share(plain: Mapping[str, Any], schema: Schema) -> Criterion:
@@ -366,12 +390,14 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any], Schema], Criterion]] = {
     "average-marginal-error": _average,
     "tail-marginal-error": _tail,
     "relative-marginal-error": _relative,
-    "conditional-means": _means,
-    "conditional-medians": _medians,
     "faithfulness": _faithfulness,
     "share": _share,
     "rare-records": _rare,
     "k-anonymity": _anonymous,
+}
+_AVERAGES: dict[str, Callable[[Mapping[str, Any], Schema, OpenBins], Criterion]] = {
+    "conditional-means": _means,
+    "conditional-medians": _medians,
 }
 _REGRESSIONS: dict[str, Callable[..., Criterion]] = {
     "regression-coefficients": RegressionCoefficients,
@@ -382,10 +408,12 @@ _REGRESSIONS: dict[str, Callable[..., Criterion]] = {
 # ---------------------------------------------------------------------- pieces
 
 
-def _regression(plain: Mapping[str, Any], schema: Schema, cleaning: Sequence[Constraint]) -> Regression:
+def _regression(
+    plain: Mapping[str, Any], schema: Schema, cleaning: Sequence[Constraint], open_bins: OpenBins
+) -> Regression:
     def feature(name: str) -> Feature:
         column = numeric_of(schema, name)
-        return Feature(column.name, code_values(column))
+        return Feature(column.name, code_values(column, open_bins))
 
     target, features = feature(plain["target"]), tuple(feature(name) for name in plain["features"])
     columns = [item.column for item in (*features, target)]

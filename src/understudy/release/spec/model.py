@@ -129,8 +129,9 @@ class _FaithfulnessPart(_WithThreshold):
     exact: list[str] = Field([], description="Columns that must be equal.")
     near: dict[str, Whole] = Field({}, description="Columns that may differ, with the number of bins.")
     at_most: Annotated[int, Field(ge=0)] = Field(1, description="How many near columns may differ at once.")
-    exceptions: dict[str, list[str]] = Field(
-        {}, description="Labels of near columns that must match exactly."
+    exceptions: dict[str, list[str | int | float]] = Field(
+        {},
+        description="Bins of near columns that must match exactly: labels, or numbers that lie inside a bin and not at one of its ends.",
     )
     ignored: list[str] = Field([], description="Columns that do not matter.")
 
@@ -336,6 +337,10 @@ class _AcceptancePart(Part):
     epsilon: Positive | None = Field(None, description="Pass-only: what the one test may cost.")
     false_accept: Annotated[float, Field(gt=0, lt=0.5)] = Field(
         0.05, description="Pass-only: largest probability that a candidate violating a criterion is accepted."
+    )
+    open_bins: Literal["nearest", "written"] = Field(
+        "nearest",
+        description="What an open bin such as 10< counts for in means, medians and regressions: the possible value closest to its end (11), or the number in its label (10), as paper Births has it.",
     )
     criteria: list[CriterionPart] = Field(description="The acceptance criteria.", min_length=1)
 

@@ -12,6 +12,7 @@ from understudy.data import Database, Derived, Preparation
 from understudy.errors import SchemaError, UnderstudyError
 from understudy.privacy import Unit
 from understudy.privacy.facts import Facts
+from understudy.release.run.judgement import PrivateRegression, private_regressions
 from understudy.release.selection.accounting import (
     Attempts,
     GeometricAttempts,
@@ -131,6 +132,7 @@ class _Reader(SpaceReader):
             left_out=left_out,
             form=acceptance["form"],
             false_accept=acceptance.get("false_accept", 0.05),
+            open_bins=acceptance.get("open_bins", "nearest"),
             criteria=tuple(acceptance["criteria"]),
             attempts=attempts,
             shares=shares,
@@ -322,7 +324,9 @@ class _Reader(SpaceReader):
                     "criterion with the same target and features",
                 )
             for schema in schemas:
-                for problem in criterion_problems(item, schema, cleaning=cleaning):
+                for problem in criterion_problems(
+                    item, schema, cleaning=cleaning, open_bins=acceptance.get("open_bins", "nearest")
+                ):
                     self.note(place, problem)
 
     def _attempts(self) -> Attempts | None:
@@ -366,16 +370,13 @@ class _Reader(SpaceReader):
             return None
         acceptance = self.plain["acceptance"]
         criteria = acceptance["criteria"]
-        baselines: list[float] = []
+        regressions: tuple[PrivateRegression, ...] = ()
         if acceptance["form"] == "published":
             inside = 0.0
             for item in criteria:
-                epsilon = float(item.get("epsilon") or 0.0)
-                if item["kind"] == "regression-coefficients":
-                    single = isinstance(attempts, SingleAttempt)  # only the transformation drawn is fitted
-                    baselines += [epsilon] * (1 if single else baseline_count(item, transformations))
-                else:
-                    inside += epsilon
+                if item["kind"] != "regression-coefficients":
+                    inside += float(item.get("epsilon") or 0.0)
+            regressions = private_regressions(criteria, transformations)
         else:
             inside = 0.0 if _all_public(criteria) else float(acceptance.get("epsilon") or 0.0)
         shares, problems = divide(
@@ -385,7 +386,7 @@ class _Reader(SpaceReader):
             acceptance=inside,
             attempts=attempts,
             rows=rows.epsilon,
-            baselines=tuple(epsilon for epsilon in baselines if epsilon > 0),
+            regressions=[(item.epsilon, item.versions) for item in regressions],
             kinds=tuple(sorted(self.kinds)),
         )
         self.problems += problems
@@ -397,14 +398,6 @@ class _Reader(SpaceReader):
                 "(output.rows), or, as the owner of the table, declare it public (a number, or declared)",
             )
         return shares
-
-
-def baseline_count(item: Mapping[str, Any], transformations: Mapping[str, Mapping[str, Column]]) -> int:
-    """Return how many private regressions a criterion needs: one per transformation of its columns."""
-    count = 1
-    for name in (item["target"], *item["features"]):
-        count *= max(1, len(transformations.get(name, ())))
-    return count
 
 
 def _has_baseline(item: Mapping[str, Any], criteria: Sequence[Mapping[str, Any]]) -> bool:

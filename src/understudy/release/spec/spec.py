@@ -24,6 +24,7 @@ from understudy.privacy.facts import Facts, fingerprint_of
 from understudy.privacy.guarantee import Condition, condition_of
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.release.criteria.base import Criterion
+from understudy.release.criteria.groups import OpenBins
 from understudy.release.projection import Projection
 from understudy.release.result import Configuration
 from understudy.release.selection.accounting import Attempts
@@ -87,6 +88,7 @@ class Spec:
     left_out: tuple[tuple[str, str], ...] = ()
     form: Literal["pass-only", "published"]
     false_accept: float = 0.05
+    open_bins: OpenBins = "nearest"
     criteria: tuple[Mapping[str, Any], ...]
     attempts: Attempts
     shares: Shares
@@ -206,6 +208,7 @@ class Spec:
                 "formats": list(self.formats),
                 "seed": self.seed,
             }
+            | ({} if self.open_bins == "nearest" else {"open_bins": self.open_bins})
         )
 
     # ------------------------------------------------------------------ public parts
@@ -264,7 +267,10 @@ class Spec:
 
     def criteria_for(self, schema: Schema) -> tuple[Criterion, ...]:
         """Return the acceptance criteria over the codes of a transformation."""
-        return tuple(build_criterion(plain, schema, cleaning=self.cleaning) for plain in self.criteria)
+        return tuple(
+            build_criterion(plain, schema, cleaning=self.cleaning, open_bins=self.open_bins)
+            for plain in self.criteria
+        )
 
     def words_for(self, schema: Schema) -> tuple[CriterionWords, ...]:
         """Return type, metric and unit of each criterion in words."""
