@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-import yaml
 
 from understudy.data import Database, is_database, require_folder
-from understudy.errors import OutputError, UsageError
+from understudy.errors import OutputError, SchemaError, UsageError
 from understudy.ledgers import LedgerPlace
-from understudy.marginals.workload import parse_workload
+from understudy.marginals import parse_workload
 from understudy.mechanisms import Synthesizer, create, method
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
+from understudy.schema.files.yaml import parse_plain
 
 # ----------------------------------------------------------------------------------------
 # Where the private table is, as words of the command line: a file, or a table of a database.
@@ -234,9 +234,9 @@ def parse_options(words: list[str] | None) -> dict[str, Any]:
         if not equals or not key:
             raise UsageError(f"--option takes name=value; got {word!r}.")
         try:
-            options[key.strip().replace("-", "_")] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise UsageError(f"The value of --option {key} cannot be read.") from None
+            options[key.strip().replace("-", "_")] = parse_plain(value)
+        except SchemaError as error:
+            raise UsageError(f"The value of --option {key} cannot be read: {error}") from None
     return options
 
 

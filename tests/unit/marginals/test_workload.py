@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import WorkloadError
-from understudy.marginals.workload import (
+from understudy.marginals import (
     Workload,
     all_kway,
     downward_closure,
@@ -104,6 +104,16 @@ def test_parse_words(text: str, cliques: int | None) -> None:
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(WorkloadError):
         parse_workload(DOMAIN, text)
+
+
+def test_a_file_is_read_as_schemas_are(tmp_path: Path) -> None:
+    """``on`` and ``no`` are columns, not truth values; a repeated key is refused."""
+    domain = Domain.of({"on": 2, "no": 3})
+    (tmp_path / "w.yaml").write_text("- [on, no]\n- {columns: [no], weight: 2}\n", encoding="utf-8")
+    assert set(dict(read_workload(domain, tmp_path / "w.yaml"))) == {("on", "no"), ("no",)}
+    (tmp_path / "w.yaml").write_text("- {columns: [no], weight: 2, weight: 3}\n", encoding="utf-8")
+    with pytest.raises(WorkloadError, match="twice"):
+        read_workload(domain, tmp_path / "w.yaml")
 
 
 def test_files(tmp_path: Path) -> None:
