@@ -22,9 +22,9 @@ from understudy.release.criteria.matching import Faithfulness
 from understudy.release.criteria.means import ConditionalMeans, resized_mean
 from understudy.release.criteria.medians import ConditionalMedians
 from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.neighbours import Moves, largest_moves, neighbouring_tables
 from understudy.release.criteria.prediction import PredictionError
 from understudy.release.criteria.regression import RegressionCoefficients
+from understudy.release.neighbours import Moves, largest_moves, neighbouring_tables
 
 __all__ = [
     "AnonymousCombinations",

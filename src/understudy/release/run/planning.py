@@ -376,11 +376,6 @@ def _warnings(
             "The candidate's number of rows is a guess; criteria count how far it is off as an error."
         )
     found += formula_warnings(spec.schema_for(usable[0] if usable else spec.configurations[0]))
-    means = [c for c in spec.criteria if c["kind"] in ("conditional-means", "faithfulness")]
-    if (
-        means
-        and not any(c["kind"] == "max-marginal-error" for c in spec.criteria)
-        and spec.form == "published"
-    ):
-        found.append("Resized means rely on a maximal marginal error criterion beside them; there is none.")
-    return tuple(found)
+    published = spec.form == "published"
+    beside = (item.warnings_beside(spec.criteria, published=published) for item in spec.criteria)
+    return (*found, *dict.fromkeys(warning for warnings in beside for warning in warnings))
