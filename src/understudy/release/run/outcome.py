@@ -11,6 +11,7 @@ from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Model, Provenance, software
 from understudy.privacy import Ledger
 from understudy.release.criteria.fits import LinearFit
+from understudy.release.criteria.registry import packages_of
 from understudy.release.result import (
     AcceptanceResult,
     Configuration,
@@ -88,7 +89,9 @@ def recorded_outcome(
         "ledger_length": anchor.length,
         "ledger_table": ledger.table,
         "public_facts": spec.public_facts(),
-        "software": software(item.method for item in configurations),
+        "software": software(
+            (item.method for item in configurations), packages_of(item.kind for item in spec.criteria)
+        ),
         "started": state.get("started"),
         "finished": outcome["day"],
         "criteria": () if judged is None else judged.criteria,
