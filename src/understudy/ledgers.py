@@ -141,11 +141,14 @@ def _fit_total(book: Ledger, budget: Budget, accounting: str | None, approximate
     )
 
 
-def _whole(budget: PureDP | ZCDP | GDP) -> Event:
+def _whole(budget: Budget) -> Event:
     """Return the event that spends a whole budget at once."""
     if isinstance(budget, PureDP):
         return PureEvent(budget.epsilon)
-    return ZcdpEvent(budget.rho) if isinstance(budget, ZCDP) else GaussianEvent(budget.mu, 1.0)
+    if isinstance(budget, ZCDP):
+        return ZcdpEvent(budget.rho)
+    assert isinstance(budget, GDP)
+    return GaussianEvent(budget.mu, 1.0)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from understudy.data import draft_schema, read_table
 from understudy.data.identity import table_file
-from understudy.errors import BudgetError, WorkloadError
+from understudy.errors import WorkloadError
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.marginals.workload import Workload, parse_workload
 from understudy.mechanisms import Model, create
 from understudy.mechanisms import method as method_of
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
 from understudy.workflow import Unfinished, paid_work, table_facts, work_facts
@@ -122,30 +122,6 @@ class TableSynthesizer:
             setattr(self, name, value)
         return self
 
-    def _budget(self) -> Budget:
-        given = [
-            kind(value)
-            for kind, value in ((ZCDP, self.rho), (GDP, self.mu))
-            if value is not None
-        ]  # fmt: skip
-        budgets: list[Budget] = [*given]
-        if self.epsilon is not None:
-            budgets.append(PureDP(self.epsilon) if self.delta is None else ApproxDP(self.epsilon, self.delta))
-        if len(budgets) != 1 or (self.delta is not None and self.epsilon is None):
-            raise BudgetError("Give exactly one budget: epsilon (with or without delta), rho, or mu.")
-        return budgets[0]
-
-    def _unit(self) -> Unit:
-        if isinstance(self.unit, Unit):
-            return self.unit
-        if self.unit == "add-remove":
-            return Unit.add_remove()
-        if self.unit == "replace-one":
-            return Unit.replace_one()
-        raise BudgetError(
-            "Say who is protected: unit='add-remove', unit='replace-one', or a Unit for people with several rows."
-        )
-
     # ------------------------------------------------------------------ fitting
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -160,7 +136,8 @@ class TableSynthesizer:
                 "A schema must say what is public about the table before it is read; give schema=... "
                 "(draft one with `understudy schema draft`)."
             )
-        budget, unit = self._budget(), self._unit()
+        budget = Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+        unit = Unit.of(self.unit)
         options = dict(self.options or {})
         if self.workload is not None:
             if not method_of(self.method).takes_workload:

@@ -16,7 +16,7 @@ from understudy.errors import OutputError, UsageError
 from understudy.ledgers import LedgerPlace
 from understudy.marginals.workload import parse_workload
 from understudy.mechanisms import Synthesizer, create, method
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
+from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
@@ -181,36 +181,26 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
+_OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "rho": "--rho",
+    "mu": "--mu",
+    "unit": "--unit",
+    "id_column": "--id-column",
+    "max_rows": "--max-rows-per-person",
+}
+"""What the numbers of a budget and the parts of a unit are called here, for messages."""
+
+
 def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> Budget:
     """Turn the budget options into one budget."""
-    given = [
-        name for name, value in (("--epsilon", epsilon), ("--rho", rho), ("--mu", mu)) if value is not None
-    ]
-    if len(given) != 1:
-        came = " and ".join(given) if given else "none"
-        raise UsageError(f"Give exactly one of --epsilon, --rho or --mu; got {came}.")
-    if delta is not None and epsilon is None:
-        raise UsageError("--delta goes with --epsilon only.")
-    if rho is not None:
-        return ZCDP(rho)
-    if mu is not None:
-        return GDP(mu)
-    assert epsilon is not None
-    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+    return Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu, names=_OPTIONS, error=UsageError)
 
 
 def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     """Turn the unit options into one privacy unit."""
-    if name not in ("add-remove", "replace-one"):
-        raise UsageError(f"--unit ({name!r}) must be add-remove or replace-one.")
-    if (id_column is None) != (max_rows is None):
-        raise UsageError(
-            "--id-column and --max-rows-per-person go together: who is a person, and how many rows count."
-        )
-    if id_column is None or max_rows is None:
-        return Unit.add_remove() if name == "add-remove" else Unit.replace_one()
-    person = Unit.add_remove_person if name == "add-remove" else Unit.replace_person
-    return person(id_column, max_rows=max_rows)
+    return Unit.of(name, id_column=id_column, max_rows=max_rows, names=_OPTIONS, error=UsageError)
 
 
 def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:

@@ -192,10 +192,8 @@ class _Reader(SpaceReader):
     def _unit(self) -> Unit | None:
         if not self.sound("unit"):
             return None
-        given = self.plain["unit"]
-        values = {"relation": given} if isinstance(given, str) else dict(given)
         try:
-            return Unit.from_dict(values)
+            return Unit.of(self.plain["unit"])
         except UnderstudyError as error:
             self.note("unit", error)
             return None

@@ -14,7 +14,7 @@ from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, Unde
 from understudy.marginals.workload import Workload, parse_workload
 from understudy.mechanisms import Synthesizer
 from understudy.mechanisms import method as method_named
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import ApproxDP, Budget
 from understudy.release.projection import (
     KAnonymity,
     MinimalOccurrence,
@@ -329,22 +329,12 @@ class SpaceReader:
     def _budget(self, name: str) -> Budget | None:
         if not self.sound("budget"):
             return None
-        given = {key: value for key, value in self.plain["budget"][name].items() if value is not None}
-        keys = set(given)
         try:
-            if keys == {"epsilon"}:
-                return PureDP(float(given["epsilon"]))
-            if keys == {"epsilon", "delta"}:
-                return ApproxDP(float(given["epsilon"]), float(given["delta"]))
-            if keys == {"rho"}:
-                return ZCDP(float(given["rho"]))
-            if keys == {"mu"}:
-                return GDP(float(given["mu"]))
+            return Budget.of(self.plain["budget"][name])
         except UnderstudyError as error:
-            self.note(f"budget.{name}", error)
+            message = str(error)
+            self.note(f"budget.{name}", message[:1].lower() + message[1:])
             return None
-        self.note(f"budget.{name}", "give epsilon, epsilon with delta, rho, or mu")
-        return None
 
 
 def _alternative(column: Column, facts: Mapping[str, Any]) -> Column:
