@@ -19,7 +19,7 @@ from benchmarks._tables import load, workload_of
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import DomainTooLarge
-from understudy.marginals.workload import workload_error
+from understudy.marginals import workload_error
 from understudy.mechanisms import create, method
 from understudy.privacy import ZCDP, ApproxDP, Budget, Ledger, SeededRandomness, Unit
 from understudy.privacy.accounting.conversions import approx_to_zcdp

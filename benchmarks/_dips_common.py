@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.inference.combining import Combined, combine
+from understudy.inference import Combined, combine
 from understudy.report.lines import LinePanel, line_chart
 
 Array = npt.NDArray[np.float64]

@@ -23,8 +23,8 @@ from benchmarks._dips_common import (
     variance_of_variance,
 )
 from benchmarks._dips_laws import binned_values, laplace_cells, sets_of, shares, smoothed
-from understudy.inference.sufficient import normal_draws, normal_draws_from_sums
-from understudy.marginals.measurement import Statistic
+from understudy.inference import normal_draws, normal_draws_from_sums
+from understudy.marginals import Statistic
 
 SCENARIOS = {f"n={n} sigma2={s:g}": (n, float(s)) for n in (20, 100, 1000) for s in (1, 4, 9)}
 BINS = {20: 7, 100: 10, 1000: 21}

@@ -23,8 +23,8 @@ from benchmarks._tables import load, workload_of
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import UnderstudyError
-from understudy.evaluation.learning import accuracy, predictions
-from understudy.marginals.workload import Workload, workload_error
+from understudy.evaluation import accuracy, predictions
+from understudy.marginals import Workload, workload_error
 from understudy.mechanisms import Model, create, method
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Domain

@@ -506,7 +506,7 @@ class BundleReader(Reader):
     def read(self, folder: Path) -> None:
         from understudy.release.bundle.reporting import bundle_report
         from understudy.release.bundle.verify import verify_bundle
-        from understudy.report.release import release_page
+        from understudy.report import release_page
 
         verify_bundle(folder)
         release_page(bundle_report(folder))

@@ -17,7 +17,7 @@ from benchmarks._runner import Record, in_process
 from benchmarks._tables import load, workload_of
 from understudy.data import LocalTable
 from understudy.errors import OutputError
-from understudy.marginals.workload import workload_error
+from understudy.marginals import workload_error
 from understudy.privacy.accounting.conversions import approx_to_zcdp
 
 REQUIREMENTS = ("mbi==2.0.0",)

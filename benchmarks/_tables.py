@@ -12,7 +12,7 @@ import pandas as pd
 
 from understudy.data import LocalTable
 from understudy.errors import DataError, WorkloadError
-from understudy.marginals.workload import Workload, all_kway, skewed, target
+from understudy.marginals import Workload, all_kway, skewed, target
 from understudy.schema import Domain, Integer, Schema
 
 PLACES = (Path("../shared/data"), Path(__file__).resolve().parents[2] / "shared" / "data")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from understudy.audit.tables import audit_parts
+from understudy.audit import audit_parts
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "trust.md"
 _MARKED = re.compile(r"(<!-- audit: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

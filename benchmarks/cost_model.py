@@ -19,7 +19,7 @@ import numpy as np
 from understudy.data import ArrowTable, LocalTable
 from understudy.engine import GraphicalModel, sample_codes
 from understudy.engine.record_fitting.lanes import LaneFitter, plan_waves
-from understudy.marginals.workload import all_kway
+from understudy.marginals import all_kway
 from understudy.schema import Boolean, Categorical, Domain, Integer, Real, Schema
 
 

@@ -50,7 +50,7 @@ def simulated_counts(seed: int = 0) -> npt.NDArray[np.int64]:
 def census_counts() -> npt.NDArray[np.int64]:
     """Counts of the simulated school census."""
     from understudy.data import read_table
-    from understudy.datasets.school_census import school_census, school_census_schema
+    from understudy.datasets import school_census, school_census_schema
 
     schema = school_census_schema()
     return read_table(school_census(ROWS), schema).count(schema.names).ravel().astype(np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from understudy.data import read_table
-from understudy.datasets.births import births_schema
+from understudy.datasets import births_schema
 from understudy.privacy import Unit
 from understudy.release import (
     ConditionalMeans,

@@ -13,10 +13,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from understudy.inference.covers import Evidence
-from understudy.inference.history import History
+from understudy.inference import Evidence, History
 from understudy.inference.intervals import query_interval
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.privacy import GDP, ApproxDP, Gaussian, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.privacy.accounting.conversions import (

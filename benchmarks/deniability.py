@@ -26,10 +26,18 @@ from benchmarks._private_erm import (
 )
 from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
-from understudy.evaluation.accuracy import forest_accuracy, marginal_accuracy, model_accuracy
-from understudy.evaluation.comparison import one_hot
-from understudy.evaluation.distances import pair_distances, single_distances
-from understudy.evaluation.learning import accuracy, agreement, distinguishing_game, predictions
+from understudy.evaluation import (
+    accuracy,
+    agreement,
+    distinguishing_game,
+    forest_accuracy,
+    marginal_accuracy,
+    model_accuracy,
+    one_hot,
+    pair_distances,
+    predictions,
+    single_distances,
+)
 from understudy.mechanisms import create
 from understudy.mechanisms.deniability.bounds import SeedTest
 from understudy.mechanisms.deniability.look import Seeds

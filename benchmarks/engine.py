@@ -24,7 +24,7 @@ import pandas as pd
 
 from understudy.engine import GraphicalModel, candidate_sizes, estimate, model_size, sample_codes
 from understudy.engine.graphical.calibration import Workspace
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 ADULT_TREES = {"small": (0.6, 40, 100.0), "large": (42.0, 60, 5.0)}  # megabytes, cliques, noise

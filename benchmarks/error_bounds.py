@@ -25,9 +25,8 @@ import pandas as pd
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.inference.history import answer_each
-from understudy.inference.uncertainty import Uncertainty, supported_bound, unsupported_bound
-from understudy.marginals.workload import all_kway
+from understudy.inference import Uncertainty, answer_each, supported_bound, unsupported_bound
+from understudy.marginals import all_kway
 from understudy.mechanisms import Model, create
 from understudy.privacy import ApproxDP, Ledger, Unit
 from understudy.schema import Clique, import_schema

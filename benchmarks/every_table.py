@@ -27,7 +27,7 @@ from benchmarks._runner import Record, run_all
 from benchmarks._tables import find_data
 from benchmarks.aim import NOTICE
 from understudy.data import LocalTable
-from understudy.marginals.workload import all_kway
+from understudy.marginals import all_kway
 from understudy.schema import Schema, import_schema
 
 TABLES = {

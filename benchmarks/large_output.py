@@ -20,7 +20,7 @@ ROWS = (1_000_000, 10_000_000)
 
 def write(model: Path, folder: Path, rows: int, jobs: int) -> None:
     """Write a sample and print how it went."""
-    from understudy.bulk.writing import write_sample
+    from understudy.bulk import write_sample
 
     done = write_sample(model, folder, rows=rows, jobs=jobs, seed=1)
     print(

@@ -22,7 +22,7 @@ import numpy as np
 from understudy.audit.hostile import KINDS, UNITS, Worst, hostile_levels, search_criteria, share_moved
 from understudy.curator import SealedCounts, SealedScalar
 from understudy.data import LocalTable
-from understudy.marginals.query import Query
+from understudy.marginals import Query
 from understudy.mechanisms.graphs.look import independence_gap
 from understudy.mechanisms.histograms.look import spread_error
 from understudy.mechanisms.histograms.partitions.look import SealedBuckets

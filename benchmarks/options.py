@@ -21,8 +21,8 @@ from benchmarks._tables import find_data
 from benchmarks.aim import DELTA, NOTICE
 from understudy.curator import Curator
 from understudy.data import LocalTable, Table, read_table
-from understudy.datasets.births import births, births_schema
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.datasets import births, births_schema
+from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import Model, create
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema

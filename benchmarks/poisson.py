@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data import read_table
-from understudy.datasets.school_census import school_census, school_census_schema
+from understudy.datasets import school_census, school_census_schema
 from understudy.privacy import Laplace, SeededRandomness, Unit
 from understudy.privacy.count_models.divergence import probabilistic_delta, true_delta
 from understudy.privacy.count_models.laws import CountLaw

@@ -23,7 +23,7 @@ import pandas as pd
 
 from understudy.curator import Curator
 from understudy.data import LocalTable, Table, read_table
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import create
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.schema import Categorical, Integer, Schema

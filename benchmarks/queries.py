@@ -25,7 +25,7 @@ from benchmarks._tables import find_data
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import UnderstudyError
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import create
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.schema import Integer, Schema

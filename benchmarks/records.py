@@ -25,8 +25,7 @@ import pandas as pd
 
 from understudy.engine import GraphicalModel, estimate, sample_codes
 from understudy.engine.record_fitting.records import fit_records, fitting_cliques
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload, all_kway, workload_error
+from understudy.marginals import Measurement, Workload, all_kway, workload_error
 from understudy.schema import Clique, Domain
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

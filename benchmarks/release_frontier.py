@@ -25,7 +25,7 @@ import yaml
 from joblib import Parallel, delayed
 
 from understudy.data import LocalTable
-from understudy.datasets.births import births
+from understudy.datasets import births
 from understudy.privacy import SeededRandomness
 from understudy.release import RecordTypes
 from understudy.release.rehearsal.trial import _Attempt

@@ -74,7 +74,7 @@ def method_list() -> str:
 
 
 ROOMS = (
-    "schema", "privacy", "marginals", "data", "curator", "engine", "synthesizers", "inference", "evaluation", "release",
+    "schema", "privacy", "marginals", "data", "curator", "engine", "mechanisms", "inference", "evaluation", "release",
     "report", "bulk", "audit", "adapters", "datasets",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src"
 CHARGES = ("_answer", "_charge", "_pay", "charge")
 DRAWS = ("_randomness", "draw")
-ROOMS = ("curator", "release", "synthesizers", "evaluation", "cli")
+ROOMS = ("curator", "release", "mechanisms", "evaluation", "cli")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from understudy.curator import Curator
     from understudy.data import read_table, write_frame
     from understudy.errors import UnderstudyError
-    from understudy.marginals.workload import Workload, all_kway, skewed, target, workload_error
+    from understudy.marginals import Workload, all_kway, skewed, target, workload_error
     from understudy.mechanisms import Model, create, methods
     from understudy.mechanisms.marginal.aim import AIM
     from understudy.mechanisms.marginal.independent import Independent

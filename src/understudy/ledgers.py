@@ -74,7 +74,8 @@ def paying_ledger(
     Examples
     --------
     >>> import tempfile
-    >>> from understudy.privacy import PureDP, PureEvent
+    >>> from understudy.privacy import PureDP
+    >>> from understudy.privacy.events import PureEvent
     >>> terms = {"unit": Unit.add_remove(), "table": "births", "approximate_delta": 0.0, "advice": "Use another."}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     place = Path(folder) / "births.ledger"

@@ -7,12 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from understudy.audit.hunt import Effort, hunt
+from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive, audit_release, audit_release_law, hunt
 from understudy.audit.methods import _subject
-from understudy.audit.observers import Pair
-from understudy.audit.primitives import PRIMITIVES, audit_primitive
-from understudy.audit.release_law import audit_release_law
-from understudy.audit.releases import PATIENT, audit_release
+from understudy.audit.releases import PATIENT
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.mechanisms import Synthesizer

@@ -23,13 +23,14 @@ from checks import (
     unpaid,
 )
 
-from understudy.audit.observers import NARROW, WIDE, Pair, pairs_for
+from understudy.audit import Pair, pairs_for
+from understudy.audit.observers import NARROW, WIDE
 from understudy.audit.releases import LOOP
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import DenseTable
 from understudy.errors import DataError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms import Fitted, Progress, Synthesizer, create, no_progress
 from understudy.mechanisms.deep import look as gradients
 from understudy.mechanisms.deep.critic import Critic

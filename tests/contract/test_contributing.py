@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.datasets.registry import load
+from understudy.datasets import load
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from ledger_referee import recompute
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, BudgetExceeded, DomainNotPublic, NoSuchGuarantee, UnderstudyError
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import Model, Synthesizer, create, load_model, method, methods
 from understudy.privacy import (
     GDP,

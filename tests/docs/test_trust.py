@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from benchmarks import _trust
 
-from understudy.audit.hunt import Audit, Effort
-from understudy.audit.summary import AuditReport
-from understudy.audit.trials import Claim, Tally
+from understudy.audit import Audit, AuditReport, Claim, Effort, Tally
 from understudy.cli.commands.audit import HEADINGS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -15,19 +15,14 @@ import understudy
 from understudy.privacy import Ledger
 
 KERNELS = [
-    "curator._cumulative_kernels",
-    "curator._deniability_kernels",
-    "curator._partition_kernels",
-    "data._kernels",
-    "engine._elimination",
-    "engine._kernels",
-    "engine._record_kernels",
-    "engine._sampling",
-    "engine._tables",
-    "privacy._noise_kernels",
-    "privacy.count_models._dd_kernels",
-    "privacy.count_models._urn_kernel",
-    "synthesizers.histograms._kernels",
+    "data.counting.kernels",
+    "engine.graphical.elimination",
+    "engine.graphical.kernels",
+    "engine.record_fitting.kernels",
+    "mechanisms.deniability.kernels",
+    "mechanisms.histograms.kernels",
+    "privacy.count_models.kernels",
+    "privacy.noise.kernels",
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import understudy
 
-from understudy.datasets.registry import load
+from understudy.datasets import load
 
 SPEC = """
 name: mixed

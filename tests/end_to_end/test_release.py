@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from command import understudy
 
-from understudy.datasets.births import births
+from understudy.datasets import births
 from understudy.privacy import Ledger
 from understudy.release.run.state import State
 

@@ -19,13 +19,13 @@ from benchmarks._fuzz_readers import SCHEMA, SPEC, BundleReader, LedgerReader, M
 from benchmarks.fuzz import lay_out
 
 from understudy.errors import BundleError, LedgerError, ModelFileError, SchemaError, WorkloadError
-from understudy.marginals.workload import parse_workload
+from understudy.marginals import parse_workload
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.spec.spec import Spec, workload_of
-from understudy.report.release import release_page
+from understudy.report import release_page
 from understudy.schema import Domain, Schema
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from understudy.engine import GraphicalModel, estimate, model_size
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 with warnings.catch_warnings():

@@ -16,13 +16,21 @@ import pytest
 from alpha import ALPHA
 from gof import draws_needed, fit_pvalue
 
-from understudy.audit import exact
-from understudy.audit.exact import audit_exactly, exact_epsilon
-from understudy.audit.hunt import Effort
-from understudy.audit.primitives import PRIMITIVES, Primitive, audit_primitive
-from understudy.audit.release_law import audit_release_law, release_law
-from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release, neighbour_frames
-from understudy.audit.trials import claim_of
+from understudy.audit import (
+    PRIMITIVES,
+    Effort,
+    Primitive,
+    audit_exactly,
+    audit_primitive,
+    audit_release,
+    audit_release_law,
+    claim_of,
+    exact,
+    exact_epsilon,
+    neighbour_frames,
+    release_law,
+)
+from understudy.audit.releases import LOOP, PATIENT, SINGLE
 from understudy.errors import WorkloadError
 from understudy.privacy import PureDP, Unit
 from understudy.privacy.noise.selection import exponential_law

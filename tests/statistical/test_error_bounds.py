@@ -20,13 +20,21 @@ from scipy.stats import binom
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.inference.bounds import Bounder, candidate_distance, score_bound
-from understudy.inference.covers import Cover, Evidence
+from understudy.inference import (
+    Bounder,
+    Certificate,
+    Evidence,
+    History,
+    Round,
+    cell_intervals,
+    count_interval,
+    mean_interval,
+)
+from understudy.inference.bounds import candidate_distance, score_bound
+from understudy.inference.covers import Cover
 from understudy.inference.dual import ball_bound, distance_bound
-from understudy.inference.history import Certificate, History, Round
-from understudy.inference.intervals import cell_intervals, count_interval, mean_interval
 from understudy.inference.laws import CellNoise
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms import create
 from understudy.privacy import GDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Domain, Schema

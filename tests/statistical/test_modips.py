@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from understudy.curator import Curator
 from understudy.data import read_table
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms import create
 from understudy.mechanisms.parametric.modips.gaussian import (
     GaussianEvidence,

@@ -15,7 +15,7 @@ from alpha import ALPHA
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetExceeded
-from understudy.marginals.query import (
+from understudy.marginals import (
     Query,
     box,
     cells_of_marginal,

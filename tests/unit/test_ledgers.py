@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from understudy.adapters.estimator import TableSynthesizer
+from understudy.adapters import TableSynthesizer
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit

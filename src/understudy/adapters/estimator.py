@@ -18,7 +18,7 @@ from understudy.data import draft_schema, read_table
 from understudy.data.identity import table_file
 from understudy.errors import WorkloadError
 from understudy.ledgers import LedgerPlace, find_ledger
-from understudy.marginals.workload import Workload, parse_workload
+from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import Model, create
 from understudy.mechanisms import method as method_of
 from understudy.privacy import Budget, Ledger, Unit

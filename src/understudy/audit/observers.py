@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data import LocalTable
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger, Unit
 from understudy.schema import Schema

@@ -18,7 +18,7 @@ from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release
 from understudy.audit.tables import audit_markdown
 from understudy.mechanisms import methods
 from understudy.release.spec.spec import Spec
-from understudy.report.audit import Verdict, audit_chart
+from understudy.report import Verdict, audit_chart
 
 __all__ = ["ALPHA", "AuditReport", "audit_all", "audit_many"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from understudy.audit.primitives import PRIMITIVES
-from understudy.report.page import Page, Table, Text, markdown
+from understudy.report import Page, Table, Text, markdown
 
 __all__ = ["audit_cells", "audit_lines", "audit_markdown", "audit_parts", "audit_summary"]
 

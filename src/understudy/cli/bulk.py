@@ -11,7 +11,7 @@ from understudy.cli.options import parse_names
 from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from understudy.bulk.writing import WrittenSample
+    from understudy.bulk import WrittenSample
     from understudy.mechanisms import Model
     from understudy.schema import Schema
 
@@ -49,8 +49,7 @@ def check_parts(
     schema: Schema,
 ) -> None:
     """Check everything about an output that can be checked before anything is spent."""
-    from understudy.bulk.staging import is_folder
-    from understudy.bulk.writing import check_partitions
+    from understudy.bulk import check_partitions, is_folder
 
     if not is_folder(out):
         if chunk_rows is not None or partition_by is not None:
@@ -65,7 +64,8 @@ def check_parts(
 
 def check_folder(out: str) -> None:
     """Refuse a folder that is in the way, or an unfinished one, before anything is spent."""
-    from understudy.bulk.staging import Staging, unfinished
+    from understudy.bulk import unfinished
+    from understudy.bulk.staging import Staging
 
     Staging(out).require_free()
     waiting = unfinished(out)
@@ -110,7 +110,7 @@ def write_folder(
     progress: Any,
 ) -> WrittenSample:
     """Write a folder of parts."""
-    from understudy.bulk.writing import write_sample
+    from understudy.bulk import write_sample
 
     return write_sample(
         model,

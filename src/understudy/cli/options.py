@@ -14,7 +14,7 @@ import yaml
 from understudy.data import Database, is_database, require_folder
 from understudy.errors import OutputError, UsageError
 from understudy.ledgers import LedgerPlace
-from understudy.marginals.workload import parse_workload
+from understudy.marginals import parse_workload
 from understudy.mechanisms import Synthesizer, create, method
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, check_facts

@@ -58,7 +58,8 @@ class Allowance:
 
     Examples
     --------
-    >>> from understudy.privacy import LaplaceEvent, PureDP, Unit
+    >>> from understudy.privacy.events import LaplaceEvent
+    >>> from understudy.privacy import PureDP, Unit
     >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
     >>> half = Allowance(ledger, scope="births").within(PureDP(0.5), scope="model")
     >>> entry = half.charge(LaplaceEvent(1.0, 4.0), purpose="count by sex")

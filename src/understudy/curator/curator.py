@@ -18,8 +18,7 @@ from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, o
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
 from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
-from understudy.marginals.counting import in_batches
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement, in_batches
 from understudy.privacy import Accounting, Budget, Event, Laplace, Ledger, Noise, SystemRandomness, Unit
 from understudy.privacy.events import Composed, PureEvent, SelectionEvent
 from understudy.privacy.guarantee import rows_rule

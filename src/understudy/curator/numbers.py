@@ -15,7 +15,7 @@ import numpy.typing as npt
 from understudy.curator.curator import Curator
 from understudy.curator.sealed import Sealed
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Noise
 from understudy.privacy.noise.noise import noise_within
 

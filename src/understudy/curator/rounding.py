@@ -78,7 +78,7 @@ def scalar_noise(accounting: Accounting, cost: float, sensitivity: float) -> Noi
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> round(scalar_noise(PURE, 0.5, 1.0).scale, 2)
     2.0
     """

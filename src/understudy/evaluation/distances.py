@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from understudy.evaluation.comparison import Comparison, as_codes, one_hot_all, require_sklearn
 from understudy.evaluation.result import Result
-from understudy.marginals.counting import count_codes
+from understudy.marginals import count_codes
 from understudy.schema import Domain
 
 # ----------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from understudy.evaluation.measures import (
     workload_errors,
 )
 from understudy.evaluation.result import Result
-from understudy.marginals.workload import Workload, all_kway
+from understudy.marginals import Workload, all_kway
 
 WARNING = (
     "Computed from the real records without noise: this page is as private as they are. Do not publish it, and do "

@@ -13,7 +13,7 @@ from understudy.errors import WorkloadError
 from understudy.evaluation.comparison import Codes, Comparison, Floats, numbers_of
 from understudy.evaluation.distances import total_variation
 from understudy.evaluation.result import Result
-from understudy.marginals.workload import Workload
+from understudy.marginals import Workload
 
 # ----------------------------------------------------------------------------------------
 # Means and medians of a numeric column within the groups of another.

@@ -36,7 +36,7 @@ from understudy.inference.dual import ball_bound, distance_bound
 from understudy.inference.history import Round, Standing
 from understudy.inference.intervals import step_shares, total_interval
 from understudy.inference.laws import CellNoise, WeightedNoise, require_beta
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Clique
 
 # ----------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Bounder:
 
     Examples
     --------
-    >>> from understudy.inference.history import History
+    >>> from understudy.inference import History
     >>> from understudy.schema import Domain
     >>> y = Measurement(("a",), np.array([480.0, 310.0, 210.0]), "gaussian", 5.0)
     >>> evidence = Evidence(Domain(("a",), (3,)), (y,), History.planned(1), total=1000.0)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from understudy.errors import WorkloadError
 from understudy.inference.history import History, Round
 from understudy.inference.laws import ROUNDING_VARIANCE, CellNoise
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain
 
 Array = npt.NDArray[np.float64]

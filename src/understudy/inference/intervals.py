@@ -35,7 +35,7 @@ from scipy.optimize import brentq
 from understudy.errors import WorkloadError
 from understudy.inference.covers import Evidence, summed
 from understudy.inference.laws import WeightedNoise, require_beta
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain
 
 # ----------------------------------------------------------------------------------------

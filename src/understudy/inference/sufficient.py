@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from understudy.engine import project_to_simplex
 from understudy.errors import WorkloadError
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic
 
 Array = npt.NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from understudy.inference.intervals import (
     mean_interval,
 )
 from understudy.inference.laws import CellNoise, require_beta
-from understudy.marginals.counting import count_codes
+from understudy.marginals import count_codes
 from understudy.schema import Clique
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Uncertainty:
 
     Examples
     --------
-    >>> from understudy.inference.history import History
+    >>> from understudy.inference import History
     >>> from understudy.marginals import Measurement
     >>> from understudy.schema import Domain
     >>> y = Measurement(("a",), np.array([480.0, 310.0, 210.0]), "gaussian", 5.0)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.workload import Workload, all_kway
+from understudy.marginals import Workload, all_kway
 from understudy.privacy import Accounting, Noise, Unit, noise_for
 from understudy.privacy.noise.noise import noise_within
 from understudy.schema import Clique, Domain, Schema
@@ -65,7 +65,7 @@ def direct_weights(accounting: Accounting, importance: Sequence[float], cells: S
 
     Examples
     --------
-    >>> from understudy.privacy import GDP_ACCOUNTING, PURE
+    >>> from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
     >>> np.round(direct_weights(GDP_ACCOUNTING, [1, 1], [8, 64]), 6).tolist()
     [4.0, 16.0]
     >>> np.round(direct_weights(PURE, [1, 4], [4, 16]), 6).tolist()
@@ -85,7 +85,7 @@ def noises_by_size(accounting: Accounting, unit: Unit, cost: float, sizes: Seque
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> [round(noise.scale, 3) for noise in noises_by_size(PURE, Unit.add_remove(), 1.0, [4, 36])]
     [4.0, 1.333]
     """

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from understudy.curator import Curator, practice_curator
 from understudy.engine import Distribution, GraphicalModel, try_answering
 from understudy.errors import BudgetExceeded, DomainTooLarge, NoSuchGuarantee, UnderstudyError, UnusableMethod
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.workload import Workload
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.model import Model, Provenance
 from understudy.mechanisms.rounds import expected_absolute_noise
 from understudy.parallel import available_mb

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from understudy.engine import Distribution
 from understudy.engine.record_fitting.records import Allowed, Carry, fit_chunk, fitting_cliques
 from understudy.errors import ConstraintError
-from understudy.marginals.workload import Workload
+from understudy.marginals import Workload
 from understudy.schema import Clique, Schema
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]

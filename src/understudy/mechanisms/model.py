@@ -15,15 +15,11 @@ from understudy._html import html_table
 from understudy.engine import Distribution, GraphicalModel
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import WorkloadError
-from understudy.inference.covers import Evidence
-from understudy.inference.history import History, Round
-from understudy.inference.intervals import Interval
-from understudy.inference.uncertainty import Uncertainty
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.workload import Workload
+from understudy.inference import Evidence, History, Interval, Round, Uncertainty
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.drawing import Drawer
 from understudy.privacy import Budget, Unit, budget_from_dict
-from understudy.report.pictures import Picture, Whiskers, comparison_panels
+from understudy.report import Picture, Whiskers, comparison_panels
 from understudy.schema import Schema
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ import numpy.typing as npt
 
 from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.workload import Workload
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.schema import Schema
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from understudy.curator import Curator
 from understudy.engine import DenseTable, Distribution
 from understudy.engine.distributions.dense import GroupedTable
 from understudy.errors import WorkloadError
-from understudy.inference.combining import Combined, combine, combine_fits
-from understudy.inference.sufficient import proportion_draws
-from understudy.marginals.measurement import Measurement
+from understudy.inference import Combined, combine, combine_fits, proportion_draws
+from understudy.marginals import Measurement
 from understudy.mechanisms.base import Progress, Synthesizer, no_progress
 from understudy.mechanisms.model import Model
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit

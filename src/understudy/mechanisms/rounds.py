@@ -12,8 +12,8 @@ import numpy.typing as npt
 from understudy.curator import Curator, SealedCounts, scalar_noise
 from understudy.engine import model_size
 from understudy.errors import DomainTooLarge
-from understudy.inference.history import Certificate, Round
-from understudy.marginals.measurement import Measurement
+from understudy.inference import Certificate, Round
+from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import cells_of, noises_by_size, require_cells
 from understudy.privacy import Accounting, Noise, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -66,7 +66,7 @@ def column_share(
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> cells = [100, 100]
     >>> round(column_share(PURE, Unit.add_remove(), cells, 1.0, rows=4_000, tolerated=0.1), 3)
     0.5

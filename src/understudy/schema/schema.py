@@ -17,7 +17,7 @@ from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, Schema
 from understudy.schema.columns.column import Codes, Column, check_text
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.domain import Domain
-from understudy.schema.files.schema_file import HEADING, check_columns, parse_rules
+from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
 from understudy.schema.problems import did_you_mean, listing, raise_problems
 

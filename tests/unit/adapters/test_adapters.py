@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy import datasets
-from understudy.adapters.estimator import TableSynthesizer, get_trained_synthesizer, sample_from_synthesizer
+from understudy.adapters import TableSynthesizer, get_trained_synthesizer, sample_from_synthesizer
 from understudy.errors import BudgetError, BudgetExceeded, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
 

@@ -10,16 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import understudy.audit
-from understudy.audit.hunt import Audit, Effort
+from understudy.audit import Audit, AuditReport, Claim, Effort, Tally, audit_markdown
 from understudy.audit.releases import LOOP
-from understudy.audit.summary import AuditReport
-from understudy.audit.tables import audit_markdown
-from understudy.audit.trials import Claim, Tally
 from understudy.cli.commands.audit import EXIT_VIOLATION
 from understudy.cli.main import app
 from understudy.cli.registered import register
 from understudy.errors import OutputError, UnknownMethod, UsageError
-from understudy.report.audit import Verdict, audit_chart
+from understudy.report import Verdict, audit_chart
 
 RIGHT, WRONG = Tally(500, 500, 430, 250, 215, 35), Tally(500, 500, 498, 250, 249, 1)
 

@@ -7,9 +7,22 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from understudy.audit.hunt import ATTACKERS, Audit, Effort, Runs, Subject, best_attack, hunt
-from understudy.audit.observers import NARROW, WIDE, Observation, failure, lowest_bit, pairs_for
-from understudy.audit.trials import Claim, Tally, Test, choose_test, claim_of, judge
+from understudy.audit import (
+    ATTACKERS,
+    Audit,
+    Claim,
+    Effort,
+    Subject,
+    Tally,
+    Test,
+    choose_test,
+    claim_of,
+    hunt,
+    judge,
+    pairs_for,
+)
+from understudy.audit.hunt import Runs, best_attack
+from understudy.audit.observers import NARROW, WIDE, Observation, failure, lowest_bit
 from understudy.errors import DataError, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP
 from understudy.privacy.accounting.conversions import zcdp_to_approx

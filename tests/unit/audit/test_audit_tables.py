@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from understudy.audit.hunt import Audit, Effort
-from understudy.audit.primitives import PRIMITIVES
-from understudy.audit.summary import AuditReport
-from understudy.audit.tables import audit_cells, audit_lines, audit_markdown, audit_parts, audit_summary
-from understudy.audit.trials import Claim, Tally
+from understudy.audit import (
+    PRIMITIVES,
+    Audit,
+    AuditReport,
+    Claim,
+    Effort,
+    Tally,
+    audit_cells,
+    audit_lines,
+    audit_markdown,
+    audit_parts,
+    audit_summary,
+)
 
 PURE, APPROXIMATE = Claim("epsilon", 2.0, 0.0, ""), Claim("epsilon", 2.5191, 0.05, "")
 KEPT, BROKEN = Tally(1_200, 1_200, 1_030, 600, 515, 85), Tally(1_200, 1_200, 1_199, 600, 600, 1)

@@ -16,13 +16,12 @@ import pyarrow.dataset as pads
 import pytest
 
 from understudy import ZCDP, Curator, Ledger, Unit, create, read_table
-from understudy.bulk import writing
+from understudy.bulk import WrittenSample, is_folder, unfinished, write_sample, writing
 from understudy.bulk import writing as chunks
-from understudy.bulk.staging import Staging, is_folder, unfinished
-from understudy.bulk.writing import WrittenSample, write_sample
+from understudy.bulk.staging import Staging
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import OutputError, WorkloadError
-from understudy.marginals.workload import all_kway
+from understudy.marginals import all_kway
 from understudy.mechanisms import ChunkedSample, Model
 from understudy.schema import Boolean, Categorical, Integer, Real, Schema
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from understudy.adapters.estimator import TableSynthesizer
+from understudy.adapters import TableSynthesizer
 from understudy.curator import Curator
 from understudy.data import Preparation, read_table
 from understudy.errors import DataError, LedgerMismatch

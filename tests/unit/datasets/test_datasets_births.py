@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.datasets.births import births, births_schema, breaks_a_rule
+from understudy.datasets import births, births_schema
+from understudy.datasets.births import breaks_a_rule
 from understudy.errors import DataError
 
 ALPHA = 1e-9  # false-alarm rate of each statistical assertion, as in tests/statistical

@@ -12,10 +12,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from understudy.datasets import school_census, survey, toy
 from understudy.datasets.draw import draw, draw_given
-from understudy.datasets.school_census import school_census
-from understudy.datasets.survey import survey
-from understudy.datasets.toy import toy
 
 ALPHA = 1e-9  # false-alarm rate of each statistical assertion, as in tests/statistical
 Z = NormalDist().inv_cdf(1 - ALPHA / 2)

@@ -21,7 +21,7 @@ from understudy.engine import (
 )
 from understudy.engine.distributions import bayes
 from understudy.errors import ModelFileError, WorkloadError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 

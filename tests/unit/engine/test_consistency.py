@@ -12,7 +12,7 @@ from understudy.engine.graphical.consistency import Consistency
 from understudy.engine.graphical.factors import cells_of, sum_to
 from understudy.engine.graphical.junction import order_of
 from understudy.engine.graphical.targets import collect_targets, estimate_total, untangle
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 

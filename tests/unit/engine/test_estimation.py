@@ -12,7 +12,7 @@ from scipy.special import wrightomega
 
 from understudy.engine import GraphicalModel, estimate, model_cells
 from understudy.errors import ConstraintError, DomainTooLarge, WorkloadError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 AB = Domain(("a", "b"), (2, 3))

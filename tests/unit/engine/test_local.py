@@ -9,7 +9,7 @@ import pytest
 
 from understudy.engine import GraphicalModel, estimate, model_cells
 from understudy.errors import DomainTooLarge
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 DOMAIN = Domain(tuple("abcdef"), (4, 5, 3, 4, 2, 6))

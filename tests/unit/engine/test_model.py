@@ -14,7 +14,7 @@ from hypothesis import given
 
 from understudy.engine import GraphicalModel, distribution_from_arrays, estimate, model_size
 from understudy.errors import ModelFileError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 AB = Domain(("a", "b"), (2, 3))

@@ -7,8 +7,7 @@ import pytest
 
 from understudy.engine import DenseTable, ProductModel, distribution_from_arrays
 from understudy.engine.distributions.product import AveragedModel, DrawnTables, Factor, Mixed, Number
-from understudy.marginals.counting import count_codes
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic, count_codes
 from understudy.mechanisms.parametric.modips.gaussian import (
     GaussianEvidence,
     draw_gaussian,

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.engine.record_fitting.goals import Goal
 from understudy.engine.record_fitting.records import Carry, FitResult, fit_chunk, fit_records, fitting_cliques
-from understudy.engine.record_fitting.state import Goal, State
+from understudy.engine.record_fitting.state import State
 from understudy.errors import DataError, WorkloadError
-from understudy.marginals.workload import Workload, all_kway, workload_error
+from understudy.marginals import Workload, all_kway, workload_error
 from understudy.schema import Clique, Domain
 
 Codes = npt.NDArray[np.uint16]

@@ -18,11 +18,23 @@ from benchmarks._private_erm import (
 )
 
 from understudy.errors import MissingExtra, WorkloadError
-from understudy.evaluation.accuracy import forest_accuracy, marginal_accuracy, model_accuracy, random_accuracy
-from understudy.evaluation.comparison import as_codes, one_hot
-from understudy.evaluation.distances import pair_distances, single_distances, total_variation
-from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, distinguishing_game, predictions
-from understudy.evaluation.result import Result
+from understudy.evaluation import (
+    CLASSIFIERS,
+    Result,
+    accuracy,
+    agreement,
+    as_codes,
+    distinguishing_game,
+    forest_accuracy,
+    marginal_accuracy,
+    model_accuracy,
+    one_hot,
+    pair_distances,
+    predictions,
+    random_accuracy,
+    single_distances,
+    total_variation,
+)
 from understudy.schema import Domain
 
 DOMAIN = Domain(("a", "b", "y"), (3, 4, 2))

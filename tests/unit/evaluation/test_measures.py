@@ -12,38 +12,38 @@ import pytest
 from scipy import stats
 
 from understudy.errors import WorkloadError
-from understudy.evaluation.accuracy import interval_coverage
-from understudy.evaluation.comparison import Comparison
-from understudy.evaluation.distances import propensity_errors
-from understudy.evaluation.evaluate import SECTIONS, Options, evaluate
-from understudy.evaluation.face import (
+from understudy.evaluation import (
+    SECTIONS,
+    Comparison,
+    Options,
+    Result,
     attribute_inference,
-    constraint_violations,
-    exact_matches,
-    face_privacy,
-    k_anonymity,
-    l_diversity,
-    membership_inference,
-    unique_records,
-)
-from understudy.evaluation.measures import (
     coefficient_differences,
     conditional_mean_differences,
     conditional_median_differences,
+    constraint_violations,
     correlation,
     correlation_differences,
     cramers_v,
+    evaluate,
+    exact_matches,
+    face_privacy,
     fit_line,
+    interval_coverage,
     interval_overlaps,
+    k_anonymity,
     k_marginal_score,
     kway_distances,
+    l_diversity,
+    membership_inference,
     mutual_information,
+    propensity_errors,
     rare_cell_errors,
     subgroup_distances,
+    unique_records,
     workload_errors,
 )
-from understudy.evaluation.result import Result
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import all_kway, workload_error
 from understudy.schema import Integer, Schema
 
 SCHEMA = Schema.parse(

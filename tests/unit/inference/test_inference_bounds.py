@@ -12,11 +12,18 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import WorkloadError
-from understudy.inference.bounds import Bounder, candidate_distance, chosen_distance, score_bound
-from understudy.inference.covers import Evidence
-from understudy.inference.history import Certificate, History, Round, Standing
-from understudy.inference.uncertainty import supported_bound, unsupported_bound
-from understudy.marginals.measurement import Measurement
+from understudy.inference import (
+    Bounder,
+    Certificate,
+    Evidence,
+    History,
+    Round,
+    Standing,
+    supported_bound,
+    unsupported_bound,
+)
+from understudy.inference.bounds import candidate_distance, chosen_distance, score_bound
+from understudy.marginals import Measurement
 from understudy.mechanisms import Model, create, load_model
 from understudy.privacy import GDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Schema

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from understudy.errors import DomainTooLarge, ModelFileError
+from understudy.inference import Certificate, History, Round, RoundLog, answer_each
 from understudy.inference.bounds import round_share
-from understudy.inference.history import Certificate, History, Round, RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain
 
 DOMAIN = Domain(("a", "b"), (2, 3))

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from understudy.errors import WorkloadError
 from understudy.inference.laws import CellNoise
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 
 SIGMAS = [0.05, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0]
 

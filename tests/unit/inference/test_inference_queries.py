@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from understudy.errors import WorkloadError
-from understudy.inference.covers import Evidence, summed, weighted_average
-from understudy.inference.history import History, Round
+from understudy.inference import Evidence, History, Round, weighted_average
+from understudy.inference.covers import summed
 from understudy.inference.intervals import answer, best_weights, effects, table_estimate
 from understudy.inference.laws import WeightedNoise
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))

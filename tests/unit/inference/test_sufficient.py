@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from understudy.errors import WorkloadError
-from understudy.inference.sufficient import normal_draws, proportion_draws, redraw, regression_draws
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import normal_draws, proportion_draws, redraw, regression_draws
+from understudy.marginals import Measurement, Statistic
 
 
 def generator() -> np.random.Generator:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from understudy.errors import DomainTooLarge, WorkloadError
-from understudy.marginals.query import (
+from understudy.marginals import (
     Predicate,
     Query,
     box,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import WorkloadError
-from understudy.marginals.workload import (
+from understudy.marginals import (
     Workload,
     all_kway,
     downward_closure,

@@ -9,7 +9,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import model_size
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.workload import Workload, all_kway, workload_error
+from understudy.marginals import Workload, all_kway, workload_error
 from understudy.mechanisms import Model
 from understudy.mechanisms.marginal.aim import AIM
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit

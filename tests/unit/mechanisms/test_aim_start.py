@@ -9,8 +9,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import estimate, model_size
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import Measurement, all_kway, workload_error
 from understudy.mechanisms import Model
 from understudy.mechanisms.marginal.aim import AIM
 from understudy.mechanisms.marginal.mst import MST

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.marginal.aim import ColumnSmoother
 from understudy.schema import Categorical, Integer, Schema
 

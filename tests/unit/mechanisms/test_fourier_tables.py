@@ -12,7 +12,7 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.workload import Workload, all_kway
+from understudy.marginals import Workload, all_kway
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.histograms.transforms.coefficients import (
     closest_table,

@@ -9,7 +9,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import DenseTable, ProductModel
 from understudy.errors import BudgetError, BudgetExceeded, DomainTooLarge, WorkloadError
-from understudy.marginals.query import Predicate, box, halfspace, linear, prefix, random_boxes
+from understudy.marginals import Predicate, box, halfspace, linear, prefix, random_boxes
 from understudy.mechanisms.queries.look import measure_answer, seal_answers
 from understudy.mechanisms.queries.mwem import MWEM, Factor, _block
 from understudy.privacy import Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit

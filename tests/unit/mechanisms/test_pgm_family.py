@@ -11,7 +11,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import model_size
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.workload import Workload, all_kway
+from understudy.marginals import Workload, all_kway
 from understudy.mechanisms import Model, Synthesizer, create
 from understudy.mechanisms.allocation import ResidualParts, best_design, direct_weights
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit

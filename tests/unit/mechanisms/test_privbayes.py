@@ -16,7 +16,7 @@ from understudy.curator import Curator, SealedCounts
 from understudy.data import LocalTable
 from understudy.engine import BayesianNetwork, Resolution, model_size
 from understudy.errors import BudgetError, DomainTooLarge, WorkloadError
-from understudy.marginals.workload import all_kway
+from understudy.marginals import all_kway
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.networks.conditionals import (
     NoisyTable,

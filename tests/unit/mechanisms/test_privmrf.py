@@ -12,7 +12,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import model_cells
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.graphs.privmrf import (
     AttributeGraph,

@@ -12,9 +12,7 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.counting import count_codes
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import all_kway, workload_error
+from understudy.marginals import Measurement, all_kway, count_codes, workload_error
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.allocation import direct_weights
 from understudy.mechanisms.graphs.gum import Updates, make_consistent, synthesize_records

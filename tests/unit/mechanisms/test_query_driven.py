@@ -11,8 +11,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine import EntropyProjection, GraphicalModel, ProductMixture
 from understudy.errors import BudgetError, DomainTooLarge, WorkloadError
-from understudy.marginals.query import box, linear, prefix
-from understudy.marginals.workload import all_kway
+from understudy.marginals import all_kway, box, linear, prefix
 from understudy.mechanisms import Model, Synthesizer
 from understudy.mechanisms.queries.dualquery import DualQuery, _climbed, best_record
 from understudy.mechanisms.queries.gem import GEM, Generator
@@ -381,7 +380,7 @@ def test_impossible_bounds_are_moved_apart_and_zeros_kept() -> None:
 
 def test_the_search_for_records_finds_the_best_one() -> None:
     """Climbing from many starts agrees with trying all records, on sums of random boxes."""
-    from understudy.marginals.query import random_boxes
+    from understudy.marginals import random_boxes
 
     domain = Domain(tuple("abcde"), (4, 3, 5, 2, 3))
     for number in range(20):

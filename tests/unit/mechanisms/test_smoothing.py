@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_info
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import all_kway
+from understudy.marginals import Measurement, all_kway
 from understudy.mechanisms import Model, Provenance, create
 from understudy.mechanisms.marginal.fixed import _nearest, margins_of, smooth_pairs, with_rare
 from understudy.mechanisms.marginal.look import RareCounts

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.datasets.births import births_schema
+from understudy.datasets import births_schema
 from understudy.privacy import PureDP, Unit
 from understudy.release import (
     ConditionalMeans,

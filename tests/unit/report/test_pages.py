@@ -14,10 +14,21 @@ from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.privacy.accounting.conversions import gdp_delta
 from understudy.release.bundle.reporting import epsilon_delta, posterior_range, trade_off_curve
 from understudy.release.selection.profiles import Bound, best_profile
-from understudy.report.evaluation import evaluation_page
-from understudy.report.page import ENGLISH, Html, Page, Table, Text, render
-from understudy.report.pictures import Share, Whiskers, budget_bar, comparison_panels, heat_table, trade_off
-from understudy.report.release import ReportContent, release_page
+from understudy.report import (
+    ENGLISH,
+    Page,
+    ReportContent,
+    Share,
+    Table,
+    Text,
+    Whiskers,
+    comparison_panels,
+    evaluation_page,
+    release_page,
+    render,
+)
+from understudy.report.page import Html
+from understudy.report.pictures import budget_bar, heat_table, trade_off
 
 NASTY = '<script>alert("x")</script> & "quotes"'
 

@@ -13,7 +13,7 @@ from understudy.cli.options import Jobs, Json, OptionWords, Quiet, parse_options
 from understudy.errors import OutputError, UnknownMethod, UsageError
 
 if TYPE_CHECKING:
-    from understudy.audit.summary import AuditReport
+    from understudy.audit import AuditReport
 
 EXIT_VIOLATION = 7
 """More privacy loss was demonstrated than a mechanism claims."""
@@ -93,8 +93,7 @@ def _audited(
     words: list[str],
     progress: Callable[[str, float], None],
 ) -> AuditReport:
-    from understudy.audit.hunt import Effort
-    from understudy.audit.summary import audit_all, audit_many
+    from understudy.audit import Effort, audit_all, audit_many
     from understudy.mechanisms import methods
 
     if everything == (subject is not None):
@@ -122,7 +121,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(document: Mapping[str, Any]) -> None:
-    from understudy.audit.tables import audit_cells, audit_lines, audit_summary
+    from understudy.audit import audit_cells, audit_lines, audit_summary
     from understudy.cli.output import print_table, tell
 
     lines = [audit_cells(item) for item in audit_lines(document)]

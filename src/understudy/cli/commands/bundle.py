@@ -29,7 +29,7 @@ def report(
     from understudy.data import write_text
     from understudy.release.bundle.reporting import bundle_report
     from understudy.release.bundle.verify import verify_bundle
-    from understudy.report.release import release_page
+    from understudy.report import release_page
 
     if bundle.resolve() in (out.resolve().parent, *out.resolve().parent.parents):
         raise OutputError("A published bundle is not changed; write the report elsewhere (--out).")

@@ -117,7 +117,7 @@ def _comparison(registry: pd.DataFrame, outcome: object) -> str:
     """Draw one-way tables of the simulated registry beside its stand-in."""
     from understudy.data import read_table
     from understudy.release.result import ReleaseResult
-    from understudy.report.charts import Panel, marginal_chart
+    from understudy.report import Panel, marginal_chart
 
     assert isinstance(outcome, ReleaseResult)
     schema = outcome.schema

@@ -38,7 +38,7 @@ from understudy.cli.options import (
 from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from understudy.evaluation.evaluate import Evaluation
+    from understudy.evaluation import Evaluation
     from understudy.privacy.invariants import Consent
     from understudy.schema import Schema
 
@@ -186,9 +186,8 @@ def _plain(
 
     from understudy.cli.output import progress_bar
     from understudy.data import read_table
-    from understudy.evaluation.comparison import Comparison
-    from understudy.evaluation.evaluate import Options
-    from understudy.evaluation.evaluate import evaluate as compare
+    from understudy.evaluation import Comparison, Options
+    from understudy.evaluation import evaluate as compare
 
     def codes(path: Path, **words: Any) -> Any:
         chunks = list(read_table(path, schema, **words).chunks())
@@ -222,7 +221,7 @@ def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path 
 
         write_text(out, writer.dumps(document, indent=1, allow_nan=False))
     if report is not None:
-        from understudy.report.evaluation import evaluation_page
+        from understudy.report import evaluation_page
 
         write_text(report, evaluation_page(document, title=schema.name or "evaluation"))
     if json:

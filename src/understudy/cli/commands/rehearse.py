@@ -119,7 +119,7 @@ def _table(
     spec: Spec, public: Path | None, simulate: str | None, facts: Path | None, rows: int | None, seed: int
 ) -> tuple[Any, str, tuple[str, ...]]:
     """Return the public table, words for it, and what to know about it."""
-    from understudy.datasets.registry import load
+    from understudy.datasets import load
     from understudy.release.rehearsal.facts import Facts, table_from_facts
 
     given = [

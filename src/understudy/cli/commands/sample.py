@@ -40,7 +40,7 @@ def sample(
     same command is given again. The rows depend on the model, the seed, the number of rows, --chunk-rows and
     --lanes, not on the number of processes.
     """
-    from understudy.bulk.staging import is_folder
+    from understudy.bulk import is_folder
     from understudy.cli.bulk import check_memory, how_close, write_folder
     from understudy.cli.output import print_json, progress_bar, tell
     from understudy.data import check_output_format, write_frame

@@ -55,7 +55,7 @@ from understudy.privacy import Budget, Unit
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
-    from understudy.bulk.writing import WrittenSample
+    from understudy.bulk import WrittenSample
     from understudy.mechanisms import Model
     from understudy.workflow import PaidWork
 
@@ -205,7 +205,7 @@ def synth(
     and pays for nothing twice. A second run after the output was written spends again, or is refused. A ledger remembers
     the facts (schema, unit, reading) it was opened for; other ones need the owner's consent.
     """
-    from understudy.bulk.staging import is_folder
+    from understudy.bulk import is_folder
     from understudy.cli.bulk import check_parts, how_close
     from understudy.cli.output import print_json, progress_bar, say, tell
     from understudy.curator import table_facts
@@ -406,7 +406,7 @@ def _deliver_parts(
     **options: Any,
 ) -> WrittenSample:
     """Write model and folder; what an interruption leaves is named, and holds the paid-for model."""
-    from understudy.bulk.staging import unfinished
+    from understudy.bulk import unfinished
     from understudy.cli.bulk import write_folder
 
     try:

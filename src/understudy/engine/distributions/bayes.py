@@ -138,7 +138,7 @@ class BayesianNetwork(Simulated):
         """
         if n < 0:
             raise WorkloadError(f"The number of records ({n}) must not be negative.")
-        from understudy.engine.graphical import sampling as _sampling
+        from understudy.engine.graphical import kernels
 
         codes = np.zeros((n, len(self.domain)), dtype=np.min_scalar_type(max(1, max(self.domain.sizes) - 1)))
         for node in self.nodes:
@@ -148,8 +148,8 @@ class BayesianNetwork(Simulated):
                 labels = values if view[1] == 0 else self.resolution.labels(view)[values]
                 group = group * self.resolution.size(view) + labels
             conditional = node.conditional.reshape(-1, node.conditional.shape[-1])
-            order = _sampling.order_by_group(group, generator.permutation(n), len(conditional))
-            codes[:, self.domain.index(node.column)] = _sampling.distribute(
+            order = kernels.order_by_group(group, generator.permutation(n), len(conditional))
+            codes[:, self.domain.index(node.column)] = kernels.distribute(
                 conditional, group, order, generator.random(n), True
             )
         return codes

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import ModelFileError
-from understudy.marginals.counting import count_codes
+from understudy.marginals import count_codes
 from understudy.schema import Clique, Domain
 
 # ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from understudy.engine.graphical.targets import (
     untangle,
 )
 from understudy.errors import DomainTooLarge, WorkloadError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 # ----------------------------------------------------------------------------------------

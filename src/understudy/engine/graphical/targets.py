@@ -14,7 +14,7 @@ from understudy.engine.graphical.consistency import Consistency
 from understudy.engine.graphical.factors import Array, Columns, spread
 from understudy.engine.graphical.junction import order_of
 from understudy.errors import ConstraintError, WorkloadError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Domain
 
 # ----------------------------------------------------------------------------------------

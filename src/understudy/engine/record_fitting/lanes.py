@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.record_fitting.goals import MAX_CELLS, Goal, set_goals
 from understudy.engine.record_fitting.records import Allowed, Codes
-from understudy.engine.record_fitting.state import MAX_CELLS, Goal, set_goals
 from understudy.errors import WorkloadError
 from understudy.schema import Clique, Domain
 

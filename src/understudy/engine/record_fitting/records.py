@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.record_fitting.state import MAX_CELLS, Goal, fitting_cliques, set_goals
+from understudy.engine.record_fitting.goals import MAX_CELLS, Goal, fitting_cliques, set_goals
 from understudy.errors import DataError, WorkloadError
 from understudy.schema import Clique, Domain
 

@@ -7,10 +7,10 @@ _ROOM = "understudy.mechanisms.counts"
 
 METHODS: tuple[Method, ...] = (
     Method("poisson", f"{_ROOM}.poisson", "PoissonTable", _FEW),
-    Method("negative-binomial", f"{_ROOM}.overdispersed", "NegativeBinomialTable", _FEW),
-    Method("poisson-inverse-gaussian", f"{_ROOM}.overdispersed", "PoissonInverseGaussianTable", _FEW),
-    Method("delaporte", f"{_ROOM}.overdispersed", "DelaporteTable", _FEW),
-    Method("sichel", f"{_ROOM}.overdispersed", "SichelTable", _FEW),
+    Method("negative-binomial", f"{_ROOM}.poisson", "NegativeBinomialTable", _FEW),
+    Method("poisson-inverse-gaussian", f"{_ROOM}.poisson", "PoissonInverseGaussianTable", _FEW),
+    Method("delaporte", f"{_ROOM}.poisson", "DelaporteTable", _FEW),
+    Method("sichel", f"{_ROOM}.poisson", "SichelTable", _FEW),
     Method("multinomial-dirichlet", f"{_ROOM}.dirichlet", "MultinomialDirichlet", _FEW),
     Method("binomial-beta", f"{_ROOM}.binomial_beta", "BinomialBeta", "columns of two values"),
     Method("mcclure-reiter", f"{_ROOM}.binomial_beta", "McClureReiter", "columns of two values"),

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import BayesianNetwork, Node, Resolution
 from understudy.errors import WorkloadError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Statistic
+from understudy.inference import History
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress
 from understudy.mechanisms.counts.look import draw_from_urns
 from understudy.mechanisms.counts.table import UrnSynthesizer

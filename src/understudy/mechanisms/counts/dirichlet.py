@@ -10,8 +10,8 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine import DenseTable
 from understudy.errors import BudgetError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Statistic
+from understudy.inference import History
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress
 from understudy.mechanisms.counts.look import draw_from_urns
 from understudy.mechanisms.counts.table import (

@@ -10,7 +10,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine import DenseTable
 from understudy.errors import BudgetError
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.counts.table import MAX_CELLS, check_table_options, legitimate, require_enumerable
 from understudy.mechanisms.options import one_of, refuse

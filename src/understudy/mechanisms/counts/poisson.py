@@ -10,7 +10,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine import DenseTable
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.counts.look import redraw, redraw_event
 from understudy.mechanisms.counts.table import MAX_CELLS, check_table_options, legitimate, require_enumerable

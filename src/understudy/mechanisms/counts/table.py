@@ -11,7 +11,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import PlannedMeasurement, Synthesizer, support_of
 from understudy.mechanisms.options import at_least, refuse, shares

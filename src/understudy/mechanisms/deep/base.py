@@ -19,7 +19,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine.graphical.targets import estimate_total
 from understudy.errors import BudgetError, MissingExtra
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import rows_noise
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.deep.encoding import Layout

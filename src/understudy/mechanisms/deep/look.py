@@ -35,7 +35,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, Sealed
 from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.deep.critic import Critic, Weights
 from understudy.mechanisms.deep.encoding import Layout
 from understudy.privacy import Event, Gaussian, Geometric, Noise, Unit
@@ -108,29 +108,6 @@ def read_codes(table: Table) -> npt.NDArray[Any]:
     kind = np.min_scalar_type(max(1, max(table.schema.domain.sizes) - 1))
     return np.concatenate([np.zeros((0, len(names)), dtype=kind), *(part.astype(kind) for part in parts)])
 
-
-# ----------------------------------------------------------------------------------------
-# Noisy gradients on random batches: the private part of training a network (DP-SGD, Abadi et al. 2016).
-#
-# The curator holds the records. In each step it flips a coin of its own for every record (Poisson sampling, really done), adds up the
-# clipped gradients of those that came up, and adds whole-number Gaussian noise. The network is given with each step; it is public, because it is
-# a function of earlier noisy gradients. What is charged is all steps together, and the one-way marginals that
-# are measured beside them, once, before the first coin.
-#
-# Privacy
-# -------
-# In: private. Out: releasable. With public ``rate`` and noise multiplier ``z``:
-#
-# - *Coins.* Gaps between the records of a batch are independent geometric numbers, drawn exactly, which is the same as independent coins. Their
-#   probability is at most ``rate``. Coins do not depend on what the records hold, nor on a condition.
-# - *Contributions.* A record contributes a vector of whole numbers of norm at most ``reach`` that depends on nothing but the
-#   record, its coins and the public network (:mod:`understudy.mechanisms.deep.critic`). The condition shown beside a record repeats one of its own columns,
-#   chosen by a coin: records are not chosen to fit a condition.
-# - *Noise.* The rounded Gaussian with ``sigma = z reach`` on a vector of whole numbers is a post-processing of the continuous Gaussian mechanism.
-#
-# So one step is the mechanism that :mod:`understudy.privacy.accounting.subsampled` analyses, with ``rows = max_rows`` of the unit and one or two sides. Steps are
-# adaptive in the network only; rate, noise and number are fixed when they are charged. Marginals are histograms with Gaussian noise and
-# compose with them in the same analysis.
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -207,6 +184,11 @@ class TrainingPlan:
 def open_training(curator: Curator, plan: TrainingPlan, *, event: Approximated, purpose: str) -> Training:
     """Charge for a whole training and return the door to its steps.
 
+    The curator holds the records. In each step it flips a coin of its own for every record (Poisson sampling, really done), adds up the
+    clipped gradients of those that came up, and adds whole-number Gaussian noise. The network is given with each step; it is public, because it is
+    a function of earlier noisy gradients. What is charged is all steps together, and the one-way marginals that
+    are measured beside them, once, before the first coin.
+
     Parameters
     ----------
     event
@@ -214,8 +196,20 @@ def open_training(curator: Curator, plan: TrainingPlan, *, event: Approximated, 
 
     Privacy
     -------
-    In: private. Out: under seal; see the head of this module. The two numbers that are charged are not taken on trust: the
-    accountant must find that the acts keep them.
+    In: private. Out: releasable. With public ``rate`` and noise multiplier ``z``:
+
+    - *Coins.* Gaps between the records of a batch are independent geometric numbers, drawn exactly, which is the same as independent coins. Their
+      probability is at most ``rate``. Coins do not depend on what the records hold, nor on a condition.
+    - *Contributions.* A record contributes a vector of whole numbers of norm at most ``reach`` that depends on nothing but the
+      record, its coins and the public network (:mod:`understudy.mechanisms.deep.critic`). The condition shown beside a record repeats one of its own columns,
+      chosen by a coin: records are not chosen to fit a condition.
+    - *Noise.* The rounded Gaussian with ``sigma = z reach`` on a vector of whole numbers is a post-processing of the continuous Gaussian mechanism.
+
+    So one step is the mechanism that :mod:`understudy.privacy.accounting.subsampled` analyses, with ``rows = max_rows`` of the unit and one or two sides. Steps are
+    adaptive in the network only; rate, noise and number are fixed when they are charged. Marginals are histograms with Gaussian noise and
+    compose with them in the same analysis.
+
+    The two numbers that are charged are not taken on trust: the accountant must find that the acts keep them.
     """
     drawn = plan.drawn(curator.unit)
     if event.events != drawn:
@@ -255,7 +249,7 @@ class Training(Paid):
 
         Privacy
         -------
-        In: private. Out: releasable, one of the steps that :func:`open_training` charged for (head of this module): fresh coins choose
+        In: private. Out: releasable, one of the steps that :func:`open_training` charged for (proof there): fresh coins choose
         the batch, each record of it adds a vector of whole numbers of norm at most ``reach``, and every component gets fresh rounded
         Gaussian noise of ``noise_multiplier`` times ``reach``. The network is public.
         """

@@ -9,7 +9,7 @@ import numpy as np
 
 from understudy.curator import Curator
 from understudy.errors import NoSuchGuarantee
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Plan, total_deviation
 from understudy.mechanisms.deep.base import ROWS_SHARE, WIDEST, Adversarial, Pace, Trained

@@ -12,7 +12,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import BudgetError, NoSuchGuarantee
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.mechanisms.deniability.bounds import SeedTest

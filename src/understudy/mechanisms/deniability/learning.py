@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.engine import BayesianNetwork, Node, Resolution, View, project_to_simplex
-from understudy.marginals.measurement import Measurement, NoiseKind, Statistic
+from understudy.marginals import Measurement, NoiseKind, Statistic
 from understudy.mechanisms.base import Fitted, Progress
 from understudy.mechanisms.deniability.look import (
     Part,

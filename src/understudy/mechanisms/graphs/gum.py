@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine import project_to_simplex
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain
 
 Array = npt.NDArray[np.float64]

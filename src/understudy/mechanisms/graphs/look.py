@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts, SealedScalar, scalar_noise
 from understudy.errors import BudgetError
-from understudy.marginals.counting import in_batches
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic, in_batches
 from understudy.privacy import Accounting, Noise, Unit
 from understudy.schema import Clique
 
@@ -98,7 +97,7 @@ def gap_noises(accounting: Accounting, unit: Unit, cost: float, pairs: int) -> N
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> round(gap_noises(PURE, Unit.add_remove(), 1.0, 10).scale, 2)
     40.0
     """

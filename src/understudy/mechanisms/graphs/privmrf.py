@@ -13,9 +13,8 @@ import numpy as np
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, estimate
 from understudy.engine.graphical.junction import order_of, triangulate
-from understudy.inference.history import RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload, all_kway
+from understudy.inference import RoundLog, answer_each
+from understudy.marginals import Measurement, Workload, all_kway
 from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,

@@ -14,9 +14,8 @@ from understudy.engine import Distribution, estimate
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.engine.graphical.targets import estimate_total
 from understudy.engine.record_fitting.records import fit_records
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload, all_kway
+from understudy.inference import History
+from understudy.marginals import Measurement, Workload, all_kway
 from understudy.mechanisms.allocation import cells_of, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,

@@ -18,7 +18,7 @@ from understudy.curator import Curator, SealedCounts
 from understudy.engine import DenseTable, Distribution, project_to_simplex
 from understudy.engine.distributions.dense import GroupedTable
 from understudy.errors import BudgetError, DomainTooLarge, SchemaError
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.histograms.look import spread_error
 from understudy.mechanisms.rounds import expected_absolute_noise
 from understudy.privacy import Noise

@@ -9,8 +9,8 @@ import numpy as np
 
 from understudy.curator import Curator
 from understudy.errors import BudgetError, SchemaError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import rows_noise, total_is_public
 from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer
 from understudy.mechanisms.histograms.bins import Grid, even_grid, require_ordered

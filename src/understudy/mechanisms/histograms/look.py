@@ -1,4 +1,6 @@
-"""Proved primitives for histograms: what coarse bins hide, counts in ascending order, records from smoothed bins."""
+"""Looks at histograms: what coarse bins hide, counts in ascending order, records from smoothed bins, and synthetic
+distribution functions near the empirical one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
 from understudy.curator import Curator, SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.mechanisms.parametric.look import rows_are_fixed
@@ -23,82 +24,8 @@ from understudy.privacy.exact_floats import float_up
 from understudy.privacy.noise.randomness import BitReader, Randomness, below_many
 from understudy.privacy.noise.selection import exponential_mechanism
 
-# ----------------------------------------------------------------------------------------
 # Compiled counting of monotone paths inside bands. Exact inputs are private; only the curator calls this.
 
-
-@compiled(nogil=True)
-def count_paths(
-    ends: npt.NDArray[np.int64], weight: int, records: int, width: int, counts: npt.NDArray[np.float64]
-) -> None:
-    """Count ascending sequences of whole numbers ``x_j`` from 0 to ``records`` near the ends, for every level.
-
-    ``counts[s]`` becomes the number with ``|ends_j - weight x_j| <= s width`` for all ``j``; the last entry is the
-    number of all sequences. Numbers are sums of positive doubles.
-    """
-    many = len(ends)
-    ways = np.zeros(records + 1)
-    for level in range(len(counts)):
-        free = level == len(counts) - 1
-        reach = level * width
-        start, stop = 0, -1
-        possible = True
-        for j in range(many):
-            low, high = 0, records
-            if not free:
-                low = max(0, -((reach - ends[j]) // weight))
-                high = min(records, (ends[j] + reach) // weight)
-            if j > 0:
-                low = max(low, start)
-            if high < low:
-                possible = False
-                break
-            if j == 0:
-                for x in range(low, high + 1):
-                    ways[x] = 1.0
-            else:
-                total = 0.0
-                for x in range(start, min(low, stop + 1)):
-                    total += ways[x]
-                for x in range(low, high + 1):
-                    if x <= stop:
-                        total += ways[x]
-                    ways[x] = total
-            start, stop = low, high
-        if possible:
-            total = 0.0
-            for x in range(start, stop + 1):
-                total += ways[x]
-            counts[level] = total
-        else:
-            counts[level] = 0.0
-
-
-# ----------------------------------------------------------------------------------------
-# The exponential mechanism over step functions: synthetic distribution functions near the empirical one.
-#
-# Wasserman and Zhou (2010) release a synthetic data set ``x`` with probability proportional to
-# ``exp(-epsilon n KS(F, F_x) / 2)``, where ``KS`` is the largest distance between the two distribution functions (paper
-# DIPS, equation 3.4). Paper DIPS calls it infeasible, since there are so many data sets. On a grid of ``K`` bins it is not: a
-# data set is a monotone path of cumulative numbers ``0 <= x_1 <= ... <= x_{K-1} <= m``, the distance is the largest of ``K - 1``
-# deviations, and paths inside a band around ``F`` are counted by adding up from left to right.
-#
-# **Score.** Every record stands for ``q`` rows. With cumulative counts ``C_j`` of the real table the deviation of a path is
-# ``r = max_j |C_j - q x_j|``, a whole number of rows, and ``n KS`` where ``q m = n``. One unit of up to ``k`` rows, joined, left or
-# exchanged, moves every ``C_j`` by at most ``k``, hence ``r`` by at most ``k``, and nothing depends on the number of rows. The
-# level of a path is ``s = min(ceil(r / w), R)`` with a public width ``w`` of levels (one row unless there would be too many)
-# and a public cap ``R``; it moves by at most ``ceil(k / w)``. Weights ``exp(-gamma s)`` with ``gamma = epsilon / (2 ceil(k / w))``
-# are an exponential mechanism: ``epsilon``-DP and of bounded range ``epsilon``.
-#
-# **Drawing.** ``exp(-gamma s)`` is the sum of ``exp(-gamma t) (1 - exp(-gamma))`` over levels ``t`` from ``s`` to ``R - 1`` and of
-# ``exp(-gamma R)``. So: choose a level ``t`` with these weights times the number of paths of level at most ``t``, then one of
-# those paths, all equally likely. The level is forgotten.
-#
-# **Numbers.** Numbers of paths are sums of positive numbers, at most ``e**600``; in double precision every one is within
-# ``K m 2**-53 < 2**-30`` of the truth, relatively. Logarithms of weights are rounded to ``2**-20``. Each weight, hence each
-# unnormalised probability of a path, is thus within a factor ``exp(±2**-20)`` of the exact mechanism, and log-ratios between
-# neighbours, and their range, within ``4 * 2**-20 = 2**-18``. That much is added to what is charged. The path given the level
-# is drawn with whole numbers of any size, exactly.
 
 Ints = npt.NDArray[np.int64]
 
@@ -181,7 +108,30 @@ def choose_path(curator: Curator, sealed: SealedCounts, design: PathDesign, *, p
 
     Privacy
     -------
-    In: private. Out: releasable at the cost of ``design.event``. Proof in the module.
+    In: private. Out: releasable at the cost of ``design.event``.
+
+    Wasserman and Zhou (2010) release a synthetic data set ``x`` with probability proportional to
+    ``exp(-epsilon n KS(F, F_x) / 2)``, where ``KS`` is the largest distance between the two distribution functions (paper
+    DIPS, equation 3.4). Paper DIPS calls it infeasible, since there are so many data sets. On a grid of ``K`` bins it is not: a
+    data set is a monotone path of cumulative numbers ``0 <= x_1 <= ... <= x_{K-1} <= m``, the distance is the largest of ``K - 1``
+    deviations, and paths inside a band around ``F`` are counted by adding up from left to right.
+
+    **Score.** Every record stands for ``q`` rows. With cumulative counts ``C_j`` of the real table the deviation of a path is
+    ``r = max_j |C_j - q x_j|``, a whole number of rows, and ``n KS`` where ``q m = n``. One unit of up to ``k`` rows, joined, left or
+    exchanged, moves every ``C_j`` by at most ``k``, hence ``r`` by at most ``k``, and nothing depends on the number of rows. The
+    level of a path is ``s = min(ceil(r / w), R)`` with a public width ``w`` of levels (one row unless there would be too many)
+    and a public cap ``R``; it moves by at most ``ceil(k / w)``. Weights ``exp(-gamma s)`` with ``gamma = epsilon / (2 ceil(k / w))``
+    are an exponential mechanism: ``epsilon``-DP and of bounded range ``epsilon``.
+
+    **Drawing.** ``exp(-gamma s)`` is the sum of ``exp(-gamma t) (1 - exp(-gamma))`` over levels ``t`` from ``s`` to ``R - 1`` and of
+    ``exp(-gamma R)``. So: choose a level ``t`` with these weights times the number of paths of level at most ``t``, then one of
+    those paths, all equally likely. The level is forgotten.
+
+    **Numbers.** Numbers of paths are sums of positive numbers, at most ``e**600``; in double precision every one is within
+    ``K m 2**-53 < 2**-30`` of the truth, relatively. Logarithms of weights are rounded to ``2**-20``. Each weight, hence each
+    unnormalised probability of a path, is thus within a factor ``exp(±2**-20)`` of the exact mechanism, and log-ratios between
+    neighbours, and their range, within ``4 * 2**-20 = 2**-18``. That much is added to what is charged. The path given the level
+    is drawn with whole numbers of any size, exactly.
     """
     if sealed._unit.max_rows != design.rows_per_unit or len(sealed.shape) != 1:
         raise BudgetError(
@@ -213,6 +163,8 @@ def _band(ends: Ints, level: int, design: PathDesign) -> tuple[list[int], list[i
 
 def log_weights(ends: Ints, design: PathDesign) -> npt.NDArray[np.float64]:
     """Return the logarithm of the weight of every level from 0 to the cap; minus infinity where no path fits."""
+
+    from understudy.mechanisms.histograms.kernels import count_paths
 
     counts = np.zeros(design.levels + 1)
     count_paths(ends, design.weight, design.records, design.width, counts)

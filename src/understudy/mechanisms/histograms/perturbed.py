@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.base import (
     Fitted,
     Plan,

@@ -10,7 +10,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.histograms.bins import Grid, check_bins, large, planned_grids
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.errors import BudgetError, SchemaError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Statistic
+from understudy.inference import History
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import (
     Fitted,
     Plan,

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts
 from understudy.errors import BudgetError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import rows_noise, total_is_public
 from understudy.mechanisms.base import (
     Fitted,

@@ -13,9 +13,8 @@ from threadpoolctl import threadpool_limits
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, candidate_sizes, estimate, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference.history import Round, RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload
+from understudy.inference import Round, RoundLog, answer_each
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import cells_of, workload_for
 from understudy.mechanisms.base import (
     Fitted,

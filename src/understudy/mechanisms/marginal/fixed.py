@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from understudy.curator import Curator
 from understudy.engine import GraphicalModel, estimate, model_cells
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.base import fixed_total, support_of
 from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
 from understudy.mechanisms.marginal.look import RareCounts, count_rare

@@ -9,9 +9,8 @@ import numpy as np
 
 from understudy.curator import Curator
 from understudy.errors import BudgetError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Statistic
-from understudy.marginals.workload import Workload
+from understudy.inference import History
+from understudy.marginals import Statistic, Workload
 from understudy.mechanisms.allocation import direct_weights, noises, require_cells, workload_for
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned, total_deviation
 from understudy.mechanisms.marginal.fixed import estimate_fixed, estimate_smoothed, measure_rare, model_note

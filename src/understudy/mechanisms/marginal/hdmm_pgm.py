@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.curator import Curator
-from understudy.inference.history import History
-from understudy.marginals.workload import Workload
+from understudy.inference import History
+from understudy.marginals import Workload
 from understudy.mechanisms.allocation import (
     Design,
     ResidualParts,

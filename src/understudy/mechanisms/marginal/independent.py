@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from understudy.curator import Curator
 from understudy.engine import estimate
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.base import (
     Fitted,
     Plan,

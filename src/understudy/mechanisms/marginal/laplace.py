@@ -11,7 +11,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.options import at_least, refuse, shares

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from understudy.curator import Curator, SealedScalar
 from understudy.engine import candidate_sizes, estimate
-from understudy.inference.history import History
-from understudy.marginals.workload import Workload, all_kway
+from understudy.inference import History
+from understudy.marginals import Workload, all_kway
 from understudy.mechanisms.allocation import cells_of, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,

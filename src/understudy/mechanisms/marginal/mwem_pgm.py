@@ -9,9 +9,8 @@ from typing import ClassVar
 from understudy.curator import Curator
 from understudy.engine import candidate_sizes, estimate
 from understudy.errors import DomainTooLarge
-from understudy.inference.history import RoundLog, answer_each
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload
+from understudy.inference import RoundLog, answer_each
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from understudy.engine import BayesianNetwork, Node, Resolution, View
 from understudy.errors import ConstraintError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement
+from understudy.inference import History
+from understudy.marginals import Measurement
 from understudy.mechanisms.networks.network import Family
 from understudy.schema import Schema
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from understudy.curator import Curator, SealedCounts, SealedScalar
 from understudy.engine import Resolution, View
-from understudy.marginals.counting import in_batches
+from understudy.marginals import in_batches
 from understudy.schema import Column, Schema
 
 # ----------------------------------------------------------------------------------------

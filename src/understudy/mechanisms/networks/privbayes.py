@@ -10,8 +10,7 @@ import numpy as np
 from understudy.curator import Curator
 from understudy.engine import Resolution
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement
-from understudy.marginals.workload import Workload
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import direct_weights, noises, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,

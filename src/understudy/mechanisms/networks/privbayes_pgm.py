@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from understudy.curator import Curator
 from understudy.engine import CoarseModel, Distribution, Resolution, View, candidate_sizes, estimate
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import workload_for
 from understudy.mechanisms.base import Fitted, Plan, Progress, fixed_total, support_of
 from understudy.mechanisms.networks.conditionals import Learnt

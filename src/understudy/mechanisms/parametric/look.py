@@ -21,7 +21,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals.counting import cell_numbers
+from understudy.marginals import cell_numbers
 from understudy.mechanisms.parametric.features import Feature, product_key
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.schema import Clique, Domain
@@ -208,7 +208,7 @@ class MomentBlock:
 
     Examples
     --------
-    >>> from understudy.curator import ONE
+    >>> from understudy.mechanisms.parametric.features import ONE
     >>> t = Feature("age", ("age",), [-1, 0, 1])
     >>> block = MomentBlock.second("age", [ONE, t])
     >>> block.pairs

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine.graphical.targets import estimate_total
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.query import Query, QuerySource, read_queries
+from understudy.marginals import Measurement, Query, QuerySource, Statistic, read_queries
 from understudy.mechanisms.allocation import noises_by_size, rows_noise
 from understudy.mechanisms.base import fixed_total
 from understudy.mechanisms.options import refuse
@@ -116,7 +115,7 @@ def default_rounds(accounting: Accounting, unit: Unit, total: float, columns: in
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> [default_rounds(PURE, Unit.add_remove(), epsilon, 10, 50_000.0) for epsilon in (0.01, 1.0, 100.0)]
     [5, 15, 60]
     """

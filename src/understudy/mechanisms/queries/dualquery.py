@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.engine import ProductMixture
-from understudy.marginals.measurement import Statistic
-from understudy.marginals.query import Query, QuerySource, random_boxes
+from understudy.marginals import Query, QuerySource, Statistic, random_boxes
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.options import at_least, refuse, unused

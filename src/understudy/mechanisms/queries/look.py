@@ -29,7 +29,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, Sealed, SealedScalar
 from understudy.errors import BudgetError
-from understudy.marginals.query import GRID, Query
+from understudy.marginals import Query
+from understudy.marginals.query import GRID
 from understudy.privacy import Noise, Unit
 from understudy.privacy.events import Composed, SelectionEvent
 from understudy.privacy.exact_floats import float_up, sqrt_up

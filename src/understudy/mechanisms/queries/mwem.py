@@ -13,7 +13,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import DenseTable, ProductModel
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.query import Query, QuerySource, random_boxes
+from understudy.marginals import Query, QuerySource, random_boxes
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, total_deviation
 from understudy.mechanisms.options import at_least, refuse, shares, unused

@@ -12,9 +12,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import EntropyProjection, candidate_sizes
 from understudy.errors import DomainTooLarge
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.query import Query, QuerySource, random_boxes
-from understudy.marginals.workload import all_kway
+from understudy.marginals import Measurement, Query, QuerySource, Statistic, all_kway, random_boxes
 from understudy.mechanisms.allocation import cells_of, noises_by_size
 from understudy.mechanisms.base import (
     Fitted,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.marginals.query import Query
+from understudy.marginals import Query
 from understudy.schema import Clique, Domain
 
 Floats = npt.NDArray[np.float64]

@@ -14,9 +14,7 @@ from threadpoolctl import threadpool_limits
 from understudy.curator import Curator
 from understudy.engine import ProductMixture
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.query import Query, QuerySource
-from understudy.marginals.workload import Workload
+from understudy.marginals import Measurement, Query, QuerySource, Statistic, Workload
 from understudy.mechanisms.allocation import noises_by_size, workload_for
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned, total_deviation
 from understudy.mechanisms.options import at_least, refuse

@@ -108,7 +108,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import GDP_ACCOUNTING, PURE
+        >>> from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
         >>> GDP_ACCOUNTING.cost(GaussianEvent(l2_sensitivity=1, sigma=2))
         0.25
         >>> PURE.cost(GaussianEvent(l2_sensitivity=1, sigma=2))
@@ -160,7 +160,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import ZCDP_ACCOUNTING
+        >>> from understudy.privacy.accounting.accounting import ZCDP_ACCOUNTING
         >>> ZCDP_ACCOUNTING.gaussian_sigma(0.125, 1.0)
         2.0
         """
@@ -173,7 +173,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import PURE
+        >>> from understudy.privacy.accounting.accounting import PURE
         >>> PURE.laplace_scale(0.1, 1.0)
         10.0
         """
@@ -188,7 +188,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import ZCDP_ACCOUNTING
+        >>> from understudy.privacy.accounting.accounting import ZCDP_ACCOUNTING
         >>> ZCDP_ACCOUNTING.selection_epsilon(0.125)
         1.0
         """
@@ -203,7 +203,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import PURE
+        >>> from understudy.privacy.accounting.accounting import PURE
         >>> PURE.pure_epsilon(0.5)
         0.5
         """
@@ -220,7 +220,8 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import GDP, GDP_ACCOUNTING
+        >>> from understudy.privacy import GDP
+        >>> from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
         >>> GDP_ACCOUNTING.total(GDP(0.5))
         0.25
         >>> round(GDP_ACCOUNTING.total(ApproxDP(1.0, 1e-9)), 6)
@@ -249,7 +250,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import PURE
+        >>> from understudy.privacy.accounting.accounting import PURE
         >>> sum(PURE.split(1.0, [1, 1, 1])) <= 1.0
         True
         """
@@ -269,7 +270,7 @@ class Accounting(ABC):
 
         Examples
         --------
-        >>> from understudy.privacy import ZCDP_ACCOUNTING
+        >>> from understudy.privacy.accounting.accounting import ZCDP_ACCOUNTING
         >>> ZCDP_ACCOUNTING.describe_left(0.1, 0.5), ZCDP_ACCOUNTING.describe_left(4e-14, 0.5)
         ('rho=0.1', 'next to nothing')
         """

@@ -333,7 +333,7 @@ def approximated_delta(events: tuple[GaussianEvent | SubsampledGaussianEvent, ..
 
     Examples
     --------
-    >>> from understudy.privacy import gdp_delta
+    >>> from understudy.privacy.accounting.conversions import gdp_delta
     >>> ratio = approximated_delta((GaussianEvent(1.0, 2.0),), 1.0) / gdp_delta(0.5, 1.0)
     >>> 1.0 <= ratio < 1.001
     True

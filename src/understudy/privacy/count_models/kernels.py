@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from understudy._compile import compiled
+from understudy.privacy.noise.kernels import below
 
 _UP = 2.0**600
 _DOWN = 2.0**-1000
@@ -310,3 +311,25 @@ def draw_groups(  # type: ignore[no-untyped-def]
                     continue
             out[i] = firsts[g] + b
             i += 1
+
+
+# ----------------------------------------------------------------------------------------
+# Compiled draws from Pólya's urn; see :mod:`understudy.privacy.count_models.urn`.
+
+
+@compiled(nogil=True)
+def urn(numerator, shift, cells, n, owners, occupied, ends, stream, drawn):  # type: ignore[no-untyped-def]
+    """Fill ``drawn`` with the cells of successive draws."""
+    prior = numerator * cells
+    for j in range(len(drawn)):
+        r = below(stream, prior + (np.uint64(n + j) << shift))
+        if r < prior:
+            drawn[j] = np.int64(r // numerator)
+            continue
+        ball = np.int64((r - prior) >> shift)
+        if ball >= n:
+            drawn[j] = drawn[ball - n]
+        elif len(owners):
+            drawn[j] = owners[ball]
+        else:
+            drawn[j] = occupied[np.searchsorted(ends, ball, side="right")]

@@ -34,34 +34,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
 from understudy.errors import BudgetError
 from understudy.privacy.exact_floats import positive, whole
-from understudy.privacy.noise.kernels import below
 from understudy.privacy.noise.randomness import Randomness
 from understudy.privacy.unit import Unit
-
-# ----------------------------------------------------------------------------------------
-# Compiled draws from Pólya's urn; see :mod:`understudy.privacy.count_models.urn`.
-
-
-@compiled(nogil=True)
-def urn(numerator, shift, cells, n, owners, occupied, ends, stream, drawn):  # type: ignore[no-untyped-def]
-    """Fill ``drawn`` with the cells of successive draws."""
-    prior = numerator * cells
-    for j in range(len(drawn)):
-        r = below(stream, prior + (np.uint64(n + j) << shift))
-        if r < prior:
-            drawn[j] = np.int64(r // numerator)
-            continue
-        ball = np.int64((r - prior) >> shift)
-        if ball >= n:
-            drawn[j] = drawn[ball - n]
-        elif len(owners):
-            drawn[j] = owners[ball]
-        else:
-            drawn[j] = occupied[np.searchsorted(ends, ball, side="right")]
-
 
 IntArray = npt.NDArray[np.int64]
 
@@ -141,6 +117,7 @@ def draw_urn(prior: UrnPrior, counts: IntArray, randomness: Randomness) -> IntAr
     >>> int(draw_urn(UrnPrior(1, 0, rows=50), np.array([3, 0, 7]), SeededRandomness(2)).sum())
     50
     """
+    from understudy.privacy.count_models.kernels import urn
     from understudy.privacy.noise.kernels import new_stream
 
     flat = np.ascontiguousarray(counts, dtype=np.int64).ravel()

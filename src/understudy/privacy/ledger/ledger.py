@@ -72,7 +72,8 @@ class Ledger:
 
     Examples
     --------
-    >>> from understudy.privacy import GaussianEvent, ZCDP
+    >>> from understudy.privacy.events import GaussianEvent
+    >>> from understudy.privacy import ZCDP
     >>> ledger = Ledger.in_memory(budget=ZCDP(0.5), unit=Unit.add_remove(), table="births 2023")
     >>> entry = ledger.charge(GaussianEvent(l2_sensitivity=1, sigma=2), purpose="count by sex")
     >>> entry.costs["zcdp"], ledger.spent, ledger.remaining
@@ -489,7 +490,8 @@ class Ledger:
 
         Examples
         --------
-        >>> from understudy.privacy import PureDP, PureEvent
+        >>> from understudy.privacy import PureDP
+        >>> from understudy.privacy.events import PureEvent
         >>> book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
         >>> _ = book.change_total(PureDP(0.5))
         >>> _ = book.charge(PureEvent(0.5), purpose="count")

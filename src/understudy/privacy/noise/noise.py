@@ -393,7 +393,7 @@ def noise_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
 
     Examples
     --------
-    >>> from understudy.privacy import PURE
+    >>> from understudy.privacy.accounting.accounting import PURE
     >>> noise_for(PURE, Unit.add_remove(), 0.5)
     Laplace(scale=2.0)
     """

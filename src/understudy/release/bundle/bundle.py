@@ -21,9 +21,7 @@ from understudy.privacy.ledger.ledger import Entry
 from understudy.release.bundle.documents import acceptance_table, croissant, data_package, dictionary, readme
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.result import ReleaseResult
-from understudy.report.charts import Panel, marginal_chart
-from understudy.report.page import markdown, render
-from understudy.report.release import release_page
+from understudy.report import Panel, marginal_chart, markdown, release_page, render
 
 # ----------------------------------------------------------------------------------------
 # Folders that are complete or absent.

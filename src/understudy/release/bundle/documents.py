@@ -14,8 +14,7 @@ from understudy.privacy import Budget
 from understudy.release.bundle.reporting import at_least, between, odds_limit, shown_labels
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
-from understudy.report.page import Block, Bullets, Heading, Page, Table, Text
-from understudy.report.release import chance
+from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column
 from understudy.schema.spreadsheets import formula_values, is_formula
 

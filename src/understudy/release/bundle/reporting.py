@@ -18,8 +18,7 @@ from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit, budget
 from understudy.privacy.accounting.accounting import ACCOUNTINGS
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.release.selection.profiles import BestProfile, Bound, Profile, best_profile
-from understudy.report.pictures import Share, Whiskers
-from understudy.report.release import ReportContent
+from understudy.report import ReportContent, Share, Whiskers
 from understudy.schema import Clique, Codes, Schema
 
 __all__ = [

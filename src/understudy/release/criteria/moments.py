@@ -46,7 +46,7 @@ class RegressionMoments:
 
     Examples
     --------
-    >>> from understudy.release.criteria import Feature
+    >>> from understudy.release.criteria.fits import Feature
     >>> from understudy.schema import Domain
     >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
     >>> moments = RegressionMoments(line)

@@ -61,7 +61,7 @@ def largest_moves(
     Examples
     --------
     >>> from understudy.privacy import Unit
-    >>> from understudy.release.criteria import MaxMarginalError
+    >>> from understudy.release import MaxMarginalError
     >>> criterion = MaxMarginalError(name="cells", threshold=0.1)
     >>> largest_moves(criterion, Domain(("a", "b"), (2, 3)), unit=Unit.replace_one(), pairs=100)
     Moves(value=1.0, slack=1.0)

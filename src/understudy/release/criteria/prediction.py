@@ -78,7 +78,7 @@ class PredictionError(Criterion):
 
     Examples
     --------
-    >>> from understudy.release.criteria import Feature
+    >>> from understudy.release.criteria.fits import Feature
     >>> domain = Domain(("x", "y"), (3, 3))
     >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
     >>> real = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])

@@ -57,7 +57,7 @@ class RegressionCoefficients(Criterion):
 
     Examples
     --------
-    >>> from understudy.release.criteria import Feature
+    >>> from understudy.release.criteria.fits import Feature
     >>> domain = Domain(("x", "y"), (3, 3))
     >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
     >>> criterion = RegressionCoefficients(name="line", threshold=0.5, regression=line)

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 
 from understudy.engine import Zeros, estimate
 from understudy.errors import SchemaError, WorkloadError
-from understudy.marginals.measurement import Measurement
+from understudy.marginals import Measurement
 from understudy.release.criteria.groups import code_values
 from understudy.release.spec.spec import Spec
 from understudy.schema import Column, Schema

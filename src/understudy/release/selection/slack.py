@@ -51,7 +51,7 @@ class SlackTest:
     Examples
     --------
     >>> from understudy.privacy import Unit
-    >>> from understudy.release.criteria import MaxMarginalError, RelativeMarginalError
+    >>> from understudy.release import MaxMarginalError, RelativeMarginalError
     >>> test = SlackTest((
     ...     MaxMarginalError(name="cells", threshold=0.01),
     ...     RelativeMarginalError(name="bins", threshold=1.4, clip=2.0),
@@ -122,7 +122,7 @@ class SlackTest:
         Examples
         --------
         >>> from understudy.privacy import Unit
-        >>> from understudy.release.criteria import MaxMarginalError
+        >>> from understudy.release import MaxMarginalError
         >>> test = SlackTest((MaxMarginalError(name="cells", threshold=0.01),))
         >>> round(test.epsilon_for(47.0, false_accept=0.05, false_reject=0.05, unit=Unit.replace_one()), 3)
         0.098

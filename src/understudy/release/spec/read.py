@@ -26,7 +26,7 @@ from understudy.release.spec.source import rows_share
 from understudy.release.spec.space import SpaceReader
 from understudy.release.spec.spec import RowCount, Simulated, Source, Spec
 from understudy.schema import Column, Constraint, Schema
-from understudy.schema.files.schema_file import parse_rules
+from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import read_plain
 from understudy.schema.problems import did_you_mean, problems_of, raise_problems
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, UnderstudyError, WorkloadError
-from understudy.marginals.workload import Workload, parse_workload
+from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import Synthesizer
 from understudy.mechanisms import method as method_named
 from understudy.privacy import ApproxDP, Budget

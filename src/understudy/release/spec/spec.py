@@ -33,7 +33,7 @@ from understudy.release.spec.model import json_schema
 from understudy.release.spec.source import RowCount, Simulated, Source
 from understudy.release.spec.space import projection_of, workload_of
 from understudy.schema import Column, Constraint, Schema
-from understudy.schema.files.schema_file import parse_rules
+from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import parse_plain, read_plain
 
 __all__ = ["RowCount", "Simulated", "Source", "Spec", "read_facts"]

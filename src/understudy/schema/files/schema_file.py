@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from understudy.errors import ConstraintError, SchemaError
+from understudy.errors import SchemaError
 from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.numeric import Integer, Real
-from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.problems import (
     MAX_CODES,
     MAX_COLUMNS,
@@ -27,76 +26,6 @@ from understudy.schema.problems import (
 
 if TYPE_CHECKING:
     from understudy.schema.schema import Schema
-
-# ----------------------------------------------------------------------------------------
-# Checks of a schema as a whole, and reading its constraints.
-
-HEADING = "The schema has problems"
-_RULE_KEYS = ("rule", "straddle", "description")
-
-
-def check_columns(given: Any) -> tuple[Column, ...]:
-    """Return the columns as a tuple, or raise `SchemaError` with everything wrong with them together."""
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise_problems(HEADING, ["columns: write a list of columns"])
-    columns = tuple(given)
-    if not all(isinstance(column, Column) and type(column) is not Column for column in columns):
-        raise_problems(
-            HEADING, ["columns: each must be a Categorical, Ordinal, Boolean, Integer, Real or Date column"]
-        )
-    if not columns:
-        raise_problems(HEADING, ["columns: a schema needs at least one column"])
-    if len(columns) > MAX_COLUMNS:
-        raise_problems(HEADING, [f"columns: {len(columns):,} are more than the {MAX_COLUMNS:,} allowed"])
-    problems = []
-    seen: set[str] = set()
-    for index, column in enumerate(columns):
-        if column.name in seen:
-            problems.append(f"columns[{index}] {column.name!r}: another column has the same name")
-        seen.add(column.name)
-    if sum(column.size for column in columns) > MAX_TOTAL_CODES:
-        problems.append(f"columns: together they have more than {MAX_TOTAL_CODES:,} codes")
-    raise_problems(HEADING, problems)
-    return columns
-
-
-def parse_rules(rules: Any, columns: Sequence[Column]) -> tuple[Constraint, ...]:
-    """Read constraints given as text, mappings or `Constraint`, reporting all that are wrong at once."""
-    if isinstance(rules, str | Mapping) or not isinstance(rules, Sequence):
-        raise_problems(HEADING, ["constraints: write a list of rules"], ConstraintError)
-    if len(rules) > MAX_CONSTRAINTS:
-        raise_problems(HEADING, [f"constraints: more than the {MAX_CONSTRAINTS:,} allowed"], ConstraintError)
-    parsed: list[Constraint] = []
-    problems: list[str] = []
-    for index, rule in enumerate(rules):
-        try:
-            parsed.append(_parse_rule(rule, columns))
-        except ConstraintError as error:
-            message = "\n".join(problems_of(error)).replace("\n", "\n    ")
-            problems.append(f"constraints[{index}]: {message}")
-    raise_problems(HEADING, problems, ConstraintError)
-    return tuple(parsed)
-
-
-def _parse_rule(rule: Any, columns: Sequence[Column]) -> Constraint:
-    if isinstance(rule, Constraint):
-        return Constraint.parse(rule.text, columns, straddle=rule.straddle, description=rule.description)
-    if isinstance(rule, str):
-        return Constraint.parse(rule, columns)
-    if not isinstance(rule, Mapping):
-        raise ConstraintError("Write a rule as text, or a mapping with the keys rule, straddle, description.")
-    unknown = [str(key) for key in rule if key not in _RULE_KEYS]
-    if unknown:
-        hint = did_you_mean(unknown[0], _RULE_KEYS)
-        raise ConstraintError(f"Unknown key {unknown[0]!r}.{hint} Known: {', '.join(_RULE_KEYS)}.")
-    if "rule" not in rule:
-        raise ConstraintError("The key 'rule' is missing.")
-    return Constraint.parse(
-        rule["rule"],
-        columns,
-        straddle=rule.get("straddle", "allow"),
-        description=rule.get("description", ""),
-    )
 
 
 # ----------------------------------------------------------------------------------------

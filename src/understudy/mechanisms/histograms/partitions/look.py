@@ -27,100 +27,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
 from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.privacy.events import SelectionEvent
 from understudy.privacy.exact_floats import float_up
 from understudy.privacy.noise.selection import exponential_mechanism
-
-# ----------------------------------------------------------------------------------------
-# Numba kernels for partitions of an ordered histogram. Import on first use only.
-#
-# A bucket is a range of adjacent cells. Growing a bucket of ``m`` cells with sum ``S`` by a cell ``x`` raises its
-# sum of squared errors by ``(m x - S)² / (m (m + 1))``, and ``m x - S`` is a whole number: no two nearly equal
-# numbers are ever subtracted in floating point, so squared errors have a relative error of a few units per cell.
-
-SPLIT_BITS = 24
-"""Deviations of parts are whole numbers of ``2**-24`` rows."""
-
-
-@compiled(nogil=True)
-def best_errors(counts, buckets):  # type: ignore[no-untyped-def]
-    """Return ``T[j, e]``: the least squared error of the first ``e`` cells in exactly ``j`` buckets.
-
-    One pass over the first cell ``s`` of the last bucket: when it is reached, every ``T[j, s]`` is final.
-    """
-    n = len(counts)
-    best = np.full((buckets + 1, n + 1), np.inf)
-    best[0, 0] = 0.0
-    for s in range(n):
-        total = np.int64(0)
-        error = 0.0
-        for e in range(s + 1, n + 1):
-            x = counts[e - 1]
-            m = e - 1 - s
-            if m > 0:
-                apart = float(m * x - total)
-                error += apart * apart / (float(m) * float(m + 1))
-            total += x
-            for j in range(1, min(buckets, s + 1) + 1):
-                tried = best[j - 1, s] + error
-                if tried < best[j, e]:
-                    best[j, e] = tried
-    return best
-
-
-@compiled(nogil=True)
-def errors_up_to(counts, end):  # type: ignore[no-untyped-def]
-    """Return the squared error of the bucket ``[q, end)`` for every ``q`` below ``end``."""
-    errors = np.zeros(end)
-    total = np.int64(0)
-    error = 0.0
-    for q in range(end - 1, -1, -1):
-        x = counts[q]
-        m = end - 1 - q
-        if m > 0:
-            apart = float(m * x - total)
-            error += apart * apart / (float(m) * float(m + 1))
-        total += x
-        errors[q] = error
-    return errors
-
-
-@compiled(nogil=True)
-def _deviations(counts, result, backwards):  # type: ignore[no-untyped-def]
-    """Fill ``result[i]`` with the absolute deviations from their mean of the first (last) ``i + 1`` cells, in steps of ``2**-24``."""
-    n = len(counts)
-    total = np.int64(0)
-    for i in range(n):
-        total += counts[n - 1 - i] if backwards else counts[i]
-        m = i + 1
-        apart = np.int64(0)
-        for j in range(m):
-            x = counts[n - 1 - j] if backwards else counts[j]
-            apart += abs(m * x - total)
-        result[i] = (apart // m << SPLIT_BITS) + ((apart % m << SPLIT_BITS) // m)
-
-
-@compiled(nogil=True)
-def split_deviations(counts):  # type: ignore[no-untyped-def]
-    """Return the absolute deviations of the whole range (entry 0) and of its two parts for each split point.
-
-    Whole numbers of ``2**-24`` rows, each of the deviations rounded down. ``m`` counts of at most ``F`` deviate by at most ``m F/2`` rows in
-    all: below ``2**38``, and ``2**62`` steps, while ``m F`` is at most ``2**39``.
-    """
-    n = len(counts)
-    first = np.zeros(n, dtype=np.int64)
-    last = np.zeros(n, dtype=np.int64)
-    _deviations(counts, first, False)
-    _deviations(counts, last, True)
-    result = np.zeros(n, dtype=np.int64)
-    result[0] = first[n - 1]
-    for i in range(1, n):
-        result[i] = first[i - 1] + last[n - 1 - i]
-    return result
-
 
 _MOST_COUNT = 1 << 40
 """No count is taken for more when buckets are judged."""
@@ -231,6 +142,8 @@ class SealedBuckets(Sealed):
         self, sealed: SealedCounts, *, cells: int, buckets: int, max_count: int | None = None
     ) -> None:
 
+        from understudy.mechanisms.histograms.kernels import best_errors
+
         if len(sealed.shape) != 1 or not 1 <= cells <= sealed.shape[0]:
             raise BudgetError("Buckets need counts over one axis, of which at least one cell is cut.")
         if not 1 <= buckets <= cells:
@@ -267,6 +180,8 @@ class SealedBuckets(Sealed):
         The cells before the start are cut in the best way into ``buckets - 1`` buckets, so possible starts
         are ``buckets - 1``, ..., ``end - 1``, in this order.
         """
+
+        from understudy.mechanisms.histograms.kernels import errors_up_to
 
         if not 2 <= buckets <= min(self.buckets, end) or end > self.cells:
             raise BudgetError(f"The first {end} cells cannot be cut into {buckets} buckets.")
@@ -324,6 +239,8 @@ def bisect_ranges(
     over its number of cells; it is rounded down to ``2**-24`` of a row, so the two buckets of an outcome are off by less than ``2**-23``, and the
     score is rounded to at most ``2**-20`` of the sensitivity. The sensitivity ``D / (1 - 3 t 2**-20)`` covers both, as ``D >= 1``.
     """
+
+    from understudy.mechanisms.histograms.kernels import SPLIT_BITS, split_deviations
 
     if len(sealed.shape) != 1 or not parts:
         raise BudgetError("Bisections need counts over one axis and at least one range.")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator
-from understudy.inference.history import History
+from understudy.inference import History
 from understudy.mechanisms.base import (
     Fitted,
     Plan,

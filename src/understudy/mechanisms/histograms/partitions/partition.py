@@ -12,43 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import Distribution
 from understudy.errors import BudgetError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Progress
 from understudy.mechanisms.histograms.bins import Grid, legitimate, planned_grids, require_ordered
 from understudy.mechanisms.histograms.partitions.look import merged_cells
 from understudy.privacy import Accounting, Noise
 from understudy.privacy.noise.noise import noise_within
 from understudy.schema import Schema
-
-# ----------------------------------------------------------------------------------------
-# Numba kernels over noisy histograms. Import on first use only.
-
-
-@compiled(nogil=True)
-def last_starts(values, penalty):  # type: ignore[no-untyped-def]
-    """Return, for every end ``e``, where the last bucket of the best penalised partition of ``values[:e]`` starts."""
-    n = len(values)
-    best = np.full(n + 1, np.inf)
-    best[0] = 0.0
-    start = np.zeros(n + 1, dtype=np.int64)
-    for s in range(n):
-        mean = 0.0
-        error = 0.0
-        for e in range(s + 1, n + 1):
-            m = e - s
-            apart = values[e - 1] - mean
-            mean += apart / m
-            error += apart * (values[e - 1] - mean)
-            tried = best[s] + error + penalty
-            if tried < best[e]:
-                best[e] = tried
-                start[e] = s
-    return start
-
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -135,6 +108,8 @@ def best_buckets(values: Array, penalty: float) -> list[int]:
     >>> best_buckets(np.array([5.0, 5.1, 0.0, 0.2, 0.1]), 1.0)
     [0, 2]
     """
+
+    from understudy.mechanisms.histograms.kernels import last_starts
 
     centred = np.asarray(values, dtype=np.float64) - float(np.mean(values))
     before = last_starts(centred, float(penalty))

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from understudy.curator import Reach
 from understudy.errors import BudgetError
-from understudy.marginals.workload import Workload, downward_closure
+from understudy.marginals import Workload, downward_closure
 from understudy.mechanisms.histograms.transforms.look import contrasts, fourier_reach, interaction_basis
 from understudy.privacy import Unit
 from understudy.schema import Clique, Domain

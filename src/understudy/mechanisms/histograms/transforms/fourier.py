@@ -9,8 +9,7 @@ from typing import ClassVar
 from understudy.curator import Curator, measure_numbers
 from understudy.engine import DenseTable, Distribution, estimate
 from understudy.errors import DomainTooLarge
-from understudy.marginals.measurement import Measurement, Statistic
-from understudy.marginals.workload import Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.allocation import total_is_public, workload_for
 from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, support_of
 from understudy.mechanisms.histograms.bins import large, schema_grid

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from understudy.engine import Distribution, ProductModel
 from understudy.engine.distributions.product import DrawnTables
 from understudy.errors import WorkloadError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.parametric.features import ONE, Feature
 from understudy.mechanisms.parametric.look import MomentBlock
 from understudy.mechanisms.parametric.modips.models import (

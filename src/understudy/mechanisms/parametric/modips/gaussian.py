@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 
 # ----------------------------------------------------------------------------------------
 # Draws and matrices of the normal law that the samplers of parametric models share.

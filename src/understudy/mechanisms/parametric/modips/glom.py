@@ -10,7 +10,7 @@ import numpy as np
 from understudy.engine import Distribution
 from understudy.engine.distributions.product import Mixed
 from understudy.errors import DomainTooLarge, WorkloadError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.parametric.features import ONE, indicator
 from understudy.mechanisms.parametric.look import MomentBlock
 from understudy.mechanisms.parametric.modips.gaussian import GaussianEvidence, pairs_of

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from understudy.engine.distributions.distribution import Simulated
 from understudy.engine.distributions.product import Codes, Floats, Mixed, numbers_in
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.parametric.modips.gaussian import (
     GaussianEvidence,
     GaussianParameters,

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from understudy.engine import Distribution, GraphicalModel, estimate, model_cells
 from understudy.engine.distributions.product import Codes, Floats
 from understudy.errors import DomainTooLarge, WorkloadError
-from understudy.marginals.counting import count_codes
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic, count_codes
 from understudy.mechanisms.parametric.modips.models import Ask, AskCounts, Setting
 from understudy.schema import Clique, Domain
 

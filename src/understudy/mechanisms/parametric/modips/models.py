@@ -13,7 +13,7 @@ import numpy.typing as npt
 from understudy.engine import Distribution, ProductModel
 from understudy.engine.distributions.product import AveragedModel, Factor, Mixed, Number
 from understudy.errors import WorkloadError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.parametric.features import Standard, standardised
 from understudy.mechanisms.parametric.look import MomentBlock
 from understudy.mechanisms.parametric.modips.location import LocationEvidence, LocationModel

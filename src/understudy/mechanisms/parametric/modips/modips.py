@@ -12,8 +12,8 @@ import numpy as np
 
 from understudy.curator import Curator, measure_numbers
 from understudy.errors import BudgetError, WorkloadError
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.base import (
     Fitted,
     Plan,

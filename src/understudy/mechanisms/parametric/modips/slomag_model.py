@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from understudy.engine.distributions.distribution import Simulated
 from understudy.engine.distributions.product import Codes, Floats, Ints, Mixed
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.mechanisms.parametric.modips.gaussian import (
     GaussianEvidence,
     GaussianParameters,

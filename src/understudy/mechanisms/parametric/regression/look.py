@@ -63,7 +63,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, Sealed
 from understudy.data import Table
 from understudy.errors import BudgetError, UnderstudyError
-from understudy.marginals.measurement import Statistic
+from understudy.marginals import Statistic
 from understudy.privacy import Laplace, Unit
 from understudy.privacy.events import PureEvent
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, measure_numbers
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.inference.history import History
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.inference import History
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import (
     Fitted,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine import ProductMixture
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, total_deviation
 from understudy.mechanisms.options import at_least, between, refuse, unused
 from understudy.mechanisms.parametric.margins import (
