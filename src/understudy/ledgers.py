@@ -262,6 +262,11 @@ class LedgerPlace:
         return self._record.remember(KnownLedger(book.anchor(), self.path, charged), self._marks)
 
 
+def ledger_at(path: Path) -> LedgerPlace:
+    """Return the place of a ledger that is taken as it is, whatever it calls its table; nothing else is asked about the table."""
+    return LedgerPlace(path.absolute(), _same_table=path.exists())
+
+
 def find_ledger(
     source: Any,
     *,

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import yaml
 
-from understudy.data import Database, is_database, require_folder
-from understudy.errors import OutputError, UsageError
-from understudy.ledgers import LedgerPlace
-from understudy.marginals import parse_workload
-from understudy.mechanisms import Synthesizer, create, method
+from understudy.data import Database, is_database
+from understudy.errors import UsageError
 from understudy.privacy import Budget, Unit
-from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import Consent
-from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    from understudy.mechanisms import Synthesizer
+    from understudy.privacy.ledger.ledger import LedgerGuarantee
 
 # ----------------------------------------------------------------------------------------
 # Where the private table is, as words of the command line: a file, or a table of a database.
@@ -72,15 +68,6 @@ AnotherLedger = Annotated[
         help="Consent to a further ledger for a table that has one already. What the two promise adds up.",
     ),
 ]
-ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
-"""For those whose ledger is of another table or unit."""
-
-
-def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
-    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
-    if place.path.exists():
-        with place.opened(**terms) as book:
-            check_facts(book, facts, consent)
 
 
 def summary(standing: LedgerGuarantee) -> dict[str, Any]:
@@ -248,70 +235,13 @@ def parse_names(words: str | None, option: str) -> list[str] | None:
 
 def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
     """Build the method with its options and, where it takes one, its workload."""
-    options = parse_options(words)
-    described = method(name)
-    if workload is not None:
-        if not described.takes_workload:
-            raise UsageError(f"{name} does not take a workload; leave --workload out.")
-        options["workload"] = parse_workload(schema.domain, workload)
-    return create(name, **options)
+    from understudy.workflow import mechanism_for
 
-
-def require_writable(path: Path, *, what: str) -> None:
-    """Refuse an output that cannot be written before anything is spent on making it."""
-    folder = path.parent if str(path.parent) else Path()
-    if path.is_dir():
-        raise OutputError(f"The {what} {str(path)!r} is a folder; give the name of a file.")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
-    if what != "ledger" and _is_sqlite(path):
-        raise OutputError(
-            f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
-        )
-    require_folder(folder, what=what)
-
-
-def _is_sqlite(path: Path) -> bool:
-    """Say whether a file is a database of SQLite, as every ledger is."""
-    if not path.is_file():  # a pipe would wait for its writer
-        return False
-    try:
-        with path.open("rb") as stream:
-            return stream.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False
-
-
-def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Refuse an output that would replace a file the command reads, add to a folder it reads, or replace another output.
-
-    Examples
-    --------
-    >>> require_apart({"output": Path("synthetic.csv")}, {"table": Path("patients.csv")})
-    >>> require_apart({"output": Path("./patients.csv")}, {"table": Path("patients.csv")})
-    Traceback (most recent call last):
-    understudy.errors.OutputError: The output 'patients.csv' would replace the table; choose another name.
-    """
-    written = {what: path for what, path in outputs.items() if path is not None}
-    read = {what: path for what, path in inputs.items() if path is not None}
-    for what, path in written.items():
-        for other, source in read.items():
-            if _same(path, source):
-                raise OutputError(f"The {what} {str(path)!r} would replace the {other}; choose another name.")
-            parts = path.suffix.lower() in (".parquet", ".pq")
-            if parts and source.is_dir() and source.resolve() in path.resolve().parents:
-                raise OutputError(
-                    f"The {what} {str(path)!r} would become part of the {other}, a folder of Parquet files; choose another "
-                    "folder."
-                )
-    for (what, path), (other, another) in combinations(written.items(), 2):
-        if _same(path, another):
-            raise OutputError(f"The {what} and the {other} would be one file, {str(path)!r}; name two.")
-
-
-def _same(path: Path, other: Path) -> bool:
-    """Say whether two names are one file, by whatever links."""
-    try:
-        return path.resolve() == other.resolve() or path.samefile(other)
-    except OSError:
-        return False
+    return mechanism_for(
+        name,
+        schema,
+        workload=workload,
+        options=parse_options(words),
+        workload_name="--workload",
+        error=UsageError,
+    )
