@@ -75,7 +75,7 @@ def method_list() -> str:
 
 ROOMS = (
     "schema", "privacy", "marginals", "data", "curator", "engine", "mechanisms", "inference", "evaluation", "release",
-    "report", "bulk", "audit", "adapters", "datasets",
+    "report", "bulk", "audit", "workflow", "adapters", "datasets",
 )  # fmt: skip
 
 
