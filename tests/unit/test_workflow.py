@@ -151,10 +151,10 @@ def test_another_call_is_refused_until_somebody_says_what_to_do_about_the_interr
     with pytest.raises(Stopped):
         made(table, method="mst", delta=1e-6)
     with pytest.raises(LedgerError, match="unfinished='keep'"):
-        made(table)
-    made(table, unfinished="keep")
+        made(table, delta=1e-6)
+    made(table, delta=1e-6, unfinished="keep")
     assert len(states(tmp_path)) == 1
-    made(table, unfinished="drop")
+    made(table, delta=1e-6, unfinished="drop")
     assert not states(tmp_path)
 
 
