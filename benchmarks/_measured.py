@@ -104,6 +104,7 @@ RUNS = (
         "release_frontier",
         "--variants bootstrap older larger preterm term --candidates 20 --totals --jobs 1",
     ),
+    _run("births-paper", "births", "--paper"),
     _run("poisson", "poisson", "--full"),
     _run("cost-model", "cost_model"),
     _run("large-parquet", "large_parquet"),

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-import yaml
 
 from understudy.data import Database, is_database
-from understudy.errors import UsageError
+from understudy.errors import SchemaError, UsageError
 from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import Consent
 from understudy.schema import Schema
+from understudy.schema.files.yaml import parse_plain
 
 if TYPE_CHECKING:
     from understudy.mechanisms import Synthesizer
@@ -211,9 +211,9 @@ def parse_options(words: list[str] | None) -> dict[str, Any]:
         if not equals or not key:
             raise UsageError(f"--option takes name=value; got {word!r}.")
         try:
-            options[key.strip().replace("-", "_")] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise UsageError(f"The value of --option {key} cannot be read.") from None
+            options[key.strip().replace("-", "_")] = parse_plain(value)
+        except SchemaError as error:
+            raise UsageError(f"The value of --option {key} cannot be read: {error}") from None
     return options
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 
-from understudy.errors import DomainTooLarge, UnderstudyError, WorkloadError
+from understudy.errors import DomainTooLarge, SchemaError, UnderstudyError, WorkloadError
 from understudy.schema import Clique, Domain, Schema
+from understudy.schema.files.yaml import read_plain
 
 # ----------------------------------------------------------------------------------------
 # Linear queries: every record answers with a number between 0 and 1, and a table with the sum.
@@ -350,12 +349,9 @@ def _listed(source: QuerySource) -> Sequence[Any]:
         return source
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8")
-        read = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise WorkloadError(f"The queries {str(path)!r} cannot be read: {error.strerror or error}.") from None
-    except (yaml.YAMLError, ValueError):
-        raise WorkloadError(f"The queries {str(path)!r} are neither YAML nor JSON.") from None
+        read = read_plain(path)
+    except SchemaError as error:
+        raise WorkloadError(f"The queries {str(path)!r} cannot be read: {error}") from None
     if isinstance(read, Mapping) and set(read) == {"queries"}:
         read = read["queries"]
     if not isinstance(read, list):

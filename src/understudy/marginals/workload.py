@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 
-from understudy.errors import WorkloadError
+from understudy.errors import SchemaError, WorkloadError
 from understudy.schema import Clique, Domain
+from understudy.schema.files.yaml import read_plain
 
 # ----------------------------------------------------------------------------------------
 # Workloads: the weighted marginals a stand-in is asked to preserve (paper AIM, Definition 2 and section 6.1).
@@ -184,13 +183,9 @@ def read_workload(domain: Domain, path: str | Path) -> Workload:
     """Read a workload from YAML or JSON: a list of column lists, or of ``{columns: [...], weight: w}``."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"The workload file {path.name!r} cannot be read: {error}.") from None
-    try:
-        items = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
-        raise WorkloadError(f"The workload file {path.name!r} is not valid JSON or YAML: {error}.") from None
+        items = read_plain(path)
+    except SchemaError as error:
+        raise WorkloadError(f"The workload file {path.name!r} cannot be read: {error}") from None
     if isinstance(items, Mapping):
         items = items.get("workload")
     return Workload.from_plain(domain, items, where=f"the workload file {path.name!r}")

@@ -121,7 +121,7 @@ def test_descriptions_that_make_no_sense(bad: object, reason: str) -> None:
 
 
 def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
-    for text, reason in (("a: 1\n", "must hold a list"), ("{", "neither YAML nor JSON")):
+    for text, reason in (("a: 1\n", "must hold a list"), ("{", "Not well-formed YAML")):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(WorkloadError, match=reason):
             read_queries(SCHEMA, tmp_path / "bad.yaml")

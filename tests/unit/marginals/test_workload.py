@@ -106,6 +106,16 @@ def test_parse_refuses(text: str) -> None:
         parse_workload(DOMAIN, text)
 
 
+def test_a_file_is_read_as_schemas_are(tmp_path: Path) -> None:
+    """``on`` and ``no`` are columns, not truth values; a repeated key is refused."""
+    domain = Domain.of({"on": 2, "no": 3})
+    (tmp_path / "w.yaml").write_text("- [on, no]\n- {columns: [no], weight: 2}\n", encoding="utf-8")
+    assert set(dict(read_workload(domain, tmp_path / "w.yaml"))) == {("on", "no"), ("no",)}
+    (tmp_path / "w.yaml").write_text("- {columns: [no], weight: 2, weight: 3}\n", encoding="utf-8")
+    with pytest.raises(WorkloadError, match="twice"):
+        read_workload(domain, tmp_path / "w.yaml")
+
+
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text("- [a, b]\n- {columns: [c, a], weight: 2}\n- [b, a]\n", encoding="utf-8")

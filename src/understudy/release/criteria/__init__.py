@@ -11,7 +11,7 @@ from understudy.release.criteria.base import (
 from understudy.release.criteria.custom import AverageScore
 from understudy.release.criteria.face import AnonymousCombinations, RareRecords
 from understudy.release.criteria.fits import Feature, LinearFit, Regression
-from understudy.release.criteria.groups import Grouping, code_values
+from understudy.release.criteria.groups import Grouping, OpenBins, code_values
 from understudy.release.criteria.marginals import (
     MaxMarginalError,
     RelativeMarginalError,
@@ -22,9 +22,9 @@ from understudy.release.criteria.matching import Faithfulness
 from understudy.release.criteria.means import ConditionalMeans, resized_mean
 from understudy.release.criteria.medians import ConditionalMedians
 from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.neighbours import Moves, largest_moves, neighbouring_tables
 from understudy.release.criteria.prediction import PredictionError
 from understudy.release.criteria.regression import RegressionCoefficients
+from understudy.release.neighbours import Moves, largest_moves, neighbouring_tables
 
 __all__ = [
     "AnonymousCombinations",
@@ -40,6 +40,7 @@ __all__ = [
     "MaxMarginalError",
     "Moves",
     "Number",
+    "OpenBins",
     "PredictionError",
     "RareRecords",
     "Regression",

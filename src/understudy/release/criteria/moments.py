@@ -1,4 +1,4 @@
-"""A private linear regression from noisy moments, fitted once per transformation outside the selection loop."""
+"""A private linear regression from noisy moments, for the published form of criteria about regressions."""
 
 from __future__ import annotations
 

@@ -198,17 +198,12 @@ def narrowed_plain(
 
 
 def _lower_total(plain: dict[str, Any], spec: Spec) -> None:
-    """Take private regressions that are no longer needed out of a pure total, which must be used up."""
+    """Take what private regressions no longer cost, because fewer versions of their columns are left, out of a pure total."""
     if spec.shares.single or spec.form != "published" or not isinstance(spec.total, PureDP):
         return
-    left = {name: len(alternatives) for name, alternatives in (plain.get("transformations") or {}).items()}
-    needed = sum(
-        float(item["epsilon"]) * math.prod(left.get(name, 1) for name in (item["target"], *item["features"]))
-        for item in spec.criteria
-        if item["kind"] == "regression-coefficients"
-    )
-    saved = math.fsum(spec.shares.baselines) - needed
-    if saved > 0:
+    left = Spec.from_dict(plain, where=spec.where)
+    saved = min(spec.shares.needed.values()) - min(left.shares.needed.values())
+    if saved > 1e-6 * spec.total.epsilon:
         plain["budget"]["total"]["epsilon"] = round(spec.total.epsilon - saved, 12)
 
 

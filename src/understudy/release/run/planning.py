@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
+from understudy.release.run.judgement import private_regressions
 from understudy.release.run.planned_criteria import CriterionPlan, plan_criteria, slack_test
 from understudy.release.spec.budget import Shares, short
 from understudy.schema import Schema
@@ -138,7 +140,7 @@ def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None
         schema = schemas[tuple(configuration.transformations.values())]
         synthesizer = spec.synthesizer_for(configuration, schema)
         synthesizer.prepare(schema, unit=spec.unit, budget=spec.shares.model)
-    if spec.shares.acceptance:
+    if spec.shares.judging:
         _try_judging()
 
 
@@ -241,7 +243,7 @@ def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
 
 def _acceptance_words(spec: Spec, threshold: float | None) -> str:
     if spec.form == "published":
-        return f"A noisy error is released for each criterion, for epsilon={spec.shares.acceptance:g} per attempt."
+        return f"A noisy error is released for each criterion, for epsilon={spec.shares.judging:g} per attempt.{_regression_words(spec)}"
     if threshold is None:
         return "All criteria are about the candidate alone and cost nothing."
     return (
@@ -249,6 +251,23 @@ def _acceptance_words(spec: Spec, threshold: float | None) -> str:
         f"than {threshold:.1f} records away from violating any of them. A candidate that violates one is accepted "
         f"with probability {spec.false_accept:g} at most."
     )
+
+
+def _regression_words(spec: Spec) -> str:
+    """Say where the private regressions are fitted, and how often they are charged."""
+    shares = spec.shares
+    versions = sum(item.versions for item in private_regressions(spec.criteria, spec.transformations))
+    if shares.regressions:
+        return (
+            f" Each attempt fits its own private regressions, for epsilon={math.fsum(shares.regressions):g} of it: cheaper than to "
+            f"fit each of the {versions} distinct sets of columns once."
+        )
+    if shares.baselines and not shares.single:
+        return (
+            f" Private regressions are fitted once for each distinct set of columns ({versions}) before the first attempt, for "
+            f"epsilon={math.fsum(shares.baselines):g} in all."
+        )
+    return ""
 
 
 def _better_without_delta(spec: Spec, usable: list[Configuration]) -> list[str]:
@@ -357,11 +376,6 @@ def _warnings(
             "The candidate's number of rows is a guess; criteria count how far it is off as an error."
         )
     found += formula_warnings(spec.schema_for(usable[0] if usable else spec.configurations[0]))
-    means = [c for c in spec.criteria if c["kind"] in ("conditional-means", "faithfulness")]
-    if (
-        means
-        and not any(c["kind"] == "max-marginal-error" for c in spec.criteria)
-        and spec.form == "published"
-    ):
-        found.append("Resized means rely on a maximal marginal error criterion beside them; there is none.")
-    return tuple(found)
+    published = spec.form == "published"
+    beside = (item.warnings_beside(spec.criteria, published=published) for item in spec.criteria)
+    return (*found, *dict.fromkeys(warning for warnings in beside for warning in warnings))

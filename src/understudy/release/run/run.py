@@ -149,7 +149,7 @@ class Release(Work):
     of a selection that was charged as a whole (loop). The proofs are where the parts are: fits in the
     synthesizers, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.run.judgement`, the
     selection in :mod:`understudy.release.selection.accounting`, interruptions in :mod:`understudy.release.run.state`.
-    The parts outside the selection (number of rows, private regressions) are released whatever the selection
+    The parts outside the selection (number of rows, private regressions that attempts share) are released whatever the selection
     ends in and compose with it.
 
     Examples
@@ -372,8 +372,8 @@ class Release(Work):
         drawn uniformly, a fit, a candidate from a public seed, a judgement, on a ledger of their own that holds them to
         ``shares.attempt``. An attempt that fails, for whatever reason, counts as rejected and leaves nothing behind. How many may be made
         is drawn without looking at the table, how many were made is not told. That is the selection whose cost
-        :mod:`understudy.release.selection.accounting` proves and ``shares.selection_event`` charges. The number of rows and private
-        regressions are charged beside it.
+        :mod:`understudy.release.selection.accounting` proves and ``shares.selection_event`` charges. The number of rows, and private
+        regressions that attempts share, are charged beside it.
         """
         state, rule = self.state, self.spec.attempts
         self._same_records(data, configurations)  # every transformation is read before anything is spent

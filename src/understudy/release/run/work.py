@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from understudy.curator import Curator
@@ -15,10 +16,9 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.privacy.noise.randomness import Randomness
 from understudy.release.criteria.fits import LinearFit
-from understudy.release.criteria.regression import RegressionCoefficients
 from understudy.release.projection import require_room
 from understudy.release.result import Configuration
-from understudy.release.run.judgement import baseline_key, fit_baseline
+from understudy.release.run.judgement import fit_baseline, regressions_for
 from understudy.release.run.outcome import fit_from_plain
 from understudy.release.run.state import State
 from understudy.release.run.transform import Transformed
@@ -32,8 +32,8 @@ class Work:
 
     Privacy
     -------
-    The number of rows and the private regressions are charged to the ledger before they are drawn and released whatever
-    the selection ends in. Their answers are journalled; what was charged for and is not in the journal is charged again before it is
+    The number of rows and the private regressions that all attempts share are charged to the ledger before they are drawn and released
+    whatever the selection ends in. Their answers are journalled; what was charged for and is not in the journal is charged again before it is
     drawn again.
     """
 
@@ -50,6 +50,8 @@ class Work:
         self.spec = spec
         self.ledger = ledger
         self.state = state
+        if spec.shares.shared is not None and self._charges("baseline 0"):  # begun by version 0.1
+            self.spec = replace(spec, shares=spec.shares.shared)
         self._source = source
         self._random: Randomness = SystemRandomness() if randomness is None else randomness
         self._given = randomness
@@ -138,25 +140,20 @@ class Work:
     def _baselines(
         self, data: Transformed, configurations: tuple[Configuration, ...], rows: int
     ) -> dict[tuple[str, ...], LinearFit]:
-        """Fit the private regressions of the published form, one per distinct transformation of their columns."""
-        if self.spec.form != "published":
+        """Fit the private regressions that all attempts share, one per distinct version of their columns; none if attempts fit their own."""
+        if self.spec.form != "published" or not self.spec.shares.baselines:
             return {}
         recorded: dict[str, Any] = dict(
             self.state.get("baselines", {})
         )  # by version 0.1, which had no journal
         found: dict[tuple[str, ...], LinearFit] = {}
         for configuration in configurations:
-            criteria = self.spec.criteria_for(self.spec.schema_for(configuration))
-            for criterion, plain in zip(criteria, self.spec.criteria, strict=True):
-                if not isinstance(criterion, RegressionCoefficients):
-                    continue
-                key = baseline_key(plain, configuration.transformations)
+            for key, regression, epsilon in regressions_for(self.spec, configuration):
                 label = "; ".join(key)
                 if label not in recorded:
                     place = f"baseline {len(recorded)}"
                     curator = self._curator(data, configuration, place)
-                    epsilon = float(plain["epsilon"])
-                    fit = fit_baseline(self.spec, criterion.regression, curator, rows=rows, epsilon=epsilon)
+                    fit = fit_baseline(self.spec, regression, curator, rows=rows, epsilon=epsilon)
                     recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
                 found[key] = fit_from_plain(recorded[label])
         return found

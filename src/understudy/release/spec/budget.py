@@ -1,9 +1,14 @@
 """How the budget of a release is made up, and whether its parts add up to the total.
 
-*Outside the selection*, once: the number of rows if it is measured, and private regressions of the published
-form, one per distinct transformation of their columns. *Inside*, per attempt: the model and the acceptance
+*Outside the selection*, once: the number of rows if it is measured. *Inside*, per attempt: the model and the acceptance
 criteria. The selection turns the guarantee of an attempt into that of the whole (`selection_accounting`), and the
 outside parts are added to it.
+
+*Private regressions* of the published form do not depend on the candidate and may be in either place. Outside, each is fitted once for
+every distinct version of its columns that the transformations make: paper Births, section 4.14.1, which has one version in mind. Inside, as
+in the release of that paper, an attempt fits only the version that it drew, and the selection multiplies the cost, by 2 if it is
+pure. With one version the former is cheaper; in a pure selection, with three or more the latter. `divide` prices both and takes the cheaper one; that is a public
+fact of the specification.
 
 Parts fit a total if *one* accounting says so: for ``ApproxDP`` the Gaussian one, concentrated privacy, or plain addition of epsilons
 and deltas, tried in this order. Which one is a public fact of the specification and becomes that of a new ledger.
@@ -19,9 +24,11 @@ than the parts allowed; for acts chosen in the light of answers that number is n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
+from typing import Any
 
 from understudy.errors import BudgetError, UnderstudyError
 from understudy.privacy import (
@@ -77,10 +84,11 @@ class Shares:
     ----------
     total, unit
         The promise, and who is protected.
-    model, acceptance
-        Per attempt: the model's budget and the epsilon of all acceptance criteria together.
+    model, acceptance, regressions
+        Per attempt: the model's budget, the epsilon of all acceptance criteria together, and that of each private regression that an
+        attempt fits for itself.
     rows, baselines
-        Once, outside the selection: epsilon of the number of rows, and of each private regression.
+        Once, outside the selection: epsilon of the number of rows, and of each private regression that all attempts share.
     attempts, attempt
         The rule for the number of attempts, and the guarantee of one.
     selection
@@ -91,12 +99,16 @@ class Shares:
         deltas are added up.
     kinds
         Single attempts: how each kind of method in the space spends the model's budget.
+    shared
+        The same parts with every private regression outside the selection, if it is inside here and they would fit the total too. Version
+        0.1 knew no other way: a release that it began goes on in this one.
     """
 
     total: Budget
     unit: Unit
     model: Budget
     acceptance: float
+    regressions: tuple[float, ...] = ()
     rows: float = 0.0
     baselines: tuple[float, ...] = ()
     attempts: Attempts
@@ -104,6 +116,12 @@ class Shares:
     selection: SelectionGuarantee | None = None
     reserve: float = 0.0
     kinds: tuple[MethodKind, ...] = ()
+    shared: Shares | None = None
+
+    @property
+    def judging(self) -> float:
+        """Epsilon of judging one candidate, private regressions of the attempt included, rounded up."""
+        return _sum(self.acceptance, *self.regressions)
 
     @property
     def single(self) -> bool:
@@ -113,13 +131,13 @@ class Shares:
     @property
     def outside(self) -> float:
         """Epsilon spent outside the selection, rounded up."""
-        return float_up(sum(map(Fraction, (self.rows, *self.baselines)), Fraction(0)))
+        return _sum(self.rows, *self.baselines)
 
     def cases(self, accounting: str) -> tuple[tuple[Event, ...], ...]:
         """What will be charged at most to a ledger of an accounting, for each kind of method that may be drawn."""
         once: list[Event] = [PureEvent(epsilon) for epsilon in (self.rows, *self.baselines) if epsilon > 0]
         if self.single:
-            acceptance = [PureEvent(self.acceptance)] if self.acceptance > 0 else []
+            acceptance = [PureEvent(self.judging)] if self.judging > 0 else []
             return tuple(
                 (*once, self._model_event(kind, accounting), *acceptance)
                 for kind in self.kinds or (("", 0.0),)
@@ -275,7 +293,7 @@ class Shares:
             ]
             return tuple(bounds)
         if len(self.kinds) <= 1:
-            others = float_up(sum(map(Fraction, (self.rows, *self.baselines, self.acceptance)), Fraction(0)))
+            others = _sum(self.rows, *self.baselines, self.judging)
             event = self._model_event(self.kinds[0] if self.kinds else ("", 0.0), "gdp")
             if isinstance(event, ZcdpEvent):
                 bounds.append(Bound(others, ZCDP(event.rho)))
@@ -294,14 +312,25 @@ class Shares:
         if self.rows:
             parts.append(f"number of rows epsilon={self.rows:g}")
         if self.baselines:
-            parts.append(f"{len(self.baselines)} regressions epsilon={math.fsum(self.baselines):g}")
-        attempt = f"model {short(self.model)}, acceptance epsilon={self.acceptance:g}"
+            parts.append(f"{_counted(self.baselines)} epsilon={math.fsum(self.baselines):g}")
+        attempt = f"model {short(self.model)}, acceptance epsilon={self.judging:g}"
+        if self.regressions:
+            attempt += f" with {_counted(self.regressions)} of epsilon={math.fsum(self.regressions):g}"
         if self.single:
             parts.append(attempt)
         elif self.selection is not None:
             budget = short(self.selection.budget)
             parts.append(f"selection {budget} (per attempt: {attempt}; {self.attempts.describe()})")
         return " + ".join(parts)
+
+
+def _sum(*epsilons: float) -> float:
+    """Return a sum, rounded up; one number stays as it is."""
+    return float_up(sum(map(Fraction, epsilons), Fraction(0)))
+
+
+def _counted(regressions: Sequence[float]) -> str:
+    return f"{len(regressions)} regression{'s' if len(regressions) > 1 else ''}"
 
 
 def _amount(total: Budget, name: str, spending: Spending, delta: Fraction) -> float:
@@ -328,10 +357,18 @@ def divide(
     acceptance: float,
     attempts: Attempts,
     rows: float = 0.0,
-    baselines: tuple[float, ...] = (),
+    regressions: Sequence[tuple[float, int]] = (),
     kinds: tuple[MethodKind, ...] = (),
 ) -> tuple[Shares | None, list[str]]:
     """Put the parts of a budget together and say what does not add up.
+
+    Parameters
+    ----------
+    acceptance
+        Epsilon of all criteria of one attempt, private regressions left out.
+    regressions
+        For each private regression its epsilon and how many distinct versions of its columns there are. They are fitted inside the
+        attempts or outside, whichever needs less.
 
     Returns
     -------
@@ -349,7 +386,51 @@ def divide(
     (True, [])
     >>> divide(total=PureDP(4.5), attempts=SingleAttempt(), **parts)[1]
     ['budget.total: the parts need epsilon=4.99, more than epsilon=4.5: model epsilon=4, acceptance epsilon=0.99. A total of epsilon=4.99 would do, or a model of epsilon=3.51']
+
+    Private regressions: twelve versions of the columns are cheaper inside the attempts (outside they would cost 5.16), one is cheaper outside.
+
+    >>> parts["acceptance"] = 0.56
+    >>> for versions in (12, 1):
+    ...     shares, _ = divide(
+    ...         total=PureDP(9.98), attempts=UnlimitedAttempts(), regressions=[(0.43, versions)], **parts
+    ...     )
+    ...     print(short(shares.promise), shares.regressions, shares.baselines)
+    epsilon=9.98 (0.43,) ()
+    epsilon=9.55 () (0.43,)
     """
+    single = isinstance(attempts, SingleAttempt)
+    facts: dict[str, Any] = {
+        "total": total,
+        "unit": unit,
+        "model": model,
+        "acceptance": acceptance,
+        "rows": rows,
+    }
+    facts |= {"attempts": attempts, "kinds": kinds}
+    # a single attempt fits the one version that it drew
+    shared = [epsilon for epsilon, versions in regressions for _ in range(1 if single else versions)]
+    outside, problems = _divide(**facts, baselines=tuple(shared))
+    if single or not regressions:
+        return outside, problems
+    inside, others = _divide(**facts, regressions=tuple(epsilon for epsilon, _ in regressions))
+    if inside is None or (outside is not None and outside.used <= inside.used * (1 + _ROUNDED)):
+        return outside, problems
+    return replace(inside, shared=None if problems else outside), others
+
+
+def _divide(
+    *,
+    total: Budget,
+    unit: Unit,
+    model: Budget,
+    acceptance: float,
+    attempts: Attempts,
+    rows: float,
+    kinds: tuple[MethodKind, ...],
+    regressions: tuple[float, ...] = (),
+    baselines: tuple[float, ...] = (),
+) -> tuple[Shares | None, list[str]]:
+    """Put the parts together with every private regression in its place."""
     single = isinstance(attempts, SingleAttempt)
     if not single and not isinstance(total, PureDP | ApproxDP):
         return None, [
@@ -370,7 +451,7 @@ def divide(
     given = model
     for _ in range(4):
         try:
-            attempt = attempt_budget(model, acceptance)
+            attempt = attempt_budget(model, _sum(acceptance, *regressions))
             selection = None
             if isinstance(attempt, PureDP) or not single:
                 pure = isinstance(attempt, PureDP)
@@ -382,6 +463,7 @@ def divide(
             unit=unit,
             model=model,
             acceptance=acceptance,
+            regressions=regressions,
             rows=rows,
             baselines=baselines,
             attempts=attempts,

@@ -79,10 +79,26 @@ class Ordered(Column):
     def midpoints(self) -> npt.NDArray[np.float64]:
         """The middle of each bin, for means over binned data.
 
-        The rule of paper Births: a single value is itself, a bounded bin the mean of its ends, an open bin
-        its edge. These need not be possible values (the middle of 18-19 is 18.5).
+        A single value is itself, a bounded bin the mean of its ends, an open bin its edge: the possible value that is closest to
+        its end, 45 for whole numbers in ``44<``. These need not be possible values (the middle of 18-19 is 18.5).
         """
         return self.cells.centre
+
+    @property
+    def written_midpoints(self) -> npt.NDArray[np.float64]:
+        """The middle of each bin by the rule that paper Births prints: as `midpoints`, but an open bin is the number in its label.
+
+        That is 44 for ``44<`` and 18 for ``<18``, which lie outside of their bins. A bin that public bounds close is not open.
+        """
+        cells, spans = self.cells, self._layout.spans
+        middles = cells.centre.astype(np.float64)
+        if spans is None or len(cells) == 1:
+            return middles
+        if cells.open_low and spans[0].high is not None:
+            middles[0] = spans[0].high
+        if cells.open_high and spans[-1].low is not None:
+            middles[-1] = spans[-1].low
+        return middles
 
     def _check_decode(self) -> list[str]:
         if self.decode_by not in self.decode_rules:
