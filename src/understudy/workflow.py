@@ -4,7 +4,7 @@
 ``release`` because that is the package with the parts of a release: one name for both would depend on what was imported before.)
 
 Both go in two steps. *Planning* checks everything that can be checked without the records, makes the plan of the fit once and finds the ledger;
-nothing is written and nothing is spent. *Running* compares the owner's facts with the ledger, reads the table, fits, and delivers. What was paid for is
+no ledger is made and nothing is spent. *Running* compares the owner's facts with the ledger, reads the table, fits, and delivers. What was paid for is
 kept beside the ledger until it is delivered (:mod:`understudy.paid_work`, :mod:`understudy.release.run.state`): the same call after an interruption
 goes on and pays for nothing twice, and where the output cannot be written the error says where the fitted model is kept.
 """
@@ -105,10 +105,10 @@ class Fit:
     checkpoint
         A private folder for exact counts of a table larger than memory; see `read_table`.
     files
-        Files that are read, by what they are: no output may replace one.
+        What else is read, by what it is: no output may replace the table or one of these.
     """
 
-    table: Any
+    table: Any = field(repr=False)
     schema: Schema
     synthesizer: Synthesizer
     unit: Unit
@@ -373,16 +373,13 @@ def synthesize(
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     protected = Unit.of(unit)
     described = schema if isinstance(schema, Schema) else Schema.read(schema)
-    files = {} if isinstance(schema, Schema) else {"schema": Path(schema)}
-    if (file := table_file(table)) is not None:
-        files["table"] = file
     fit = Fit(
         table=table,
         schema=described,
         synthesizer=mechanism_for(method, described, workload=workload, options=options),
         unit=protected,
         budget=budget,
-        files=files,
+        files={} if isinstance(schema, Schema) else {"schema": Path(schema)},
     )
     planned = plan_synthesis(
         fit,
@@ -421,7 +418,12 @@ def plan_synthesis(
     ------
     UnderstudyError
         Of many kinds: a schema that is not public, a guarantee that the mechanism cannot give, an output that cannot be written, a ledger that cannot
-        be found. Nothing was written and nothing was spent.
+        be found. No ledger was made and nothing was spent.
+
+    Privacy
+    -------
+    In: private; the content of the table is digested with a secret key of the user, to find its ledger again (`understudy.ledgers.find_ledger`). Out: for
+    the owner of the table.
     """
     fit.schema.require_public()
     payment = payment or Payment()
@@ -693,8 +695,19 @@ def _check_apart(fit: Fit, delivery: Delivery | None, place: LedgerPlace | None)
                 "model file": models[min(number, len(models) - 1)] if models else None,
                 "ledger": ledger,
             },
-            fit.files,
+            _files_of(fit.table) | dict(fit.files),
         )
+
+
+def _files_of(table: Any) -> dict[str, Path]:
+    """Return the files that a table is read from, as far as it is read from files."""
+    if isinstance(table, Database):
+        return {"database": Path(table.url.split("://", 1)[-1]), "table": Path(table.table)}
+    if isinstance(table, str | PathLike):
+        return {"table": Path(table)}
+    if isinstance(table, Sequence) and all(isinstance(item, str | PathLike) for item in table):
+        return {f"part {number} of the table": Path(item) for number, item in enumerate(table, start=1)}
+    return {}
 
 
 def _deliver(

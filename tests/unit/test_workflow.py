@@ -17,6 +17,7 @@ import understudy.workflow
 from understudy import datasets, publish, synthesize
 from understudy.cli.main import app, prepare
 from understudy.curator import Journal
+from understudy.data import Database
 from understudy.errors import (
     BudgetError,
     BudgetExceeded,
@@ -32,7 +33,7 @@ from understudy.privacy import Budget, Ledger, PureDP, Unit
 from understudy.privacy.invariants import Consent
 from understudy.release.result import ReleaseFailure, ReleaseResult
 from understudy.release.spec.spec import Spec
-from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_synthesis
+from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_publication, plan_synthesis
 
 FRAME, SCHEMA = datasets.load("toy", 400, seed=1)
 
@@ -210,6 +211,37 @@ def test_outputs_never_replace_what_is_read(table: Path, tmp_path: Path) -> None
             made(table, **changes)
     assert table.read_bytes() == before
     assert not list(tmp_path.glob("*.ledger"))
+
+
+def test_no_output_replaces_a_part_of_the_table_or_its_database(tmp_path: Path) -> None:
+    parts = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for part in parts:
+        FRAME.to_parquet(part)
+    with pytest.raises(OutputError, match="replace the part 2 of the table"):
+        made(parts, out=parts[1])
+    place = tmp_path / "t.csv"  # the name of an output, and of a database all the same
+    for url in (f"duckdb:///{place}", str(place.with_suffix(".duckdb"))):
+        file = Path(url.removeprefix("duckdb:///"))
+        file.touch()
+        source = Database(url=url, table="stays")
+        with pytest.raises(OutputError, match="replace the database"):
+            made(source, out=place, model=None if file == place else file)
+
+
+def test_nothing_that_can_be_printed_shows_a_record() -> None:
+    fit = Fit(
+        table=pd.DataFrame({"name": ["zzcanaryzz"]}),
+        schema=SCHEMA,
+        synthesizer=Independent(),
+        unit=Unit.add_remove(),
+        budget=PureDP(1.0),
+    )
+    assert "zzcanaryzz" not in repr(fit)
+    assert "zzcanaryzz" not in repr(plan_synthesis(fit, payment=Payment(ledger="memory")))
+    planned = plan_publication(
+        Spec.parse(SPEC), source=fit.table, payment=Payment(ledger=Path("t.ledger")), out=Path("none")
+    )
+    assert "zzcanaryzz" not in repr(planned)
 
 
 @pytest.mark.parametrize(

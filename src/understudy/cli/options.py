@@ -164,6 +164,25 @@ By = Annotated[
     str | None,
     typer.Option("--by", help="Who agrees (--accept-...), a public name. Default: the name of the user."),
 ]
+OutName = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        metavar="<path>",
+        help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, as in rows.parquet/, a folder "
+        "of such files, for any number of rows.",
+    ),
+]
+ChunkRows = Annotated[
+    int | None,
+    typer.Option("--chunk-rows", min=1, help="Rows per part of a folder, and per process in memory."),
+]
+PartitionBy = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-by", help="Columns, comma-separated, whose values become folders of Parquet files."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
@@ -231,6 +250,11 @@ def parse_names(words: str | None, option: str) -> list[str] | None:
     if not all(names):
         raise UsageError(f"{option} ({words!r}) must be names separated by commas.")
     return names
+
+
+def columns_of(words: str | None) -> tuple[str, ...]:
+    """Return the names in a comma-separated list."""
+    return tuple(parse_names(words, "--partition-by") or ())
 
 
 def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:

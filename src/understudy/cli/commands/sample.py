@@ -7,8 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.bulk import ChunkRows, OutName, PartitionBy, columns_of, how_close
-from understudy.cli.options import Backend, Jobs, Json, Quiet, Rows, Seed
+from understudy.cli.options import (
+    Backend,
+    ChunkRows,
+    Jobs,
+    Json,
+    OutName,
+    PartitionBy,
+    Quiet,
+    Rows,
+    Seed,
+    columns_of,
+)
 from understudy.errors import UsageError
 
 
@@ -40,7 +50,7 @@ def sample(
     same command is given again. The rows depend on the model, the seed, the number of rows, --chunk-rows and
     --lanes, not on the number of processes.
     """
-    from understudy.cli.output import print_json, progress_bar, tell
+    from understudy.cli.output import how_close, print_json, progress_bar, tell
     from understudy.data import check_output_format, write_frame
     from understudy.data.output import is_folder, require_apart, require_writable
     from understudy.mechanisms import load_model

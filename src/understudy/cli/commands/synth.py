@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.bulk import ChunkRows, OutName, PartitionBy, columns_of, how_close
 from understudy.cli.options import (
     AcceptFacts,
     AcceptInvariant,
     AnotherLedger,
     By,
+    ChunkRows,
     Delta,
     Encoding,
     Epsilon,
@@ -24,6 +24,8 @@ from understudy.cli.options import (
     MethodName,
     Mu,
     OptionWords,
+    OutName,
+    PartitionBy,
     Quiet,
     Rho,
     Rows,
@@ -35,6 +37,7 @@ from understudy.cli.options import (
     Unfinished,
     UnitName,
     WorkloadText,
+    columns_of,
     parse_budget,
     parse_consent,
     parse_method,
@@ -158,7 +161,7 @@ def synth(
         separator=separator,
         encoding=encoding,
         checkpoint=checkpoint,
-        files={"table": Path(table), "schema": schema, "table (--table)": Path(in_database or table)},
+        files={"table": Path(table), "schema": schema},
     )
     payment = Payment(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
@@ -198,7 +201,7 @@ def _document(made: Synthesis, method: str, delivery: Delivery) -> dict[str, Any
 
 def _report(made: Synthesis, delivery: Delivery) -> None:
     """Say what was made and what it cost."""
-    from understudy.cli.output import tell
+    from understudy.cli.output import how_close, tell
 
     if made.repeated:
         tell(
