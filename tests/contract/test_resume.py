@@ -20,8 +20,8 @@ from understudy.curator import Curator, Journal
 from understudy.data import read_table
 from understudy.errors import BudgetExceeded, DataError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.mechanisms import Synthesizer, create
-from understudy.paid_work import paid_work, work_facts
 from understudy.privacy import ApproxDP, Ledger, PureDP, SeededRandomness, Unit
+from understudy.workflow import paid_work, work_facts
 
 UNIT = Unit.add_remove()
 SHARE, ROOM = ApproxDP(1.0, 1e-6), ApproxDP(4.0, 4e-6)

@@ -18,11 +18,10 @@ from understudy.errors import WorkloadError
 from understudy.ledgers import LedgerPlace, ledger_at
 from understudy.marginals.workload import Workload
 from understudy.mechanisms import Model
-from understudy.paid_work import Unfinished
 from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
-from understudy.workflow import Fit, Payment, mechanism_for, plan_synthesis
+from understudy.workflow import Fit, Payment, Unfinished, mechanism_for, plan_synthesis
 
 if TYPE_CHECKING:
     import pandas as pd

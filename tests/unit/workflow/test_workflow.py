@@ -163,7 +163,7 @@ def test_a_failed_write_leaves_the_model_and_says_where(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(understudy.workflow, "write_frame", refuse)
+        patch.setattr("understudy.workflow.delivery.write_frame", refuse)
         with pytest.raises(OutputError, match="already paid for") as error:
             made(table, out=tmp_path / "out.csv")
     found = re.search(r"is kept in (\S+) and taken up by the same", str(error.value))
@@ -186,7 +186,7 @@ def test_with_a_ledger_in_memory_the_model_is_rescued_to_a_file(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="t")
-    monkeypatch.setattr(understudy.workflow, "write_frame", refuse)
+    monkeypatch.setattr("understudy.workflow.delivery.write_frame", refuse)
     with pytest.raises(OutputError, match="already paid for") as error:
         made(FRAME, ledger=ledger, out=tmp_path / "out.csv")
     found = re.search(r"is kept in (\S+) and", str(error.value))
@@ -272,7 +272,9 @@ def test_other_facts_need_the_consent_of_the_owner_before_the_table_is_read(
     made(table)
     smaller = type(SCHEMA)(columns=SCHEMA.columns[:2])
     with monkeypatch.context() as patch:
-        patch.setattr(understudy.workflow, "read_table", lambda *_, **__: pytest.fail("a record was read"))
+        patch.setattr(
+            "understudy.workflow.synthesis.read_table", lambda *_, **__: pytest.fail("a record was read")
+        )
         with pytest.raises(LedgerMismatch):
             made(table, schema=smaller)
     assert made(table, schema=smaller, consent=Consent(facts=True, by="owner")).rows
