@@ -160,7 +160,9 @@ def test_what_is_run_on_every_save_is_where_the_makefile_says() -> None:
     text = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
     lists = dict(re.findall(r"^(FAST|NOT_FAST) := (.+)$", text, re.MULTILINE))
     for name in ("FAST", "NOT_FAST"):
-        for place in re.findall(r"tests/[\w/.]+", lists[name].replace("$(wildcard tests/unit/test_*.py)", "")):
+        for place in re.findall(
+            r"tests/[\w/.]+", lists[name].replace("$(wildcard tests/unit/test_*.py)", "")
+        ):
             assert (ROOT / place).exists(), f"{name} of the Makefile names {place}"
     for command in ("test-fast", "coverage", "test-statistical", "house", "check", "docs"):
         assert re.search(rf"^{command}: .*## \S", text, re.MULTILINE)
