@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,19 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_front_door_is_exactly_what_it_says() -> None:
     for name in understudy.__all__:
         assert getattr(understudy, name) is not None
-    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets"}
+    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets", "__version__"}
+    assert len(understudy.__all__) <= 40
+
+
+def test_what_the_front_door_calls_release_does_not_depend_on_what_was_imported() -> None:
+    """A function of that name would be hidden by the package as soon as a part of it is imported."""
+    code = (
+        "import understudy; from understudy import publish, Spec; import understudy.release.spec.spec; import types; "
+        "assert understudy.publish is publish and callable(publish); assert isinstance(understudy.release, types.ModuleType); "
+        "print(understudy.__version__)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == metadata.version("understudy")
 
 
 def test_the_readme_shows_the_two_commands() -> None:

@@ -17,7 +17,7 @@ from understudy.audit.observers import Observation, Pair, failure, log_ratio, lo
 from understudy.audit.trials import claim_of
 from understudy.data import LocalTable, read_table
 from understudy.errors import UnderstudyError, WorkloadError
-from understudy.release import ConditionalMedians, RecordTypes, SlackTest
+from understudy.release import RecordTypes, SlackTest
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.run.run import run_release
 from understudy.release.spec.spec import Spec
@@ -101,8 +101,6 @@ class Neighbours:
         total = 0.0
         for criterion, told in zip(self._spec.criteria_for(outcome.schema), outcome.criteria, strict=True):
             if told.mechanism != "laplace" or told.value is None or told.noise_deviation is None:
-                continue
-            if isinstance(criterion, ConditionalMedians) or not criterion.reads_real:
                 continue
             one, two = (abs(told.value - criterion.released_value(real, candidate)) for real in types)
             total += (two - one) / (told.noise_deviation / math.sqrt(2.0))

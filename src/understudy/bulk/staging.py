@@ -31,21 +31,11 @@ import numpy.typing as npt
 
 from understudy._system import require_posix, take_lock
 from understudy.data import check_output_format, replacing, require_folder, sync, write_text
+from understudy.data.output import is_folder
 from understudy.errors import OutputError
 from understudy.mechanisms import Model, save_model
 
 __all__ = ["Staging", "is_folder", "unfinished"]
-
-
-def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Say whether a name asks for a folder of parts: it ends in a slash.
-
-    Examples
-    --------
-    >>> is_folder("table.parquet/"), is_folder("table.parquet")
-    (True, False)
-    """
-    return os.fspath(path).endswith(("/", os.sep))
 
 
 def unfinished(out: str | os.PathLike[str]) -> Path | None:

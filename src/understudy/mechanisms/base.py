@@ -333,13 +333,13 @@ class Synthesizer(ABC):
         self.prepare(curator.schema, unit=curator.unit, budget=budget)
         return self._fit_model(curator, budget, progress=progress)
 
-    def prepare(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+    def prepare(self, schema: Schema, *, unit: Unit, budget: Budget, plan: Plan | None = None) -> Plan:
         """Establish, before anything is charged, that a fit can be carried out here; return its plan.
 
         The budget is of a kind that the mechanism accepts, the plan fits the table, the model fits into memory, and the
         mechanism works: it is tried on made-up records (:meth:`trial`), once per process, which compiles its
         kernels. Only public facts are used. A fit does all this itself; call it earlier to learn of a refusal before the
-        table is read.
+        table is read. Whoever has the plan for this schema, unit and budget already passes it.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class Synthesizer(ABC):
             If the mechanism does not work on this machine.
         """
         self.require(budget)
-        plan = self.plan(schema, unit=unit, budget=budget)
+        plan = self.plan(schema, unit=unit, budget=budget) if plan is None else plan
         _require_memory(plan)
         try_out(self, schema, budget)
         return plan

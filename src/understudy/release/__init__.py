@@ -9,10 +9,10 @@ from understudy.release.criteria.marginals import MaxMarginalError, RelativeMarg
 from understudy.release.criteria.matching import Faithfulness
 from understudy.release.criteria.means import ConditionalMeans
 from understudy.release.criteria.medians import ConditionalMedians
-from understudy.release.criteria.neighbours import largest_moves
 from understudy.release.criteria.prediction import PredictionError
 from understudy.release.criteria.regression import RegressionCoefficients
 from understudy.release.faithfulness import Similarity
+from understudy.release.neighbours import largest_moves
 from understudy.release.projection import KAnonymity, MinimalOccurrence, NoProjection, Projection
 from understudy.release.record_types import RecordTypes
 from understudy.release.selection.accounting import selection_guarantee

@@ -21,6 +21,9 @@ from understudy.release.run.judgement import baseline_key, fit_baseline, judge
 from understudy.release.run.transform import Transformed, neighbours
 from understudy.release.spec.spec import Spec
 
+LINE = (CRITERIA[6]["target"], *CRITERIA[6]["features"])
+"""The columns of the private regression."""
+
 
 def attempt(
     spec: Spec, source: Any = None, budget: float = 1000.0, baselines: Any = None
@@ -153,11 +156,11 @@ def test_public_criteria_alone_cost_nothing() -> None:
 def test_published_errors_are_close_to_the_exact_ones_when_much_is_spent() -> None:
     spec = small_spec(**published(1000.0))
     candidate, curator = attempt(spec, budget=50_000.0)
-    plain = next(item for item in spec.criteria if item["kind"] == "regression-coefficients")
+    item = next(item for item in spec.criteria if item.kind == "regression-coefficients")
     criteria = spec.criteria_for(candidate.schema)
     line = next(item for item in criteria if isinstance(item, RegressionCoefficients))
     baseline = fit_baseline(spec, line.regression, curator, rows=600, epsilon=1000.0)
-    key = baseline_key(plain, candidate.configuration.transformations, spec.transformations)
+    key = baseline_key(item.regression_columns, candidate.configuration.transformations, spec.transformations)
     judgement = judge(spec, candidate, curator, {key: baseline})
     assert judgement.passed
     from understudy.release import RecordTypes
@@ -184,7 +187,7 @@ def test_published_errors_are_close_to_the_exact_ones_when_much_is_spent() -> No
 def test_published_errors_are_charged_one_by_one_within_their_share() -> None:
     spec = small_spec(**published(0.25))
     candidate, curator = attempt(spec)
-    key = baseline_key(CRITERIA[6], {}, {})
+    key = baseline_key(LINE, {}, {})
     before = len(curator.ledger.entries())
     judgement = judge(spec, candidate, curator, {key: LinearFit(1.0, (0.05, 0.0))})
     charges = [entry for entry in curator.ledger.entries()[before:] if entry.event is not None]
@@ -202,7 +205,7 @@ def test_a_bad_regression_rejects_before_anything_more_is_spent() -> None:
     spec = small_spec(**published(0.25))
     candidate, curator = attempt(spec)
     before = curator.ledger.spent
-    key = baseline_key(CRITERIA[6], {}, {})
+    key = baseline_key(LINE, {}, {})
     judgement = judge(spec, candidate, curator, {key: LinearFit(100.0, (9.0, 9.0))})
     assert not judgement.passed
     assert curator.ledger.spent == before

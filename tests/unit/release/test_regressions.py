@@ -18,7 +18,7 @@ from understudy.release import ConditionalMeans, RegressionCoefficients, largest
 from understudy.release.bundle.bundle import write_bundle
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.neighbours import neighbouring_tables
+from understudy.release.neighbours import neighbouring_tables
 from understudy.release.rehearsal.rehearsal import narrowed_plain
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run as running
@@ -142,7 +142,7 @@ def test_regressions_are_distinct_by_what_their_columns_are() -> None:
         for configuration in spec.configurations
     }
     assert keys["as it is"] == keys["the same"] == ("size=", "age=as it is", "sex=")
-    assert keys["halves"] == baseline_key(CRITERIA[6], {"age": "halves"}, spec.transformations)
+    assert keys["halves"] == baseline_key(needed.columns, {"age": "halves"}, spec.transformations)
     assert len(set(keys.values())) == 2
 
 
@@ -170,6 +170,16 @@ def judged(spec: Spec, baselines: Any = None) -> tuple[Any, list[tuple[str, floa
     return judgement, [(e.purpose, e.costs["pure"]) for e in book.entries()[before:] if e.event is not None]
 
 
+def changed(spec: Spec, kind: str, **entries: Any) -> Spec:
+    """The same specification with other entries in its criteria of one kind; its budget stays as it was divided."""
+    acceptance = spec.file.acceptance
+    criteria = [
+        item.model_copy(update=entries) if item.kind == kind else item for item in acceptance.criteria
+    ]
+    parts = {"acceptance": acceptance.model_copy(update={"criteria": criteria})}
+    return replace(spec, file=spec.file.model_copy(update=parts))
+
+
 def test_an_attempt_charges_its_regression_first_and_all_within_its_share() -> None:
     spec = loop(THREE)
     judgement, charges = judged(spec)
@@ -182,10 +192,7 @@ def test_an_attempt_charges_its_regression_first_and_all_within_its_share() -> N
 
 def test_a_candidate_that_fails_a_public_criterion_is_rejected_without_a_regression() -> None:
     spec = loop(THREE)
-    criteria = tuple(
-        dict(item) | {"min_count": 400} if item["kind"] == "rare-records" else item for item in spec.criteria
-    )
-    judgement, charges = judged(replace(spec, criteria=criteria))
+    judgement, charges = judged(changed(spec, "rare-records", min_count=400))
     assert not judgement.passed
     assert charges == []
     assert all(item.value is None for item in judgement.criteria if item.form != "public")
@@ -193,11 +200,7 @@ def test_a_candidate_that_fails_a_public_criterion_is_rejected_without_a_regress
 
 def test_a_bad_regression_rejects_before_more_than_itself_is_spent() -> None:
     spec = loop(THREE)
-    criteria = tuple(
-        dict(item) | {"threshold": 1e-9} if item["kind"] == "regression-coefficients" else item
-        for item in spec.criteria
-    )
-    judgement, charges = judged(replace(spec, criteria=criteria))
+    judgement, charges = judged(changed(spec, "regression-coefficients", threshold=1e-9))
     assert not judgement.passed
     assert [purpose for purpose, _ in charges] == ["fit a private regression"]
 
@@ -374,7 +377,7 @@ def test_the_papers_whole_space_is_paid_for_by_its_total() -> None:
     assert spec.shares.regressions == (0.43,)
     assert isinstance(spec.shares.attempt, PureDP)
     assert spec.shares.attempt.epsilon == pytest.approx(4.99)
-    assert sum(item.get("epsilon") or 0.0 for item in spec.criteria) == pytest.approx(0.99)
+    assert sum(item.epsilon or 0.0 for item in spec.criteria) == pytest.approx(0.99)
     (regression,) = private_regressions(spec.criteria, spec.transformations)
     assert regression.versions == 12
     sizes = {

@@ -35,7 +35,7 @@ from understudy.release.criteria.fits import Feature, LinearFit, Regression
 from understudy.release.criteria.linear import applied, whole_sums
 from understudy.release.criteria.means import resized_mean
 from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.neighbours import neighbouring_tables
+from understudy.release.neighbours import neighbouring_tables
 from understudy.schema import Domain
 
 UNITS = {

@@ -15,7 +15,7 @@ from understudy.errors import BudgetError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import MaxMarginalError, RareRecords, RecordTypes, SlackTest
 from understudy.release.criteria.base import laplace_upper_tail
-from understudy.release.criteria.neighbours import neighbouring_tables
+from understudy.release.neighbours import neighbouring_tables
 from understudy.schema import Categorical, Ordinal, Schema
 
 ALL = SlackTest(tuple(EVERY.values()))

@@ -19,7 +19,7 @@ from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.release import RecordTypes, RegressionCoefficients
 from understudy.release.accounted import accounted_measures
-from understudy.release.criteria.neighbours import neighbouring_tables
+from understudy.release.neighbours import neighbouring_tables
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import fit_baseline, judge
 from understudy.release.run.transform import Transformed

@@ -390,7 +390,7 @@ def test_the_shipped_example_is_a_specification() -> None:
     assert spec.schema.domain.cells() == 230_400
     assert spec.total.epsilon <= 1.2  # type: ignore[union-attr]
     assert len(spec.cleaning) == 11
-    kinds = [item["kind"] for item in spec.criteria]
+    kinds = [item.kind for item in spec.criteria]
     assert len([kind for kind in kinds if kind != "rare-records"]) == 8
 
 

@@ -182,7 +182,7 @@ def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | N
     if len(found.results) > _SHOWN:
         tell(f"... and {len(found.results) - _SHOWN} more in {out / 'rehearsal.json'}")
     best = found.results[0]
-    thresholds = {plain["name"]: plain.get("threshold", 1.0) for plain in found.spec.criteria}
+    thresholds = {item.name: item.threshold for item in found.spec.criteria}
     print_table(
         f"Best configuration: {best.configuration.name}",
         ("criterion", "threshold", "median error", "median slack (records)", "closest to failing"),

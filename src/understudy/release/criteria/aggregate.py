@@ -4,19 +4,58 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from understudy.errors import WorkloadError
 from understudy.privacy.exact_floats import float_up
-from understudy.release.criteria.marginals import _Marginals, differences, order_words
+from understudy.release.criteria.base import CriterionContext
+from understudy.release.criteria.marginals import MarginalsConfig, _Marginals, differences
 from understudy.release.record_types import RecordTypes
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["AverageMarginalError", "TailMarginalError"]
+__all__ = ["AverageMarginalConfig", "AverageMarginalError", "TailMarginalConfig", "TailMarginalError"]
+
+
+class AverageMarginalConfig(MarginalsConfig):
+    """Average total variation distance over marginals."""
+
+    family: ClassVar[str] = "Average error of marginals"
+
+    kind: Literal["average-marginal-error"]
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return f"total variation, {self.ways}"
+
+    def build(self, context: CriterionContext) -> AverageMarginalError:
+        """Return the criterion."""
+        return AverageMarginalError(name=self.name, threshold=self.threshold, orders=self._orders)
+
+
+class TailMarginalConfig(MarginalsConfig):
+    """Error that only a small share of the cells of all marginals exceeds."""
+
+    family: ClassVar[str] = "Tail error of marginals"
+
+    kind: Literal["tail-marginal-error"]
+    share: Annotated[float, Field(ge=0, lt=1)] = Field(description="Share of cells that may be further off.")
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return f"exceeded by {self.share:.3g} of the cells, {self.ways}"
+
+    def build(self, context: CriterionContext) -> TailMarginalError:
+        """Return the criterion."""
+        return TailMarginalError(
+            name=self.name, threshold=self.threshold, share=self.share, orders=self._orders
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +83,6 @@ class AverageMarginalError(_Marginals):
     >>> AverageMarginalError(name="tv", threshold=0.5, orders=(1, 2)).value(real, synthetic)
     0.3333333333333333
     """
-
-    kind: ClassVar[str] = "average-marginal-error"
-    family: ClassVar[str] = "Average error of marginals"
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return f"Total variation {order_words(self.orders)}"
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Shares of the rows."""
-        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the average total variation distance. Private."""
@@ -109,25 +135,12 @@ class TailMarginalError(_Marginals):
     [0.4, 0.3, 0.1]
     """
 
-    kind: ClassVar[str] = "tail-marginal-error"
-    family: ClassVar[str] = "Tail error of marginals"
-
     share: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.share < 1:
             raise WorkloadError(f"The share of {self.name!r} ({self.share}) must be at least 0 and below 1.")
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return f"Absolute {order_words(self.orders)}, exceeded by a share of {self.share:g} of the cells"
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Shares of the rows."""
-        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the error that only the given share of cells exceeds. Private."""

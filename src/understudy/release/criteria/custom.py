@@ -6,27 +6,59 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from understudy.curator import PublicNumbers, to_float
-from understudy.errors import WorkloadError
+from understudy.errors import ConstraintError, WorkloadError
 from understudy.privacy.exact_floats import float_up
-from understudy.release.criteria.base import Criterion
+from understudy.release.criteria.base import CriterionConfig, CriterionContext, ShareOfRows
 from understudy.release.criteria.linear import Conditions, as_slack, smallest, whole_sums
 from understudy.release.record_types import RecordTypes
-from understudy.schema import Domain
+from understudy.schema import Constraint, Domain
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["AverageScore"]
+__all__ = ["AverageScore", "ShareConfig"]
+
+
+class ShareConfig(CriterionConfig):
+    """Error of the share of records that satisfy a rule of your own."""
+
+    family: ClassVar[str] = "Share of records"
+    measured_in: ClassVar[str] = "share of rows"
+
+    kind: Literal["share"]
+    rule: str = Field(description="A record constraint; it must not cut through a bin.", min_length=1)
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return self.rule
+
+    def build(self, context: CriterionContext) -> AverageScore:
+        """Return the criterion, whose score is 1 for records that satisfy the rule."""
+        schema = context.schema
+        readings = [Constraint.parse(self.rule, schema, straddle=word) for word in ("allow", "forbid")]
+        loose, strict = (rule.allowed(schema.domain) for rule in readings)
+        if not np.array_equal(loose, strict):
+            raise ConstraintError(
+                f"the rule {self.rule!r} cuts through a bin; choose its bounds at the ends of bins"
+            )
+        return AverageScore(
+            name=self.name,
+            threshold=self.threshold,
+            columns=readings[0].columns,
+            scores=strict.astype(np.float64),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AverageScore(Criterion):
+class AverageScore(ShareOfRows):
     """The difference of the average of a score that every record has, real against synthetic.
 
     Shares of a subpopulation, means of anything that can be computed from one record, rates of an event:
@@ -62,9 +94,6 @@ class AverageScore(Criterion):
     (0.05, 1.0)
     """
 
-    kind: ClassVar[str] = "average-score"
-    family: ClassVar[str] = "Average score"
-
     columns: tuple[str, ...]
     scores: npt.ArrayLike
 
@@ -84,6 +113,24 @@ class AverageScore(Criterion):
     @property
     def _scores(self) -> npt.NDArray[np.float64]:
         return np.asarray(self.scores)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From zero to the range of the scores; shares of the rows where these are 0 and 1."""
+        return 0.0, max(1.0, to_float(self._grid.high - self._grid.low))
+
+    @property
+    def largest_error(self) -> float:
+        """The upper end of `bounds`."""
+        return self.bounds[1]
+
+    def room(self, n: int) -> float | None:
+        """Return the threshold in records, of which each counts for the range of the scores at most."""
+        return n * self.threshold / self.largest_error
+
+    def needs(self, slack: float, n: int | None) -> str:
+        """Say how many rows the table must have."""
+        return "" if n is None else f"{math.ceil(slack * self.largest_error / self.threshold):,} rows"
 
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""

@@ -5,20 +5,72 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from understudy.errors import WorkloadError
-from understudy.release.criteria.base import Criterion
+from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext
+from understudy.release.criteria.groups import ColumnSets
 from understudy.release.projection import KAnonymity
 from understudy.release.record_types import RecordTypes
+from understudy.release.spec.parts import Positive, Whole
 from understudy.schema import Domain
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["AnonymousCombinations", "RareRecords"]
+__all__ = ["AnonymousCombinations", "CombinationsConfig", "RareConfig", "RareRecords"]
+
+
+class _PublicConfig(CriterionConfig):
+    """Configuration of criteria that do not look at the real table."""
+
+    family: ClassVar[str] = "Face privacy"
+    reads_real: ClassVar[bool] = False
+
+    threshold: Positive = Field(1.0, description="There must be fewer of them than this; 1 allows none.")
+
+
+class RareConfig(_PublicConfig):
+    """Number of distinct records that occur too rarely; public, free of cost."""
+
+    measured_in: ClassVar[str] = "records"
+
+    kind: Literal["rare-records"]
+    min_count: Whole = Field(2, description="Records that occur fewer times count.")
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return f"distinct records that occur fewer than {self.min_count} times"
+
+    def build(self, context: CriterionContext) -> RareRecords:
+        """Return the criterion."""
+        return RareRecords(name=self.name, threshold=self.threshold, min_count=self.min_count)
+
+
+class CombinationsConfig(ColumnSets, _PublicConfig):
+    """Number of combinations of values that occur in fewer than k rows; public, free of cost."""
+
+    measured_in: ClassVar[str] = "combinations"
+
+    kind: Literal["k-anonymity"]
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return f"combinations that occur in fewer than {self.k} rows"
+
+    def build(self, context: CriterionContext) -> AnonymousCombinations:
+        """Return the criterion."""
+        return AnonymousCombinations(
+            name=self.name,
+            threshold=self.threshold,
+            k=self.k,
+            column_sets=self.rule(context.schema).column_sets,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,20 +123,12 @@ class RareRecords(_Public):
     (1, -inf)
     """
 
-    kind: ClassVar[str] = "rare-records"
-    family: ClassVar[str] = "Face privacy"
-
     min_count: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.min_count < 1:
             raise WorkloadError(f"min_count ({self.min_count}) of {self.name!r} must be at least 1.")
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return f"Distinct records that occur fewer than {self.min_count} times"
 
     def count(self, synthetic: RecordTypes) -> int:
         """Return how many distinct records are too rare. Public."""
@@ -103,9 +147,6 @@ class AnonymousCombinations(_Public):
     1
     """
 
-    kind: ClassVar[str] = "k-anonymity"
-    family: ClassVar[str] = "Face privacy"
-
     k: int
     column_sets: tuple[tuple[str, ...], ...]
 
@@ -121,11 +162,6 @@ class AnonymousCombinations(_Public):
         """Return what does not fit a domain, one sentence each."""
         names = dict.fromkeys(name for columns in self.column_sets for name in columns)
         return [f"no column named {name!r}" for name in names if name not in domain]
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return f"Combinations of values in fewer than {self.k} rows"
 
     def count(self, synthetic: RecordTypes) -> int:
         """Return how many combinations are too rare. Public."""

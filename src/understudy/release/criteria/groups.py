@@ -5,19 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from understudy.errors import WorkloadError
+from understudy.errors import SchemaError, WorkloadError
+from understudy.release.projection import KAnonymity
 from understudy.release.record_types import RecordTypes
-from understudy.schema import Domain
+from understudy.release.spec.parts import AnyValue, Part, Whole
+from understudy.schema import Column, Constraint, Domain, Integer, Real, Schema
+from understudy.schema.problems import did_you_mean
 
-if TYPE_CHECKING:
-    from understudy.schema import Column
+__all__ = [
+    "ColumnSets",
+    "GroupPart",
+    "Grouping",
+    "OpenBins",
+    "code_values",
+    "column_of",
+    "groups_of",
+    "label_of",
+    "numeric_of",
+    "possible_codes",
+]
 
-__all__ = ["Grouping", "OpenBins", "code_values"]
+_MOST_CELLS = 1 << 22
 
 Ints = npt.NDArray[np.int64]
 
@@ -131,3 +145,145 @@ class Grouping:
             cells = types.marginal((self.column, column))
         np.add.at(table, np.asarray(self.groups)[kept], cells[kept])
         return table
+
+
+# ----------------------------------------------------------------------------------------
+# Columns as specification files name them: by name, by label, in coarse groups, after cleaning.
+
+
+def column_of(schema: Schema, name: str) -> Column:
+    """Return a column, or say which there are."""
+    if name not in schema.names:
+        hint = did_you_mean(name, schema.names)
+        raise SchemaError(f"no column named {name!r}.{hint} Columns: {', '.join(schema.names)}")
+    return schema.column(name)
+
+
+def numeric_of(schema: Schema, name: str) -> Column:
+    """Return a column whose codes stand for numbers, or for two values that can be counted as 0 and 1."""
+    column = column_of(schema, name)
+    if column.kind == "categorical" and column.value_count > 2:
+        raise WorkloadError(
+            f"column {name!r} is categorical with more than two values; it has no numbers to average"
+        )
+    return column
+
+
+def label_of(column: Column, label: str) -> int:
+    """Return the code of a label."""
+    if label not in column.labels:
+        hint = did_you_mean(label, column.labels)
+        raise WorkloadError(f"column {column.name!r} has no value labelled {label!r}.{hint}")
+    return column.labels.index(label)
+
+
+class GroupPart(Part):
+    """Groups of records: the codes of a column put into coarse bins or lists of values."""
+
+    column: str = Field(description="The column that decides.")
+    bins: AnyValue = Field(None, description="Coarse bins of a numeric column, each a union of its bins.")
+    groups: list[list[str]] | None = Field(
+        None, description="Lists of labels; labels not listed are left out."
+    )
+
+    def build(self, schema: Schema) -> Grouping:
+        """Return the grouping over the codes of a schema."""
+        column = column_of(schema, self.column)
+        if self.bins is not None and self.groups is not None:
+            raise WorkloadError(f"the grouping by {column.name!r} has bins and groups; give one of them")
+        if self.groups is not None:
+            codes = [[label_of(column, label) for label in labels] for labels in self.groups]
+        elif self.bins is not None:
+            codes = _coarse(column, self.bins)
+        else:
+            codes = [[code] for code in range(column.value_count)]
+        return Grouping.of(column.name, codes, size=column.size)
+
+
+def groups_of(listed: Sequence[str | GroupPart], schema: Schema) -> tuple[Grouping, ...]:
+    """Return the groupings that a criterion lists."""
+    return tuple(
+        Grouping.everyone()
+        if item == "everyone"
+        else (GroupPart(column=item, bins=None, groups=None) if isinstance(item, str) else item).build(schema)
+        for item in listed
+    )
+
+
+def _coarse(column: Column, bins: AnyValue) -> list[list[int]]:
+    """Return for each coarse bin the codes of the column that lie inside it."""
+    if not isinstance(column, Integer | Real):
+        raise WorkloadError(f"column {column.name!r} is not numeric; group it by lists of labels (groups)")
+    try:
+        wide = type(column)(column.name, bins=tuple(bins) if isinstance(bins, list) else bins)
+    except SchemaError as error:
+        raise WorkloadError(f"the coarse bins of {column.name!r}: {' '.join(str(error).split())}") from None
+    cells = column.cells
+    first, last = wide.cells.locate(cells.low), wide.cells.locate(cells.high)
+    members: list[list[int]] = [[] for _ in range(wide.value_count)]
+    for code, (low, high) in enumerate(zip(first, last, strict=True)):
+        if low != high:
+            raise WorkloadError(
+                f"bin {column.labels[code]!r} of {column.name!r} lies in more than one of the coarse bins"
+            )
+        if low >= 0:
+            members[int(low)].append(code)
+    empty = [wide.labels[index] for index, codes in enumerate(members) if not codes]
+    if empty:
+        raise WorkloadError(f"the coarse bin {empty[0]!r} of {column.name!r} holds none of its bins")
+    return members
+
+
+def possible_codes(
+    columns: Sequence[str], schema: Schema, cleaning: Sequence[Constraint]
+) -> npt.NDArray[np.bool_] | None:
+    """Return which combinations of codes a cleaned record can have, or None if all of them.
+
+    A record that was kept obeys every cleaning rule as raw values. Read with ``straddle: allow``, a rule passes
+    every combination of codes behind which *some* raw record obeys, hence the codes of every kept record.
+    That needs the raw values of a record to lie behind its codes, so rules about columns that move
+    values outside the domain elsewhere (clamp, to-missing, to-other) are not used; nor are rules about
+    other columns. It is no promise about every record: an entry that holds the label of a bin instead of a number, or
+    that an alternative reads otherwise than the column the rules were written for, may be kept and have codes
+    outside. What is computed from the combinations must leave such records out (`Regression.possible`).
+    """
+    if len(set(columns)) != len(columns):
+        return None  # refused elsewhere
+    shape = schema.domain.shape(columns)
+    if math.prod(shape) > _MOST_CELLS:
+        return None
+    possible = np.ones(shape, dtype=bool)
+    for rule in cleaning:
+        if not set(rule.columns) <= set(columns):
+            continue
+        if any(schema.column(name).out_of_domain != "refuse" for name in rule.columns):
+            continue
+        loose = Constraint.parse(rule.text, schema)
+        axes = sorted(range(len(loose.columns)), key=lambda axis: columns.index(loose.columns[axis]))
+        sizes = [schema.domain.size(name) if name in loose.columns else 1 for name in columns]
+        possible &= loose.allowed(schema.domain).transpose(axes).reshape(sizes)
+    return None if possible.all() else possible
+
+
+class ColumnSets(Part):
+    """Sets of columns whose combinations of values must occur in several rows, listed or all of one size."""
+
+    k: Whole = Field(description="Smallest number of rows that may share a combination.")
+    column_sets: list[list[str]] | None = Field(None, description="The sets of columns.")
+    every: Whole | None = Field(None, description="Instead: all sets of this many columns.")
+
+    def rule(self, schema: Schema) -> KAnonymity:
+        """Return the rule over the columns of a schema."""
+        if (self.column_sets is None) == (self.every is None):
+            raise WorkloadError("give either column_sets or every")
+        if self.every is not None:
+            if self.every > len(schema.names):
+                raise WorkloadError(
+                    f"every ({self.every}) is more than the number of columns ({len(schema.names)})"
+                )
+            return KAnonymity.every(schema.names, of=self.every, k=self.k)
+        listed = tuple(tuple(columns) for columns in self.column_sets or ())
+        for columns in listed:
+            for name in columns:
+                column_of(schema, name)
+        return KAnonymity(k=self.k, column_sets=listed)

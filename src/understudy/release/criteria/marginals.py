@@ -7,15 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from understudy.errors import WorkloadError
 from understudy.privacy.exact_floats import float_up
-from understudy.release.criteria.base import Criterion
+from understudy.release.criteria.base import (
+    Criterion,
+    CriterionConfig,
+    CriterionContext,
+    PlanFacts,
+    ShareOfRows,
+)
+from understudy.release.criteria.groups import column_of
 from understudy.release.record_types import IntArray, RecordTypes, record_keys
+from understudy.release.spec.parts import Positive, Whole
 from understudy.schema import Clique, Domain
 
 if TYPE_CHECKING:
@@ -108,7 +117,7 @@ _MOST_ROWS = 2.0**41
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Marginals(Criterion):
+class _Marginals(ShareOfRows):
     """Criteria over the cells of all marginals of some orders."""
 
     orders: tuple[int, ...] | None = None
@@ -131,9 +140,74 @@ class _Marginals(Criterion):
         return cliques_of_orders(domain, self.orders)
 
 
-def order_words(orders: tuple[int, ...] | None) -> str:
-    """Return the orders of marginals in words."""
-    return "all k-way" if orders is None else f"{', '.join(map(str, orders))}-way"
+class MarginalsConfig(CriterionConfig):
+    """Configuration of criteria over the cells of all marginals of some orders."""
+
+    measured_in: ClassVar[str] = "share of rows"
+
+    orders: list[Whole] | None = Field(
+        None, description="Numbers of columns of the marginals; all by default."
+    )
+
+    @property
+    def _orders(self) -> tuple[int, ...] | None:
+        return None if self.orders is None else tuple(self.orders)
+
+    @property
+    def ways(self) -> str:
+        """The orders of the marginals, for people."""
+        return "all k-way" if self.orders is None else f"{', '.join(map(str, self.orders))}-way"
+
+
+class MaxMarginalConfig(MarginalsConfig):
+    """Largest error of a cell of any marginal, as a share of the rows."""
+
+    family: ClassVar[str] = "Maximal error of marginals"
+
+    kind: Literal["max-marginal-error"]
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return f"absolute, {self.ways}"
+
+    def build(self, context: CriterionContext) -> MaxMarginalError:
+        """Return the criterion."""
+        return MaxMarginalError(name=self.name, threshold=self.threshold, orders=self._orders)
+
+
+class RelativeMarginalConfig(CriterionConfig):
+    """Largest factor by which the count of a value of any column is wrong."""
+
+    family: ClassVar[str] = "Maximal error of marginals"
+    measured_in: ClassVar[str] = "factor"
+
+    kind: Literal["relative-marginal-error"]
+    clip: Positive = Field(description="Upper end of the published value; at least the threshold.")
+    columns: list[str] | None = Field(None, description="The columns looked at; all by default.")
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return "relative, 1-way"
+
+    def build(self, context: CriterionContext) -> RelativeMarginalError:
+        """Return the criterion."""
+        for name in self.columns or ():
+            column_of(context.schema, name)
+        return RelativeMarginalError(
+            name=self.name,
+            threshold=self.threshold,
+            clip=self.clip,
+            columns=None if self.columns is None else tuple(self.columns),
+        )
+
+
+def beside_marginals(others: Sequence[CriterionConfig], *, published: bool) -> list[str]:
+    """Warn of a criterion whose published form relies on a bound of all marginals, if no other criterion keeps one."""
+    if published and not any(isinstance(other, MaxMarginalConfig) for other in others):
+        return ["Resized means rely on a maximal marginal error criterion beside them; there is none."]
+    return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,19 +244,6 @@ class MaxMarginalError(_Marginals):
     >>> criterion.value(real, synthetic), round(float(criterion.slack(real, synthetic)), 6)
     (0.5, 0.4)
     """
-
-    kind: ClassVar[str] = "max-marginal-error"
-    family: ClassVar[str] = "Maximal error of marginals"
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return f"Absolute {order_words(self.orders)}"
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Shares of the rows."""
-        return 0.0, 1.0
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a cell as a share of the rows. Private."""
@@ -252,8 +313,7 @@ class RelativeMarginalError(Criterion):
     0.333
     """
 
-    kind: ClassVar[str] = "relative-marginal-error"
-    family: ClassVar[str] = "Maximal error of marginals"
+    least_error: ClassVar[float] = 1.0
 
     clip: float
     columns: tuple[str, ...] | None = None
@@ -264,17 +324,12 @@ class RelativeMarginalError(Criterion):
             raise WorkloadError(f"The threshold of {self.name!r} ({self.threshold}) is a factor above 1.")
         if not (np.isfinite(self.clip) and self.clip >= self.threshold):
             raise WorkloadError(
-                f"{self.name!r} is clipped at {self.clip}, below its threshold {self.threshold}: raise clip."
+                f"{self.name!r} is clipped at {self.clip:g}, below its threshold {self.threshold:g}: raise clip."
             )
 
     def problems(self, domain: Domain) -> list[str]:
         """Return what does not fit a domain, one sentence each."""
         return [f"no column named {name!r}" for name in self.columns or () if name not in domain]
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return "Relative 1-way"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -305,6 +360,16 @@ class RelativeMarginalError(Criterion):
         self.require(synthetic)
         counts = self._counts(synthetic, synthetic)[1]
         return clipped_ratio_sensitivity(counts, clip=self.clip, rows_per_unit=unit.max_rows)
+
+    def needs(self, slack: float, n: int | None) -> str:
+        """Say how many rows the rarest value must have."""
+        return f"{math.ceil(slack / (1 - 1 / self.threshold)):,} rows in the rarest value"
+
+    def planned_sensitivity(self, facts: PlanFacts) -> float | None:
+        """Return the sensitivity for the counts of the example, or for an assumed count of the rarest value."""
+        if facts.example is not None:
+            return super().planned_sensitivity(facts)
+        return clipped_ratio_sensitivity([facts.smallest], clip=self.clip, rows_per_unit=facts.unit.max_rows)
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may move before a value is too wrong. Private."""

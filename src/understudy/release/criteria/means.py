@@ -3,30 +3,87 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from understudy.curator import PublicNumbers, to_float
 from understudy.errors import WorkloadError
 from understudy.privacy.exact_floats import float_up
-from understudy.release.criteria.base import Criterion
-from understudy.release.criteria.groups import Grouping
+from understudy.release.criteria.base import (
+    Criterion,
+    CriterionConfig,
+    CriterionContext,
+    Outlook,
+    PlanFacts,
+    laplace_deviation,
+)
+from understudy.release.criteria.groups import Grouping, GroupPart, code_values, groups_of, numeric_of
 from understudy.release.criteria.linear import Conditions, as_slack, group_sums, smallest
+from understudy.release.criteria.marginals import beside_marginals
 from understudy.release.record_types import RecordTypes
-from understudy.schema import Domain
+from understudy.schema import Domain, Schema
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["ConditionalMeans", "resized_mean"]
+__all__ = ["ConditionalMeans", "MeansConfig", "resized_mean"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+class ConditionalConfig(CriterionConfig):
+    """Configuration of criteria about the values of one column within groups."""
+
+    column: str = Field(description="The column that is looked at.")
+    by: list[str | GroupPart] = Field(
+        ["everyone"],
+        description="Groups: 'everyone', a column (one group per value), or a column with groups.",
+    )
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return self.column
+
+    def unit_in(self, schema: Schema) -> str:
+        """Return the unit of the column."""
+        return schema.column(self.column).unit if self.column in schema.names else ""
+
+
+class MeansConfig(ConditionalConfig):
+    """Largest error of the mean of a column in any group."""
+
+    family: ClassVar[str] = "Maximal error of conditional means"
+
+    kind: Literal["conditional-means"]
+    column: str = Field(description="The column that is averaged.")
+    marginal_threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.01, description="Threshold of the marginal criterion beside it; sets the resize parameter."
+    )
+
+    def build(self, context: CriterionContext) -> ConditionalMeans:
+        """Return the criterion."""
+        column = numeric_of(context.schema, self.column)
+        return ConditionalMeans(
+            name=self.name,
+            threshold=self.threshold,
+            column=column.name,
+            values=code_values(column, context.open_bins),
+            groups=groups_of(self.by, context.schema),
+            marginal_threshold=self.marginal_threshold,
+        )
+
+    def warnings_beside(self, others: Sequence[CriterionConfig], *, published: bool) -> list[str]:
+        """Warn where nothing bounds the sizes of groups."""
+        return beside_marginals(others, published=published)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +122,12 @@ class _Conditional(Criterion):
         """Smallest and largest value of the column."""
         numbers = [value for value in self.values if math.isfinite(value)]
         return min(numbers), max(numbers)
+
+    @property
+    def largest_error(self) -> float:
+        """The range of the values."""
+        low, high = self.bounds
+        return high - low
 
     @property
     def _middle(self) -> float:
@@ -148,9 +211,6 @@ class ConditionalMeans(_Conditional):
     2.0
     """
 
-    kind: ClassVar[str] = "conditional-means"
-    family: ClassVar[str] = "Maximal error of conditional means"
-
     marginal_threshold: float = 0.01
 
     def __post_init__(self) -> None:
@@ -159,11 +219,6 @@ class ConditionalMeans(_Conditional):
             raise WorkloadError(
                 f"marginal_threshold ({self.marginal_threshold}) of {self.name!r} is a share of the rows, below 1."
             )
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return self.column
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a group's mean, without resizing. Private."""
@@ -215,6 +270,33 @@ class ConditionalMeans(_Conditional):
         if unit.relation == "add-remove":
             smallest += 1
         return float_up(min(width, unit.max_rows * width / smallest))
+
+    def needs(self, slack: float, n: int | None) -> str:
+        """Say how many rows the smallest group must have."""
+        low, high = self.bounds
+        return f"{math.ceil(slack * (high - low + self.threshold) / self.threshold):,} rows in the smallest group"
+
+    def planned_sensitivity(self, facts: PlanFacts) -> float | None:
+        """Return the sensitivity for groups like those of the example, or for groups of equal size."""
+        if facts.example is not None or facts.n is None:
+            return super().planned_sensitivity(facts)
+        low, high = self.bounds
+        size = facts.n / max(grouping.count for grouping in self.groups)
+        kept = max(1.0, math.floor(size) - math.ceil(facts.n * self.marginal_threshold))
+        return min(high - low, facts.unit.max_rows * (high - low) / kept)
+
+    def outlook(self, facts: PlanFacts, epsilon: float) -> Outlook:
+        """Plan the published form; the noise depends on the sizes of the candidate's groups."""
+        found = super().outlook(facts, epsilon)
+        if found.sensitivity is None:
+            return found
+        worst = max(self.sensitivity(unit, max(1, facts.n or 1)) for unit in facts.steps)
+        size = "of the example" if facts.example is not None else "of groups of equal size"
+        return replace(
+            found,
+            needs=f"groups like those {size}; at worst, with an empty group in the candidate, the noise has a deviation of "
+            f"{laplace_deviation(worst / epsilon):.3g}",
+        )
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may change before a group's mean is too wrong. Private."""

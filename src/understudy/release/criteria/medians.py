@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from understudy.release.criteria.means import _Conditional
+from understudy.release.criteria.base import CriterionContext, Number, Outlook, PlanFacts, Released
+from understudy.release.criteria.groups import GroupPart, code_values, groups_of, numeric_of
+from understudy.release.criteria.means import ConditionalConfig, _Conditional
 from understudy.release.record_types import RecordTypes
 
 if TYPE_CHECKING:
+    from understudy.curator import Curator
     from understudy.privacy import Unit
 
-__all__ = ["ConditionalMedians"]
+__all__ = ["ConditionalMedians", "MediansConfig"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+class MediansConfig(ConditionalConfig):
+    """Largest error of the median of a column in any group."""
+
+    family: ClassVar[str] = "Maximal error of conditional medians"
+
+    kind: Literal["conditional-medians"]
+    column: str = Field(description="The column whose median is taken.")
+    by: list[str | GroupPart] = Field(["everyone"], description="Groups, as for conditional-means.")
+
+    def build(self, context: CriterionContext) -> ConditionalMedians:
+        """Return the criterion."""
+        column = numeric_of(context.schema, self.column)
+        return ConditionalMedians(
+            name=self.name,
+            threshold=self.threshold,
+            column=column.name,
+            values=code_values(column, context.open_bins),
+            groups=groups_of(self.by, context.schema),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +97,7 @@ class ConditionalMedians(_Conditional):
     ([0.0, 1.0, 2.0], [-0.5, -0.5, 0.5])
     """
 
-    kind: ClassVar[str] = "conditional-medians"
-    family: ClassVar[str] = "Maximal error of conditional medians"
     mechanism: ClassVar[str] = "exponential"
-
-    @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return self.column
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the largest error of a group's median. Private."""
@@ -113,6 +131,56 @@ class ConditionalMedians(_Conditional):
         scores[1:] = np.minimum(scores[1:], -within[:-1])
         # the largest error has infinite slack; when it is the only one its score is a constant
         return errors, np.where(np.isfinite(scores), scores, 0.0)
+
+    def release(
+        self, curator: Curator, synthetic: RecordTypes, *, epsilon: float, sensitivity: float
+    ) -> Released:
+        """Choose the error among the possible ones, charged before it is drawn.
+
+        Privacy
+        -------
+        In: private. Out: releasable, for ``epsilon``. The exponential mechanism over `scores`; which errors are possible depends on the
+        candidate alone. If only one is, nothing is asked.
+        """
+        errors = self.scores(synthetic, synthetic)[0]
+        value = float(errors[0])
+        if len(errors) > 1:
+            scores = curator.statistics(
+                lambda table: [
+                    float(score) for score in self.scores(RecordTypes.from_table(table), synthetic)[1]
+                ],
+                sensitivities=[sensitivity] * len(errors),
+            )
+            value = float(errors[curator.choose(scores, epsilon=epsilon, purpose=self._purpose)])
+        return Released(value=value, sensitivity=sensitivity)
+
+    def published_numbers(self, real: RecordTypes, synthetic: RecordTypes) -> list[Number]:
+        """Return the scores of the possible errors. Private."""
+        return [float(score) for score in self.scores(real, synthetic)[1]]
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> list[float]:
+        """Return the sensitivity of a score for each of them."""
+        return [self.sensitivity(unit, synthetic.rows)] * len(self.scores(synthetic, synthetic)[0])
+
+    def chance(
+        self, real: RecordTypes, synthetic: RecordTypes, *, epsilon: float, sensitivity: float
+    ) -> float:
+        """Return the probability that an error below the threshold is chosen. For rehearsals on public tables."""
+        errors, scores = self.scores(real, synthetic)
+        weights = np.exp(epsilon * (scores - scores.max()) / (2 * sensitivity))
+        good = np.array([self.met(float(error)) for error in errors])
+        return float(weights[good].sum() / weights.sum())
+
+    def needs(self, slack: float, n: int | None) -> str:
+        """Say how many rows the smallest group must have."""
+        return f"{math.ceil(2 * slack):,} rows in the smallest group"
+
+    def outlook(self, facts: PlanFacts, epsilon: float) -> Outlook:
+        """Plan the published form: there is no noise in the unit of the error, since scores move by records."""
+        sensitivity = self.planned_sensitivity(facts)
+        if sensitivity is None:
+            return Outlook()
+        return Outlook(sensitivity=sensitivity, needs="error chosen by the exponential mechanism; rehearse")
 
     def _sorted(self, types: RecordTypes) -> tuple[Ints, Floats]:
         values = self._numbers()[0]

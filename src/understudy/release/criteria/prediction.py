@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from understudy.curator import to_float
 from understudy.errors import BudgetError
 from understudy.privacy.exact_floats import float_up
-from understudy.release.criteria.base import Criterion
+from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext, Number, PlanFacts
 from understudy.release.criteria.fits import LinearFit, Regression, Scaling
 from understudy.release.criteria.linear import (
     Certificate,
@@ -23,18 +25,51 @@ from understudy.release.criteria.linear import (
     smallest,
     whole_sums,
 )
+from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.regression import RegressionConfig
 from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
 
-__all__ = ["PredictionError"]
+__all__ = ["PredictionConfig", "PredictionError"]
 
 Floats = npt.NDArray[np.float64]
 
 RADII = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 """Multiples of the threshold tried as the L1 distance of coefficients; any public list is valid."""
+_REGRESSIONS = 25
+"""Private regressions that the sensitivity is planned from."""
+
+
+class PredictionConfig(RegressionConfig):
+    """Difference in mean absolute error on the real table between a real and a synthetic regression."""
+
+    kind: Literal["prediction-error"]
+    target: str = Field(description="The column that is predicted.")
+    features: list[str] = Field(description="The columns that predict it.", min_length=1)
+
+    @property
+    def metric(self) -> str:
+        """What is measured, for people."""
+        return f"prediction of {self.target} (MAE)"
+
+    def build(self, context: CriterionContext) -> PredictionError:
+        """Return the criterion."""
+        return PredictionError(name=self.name, threshold=self.threshold, regression=self.regression(context))
+
+    def problems_beside(self, others: Sequence[CriterionConfig], *, published: bool) -> list[str]:
+        """Ask for the criterion that pays for the private regression."""
+        paid = any(
+            other.fits_regression and other.regression_columns == self.regression_columns for other in others
+        )
+        if not published or paid:
+            return []
+        return [
+            "the published form compares with a private regression: add a regression-coefficients "
+            "criterion with the same target and features"
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +127,6 @@ class PredictionError(Criterion):
     0.1667
     """
 
-    kind: ClassVar[str] = "prediction-error"
-    family: ClassVar[str] = "Linear regression"
-
     regression: Regression
     baseline: LinearFit | None = None
 
@@ -108,9 +140,10 @@ class PredictionError(Criterion):
         return self.regression.target.bounds
 
     @property
-    def metric(self) -> str:
-        """What is measured, in words."""
-        return "Absolute prediction error"
+    def largest_error(self) -> float:
+        """The range of the target."""
+        low, high = self.bounds
+        return high - low
 
     def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
         """Return the difference of the mean absolute errors. Private."""
@@ -168,6 +201,52 @@ class PredictionError(Criterion):
             zero = Fraction(0)
             per_row = max(zero, high) - min(zero, low) if open_ended else high - low
         return float_up(unit.max_rows * per_row / n)
+
+    @property
+    def private_regression(self) -> Regression | None:
+        """The regression whose private fit plays the part of the real one."""
+        return self.regression
+
+    def with_baseline(self, baseline: LinearFit | None) -> Self:
+        """Return the criterion with a private fit to compare with."""
+        return replace(self, baseline=baseline)
+
+    def known_error(self, synthetic: RecordTypes) -> float | None:
+        """Return infinity for a candidate that has no regression, which is a public fact; None for others."""
+        return None if self.baseline is None or self.can_be_released(synthetic) else math.inf
+
+    def published_numbers(self, real: RecordTypes, synthetic: RecordTypes) -> list[Number]:
+        """Return the difference from the baseline; nothing as long as there is none. Private."""
+        return [] if self.baseline is None else [self.released_value(real, synthetic)]
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> list[float]:
+        """Return the sensitivity of the difference."""
+        return [] if self.baseline is None else [self.sensitivity(unit, synthetic.rows, synthetic)]
+
+    def planned_sensitivity(self, facts: PlanFacts) -> float | None:
+        """Return the middle sensitivity over private regressions of the example, whose noise is most of what it depends on.
+
+        Without an example that of paper Births, Proposition 9; the exact one is smaller.
+        """
+        n, example = facts.n, facts.example
+        if n is None:
+            return None
+        low, high = self.bounds
+        most = 2 * facts.unit.max_rows * (high - low) / n
+        if example is None:
+            return most
+        moments = RegressionMoments(self.regression)
+        exact = np.array([float(moment) for moment in moments.exact(example)])
+        generator = np.random.default_rng(0)
+        scales = np.zeros_like(exact)
+        if facts.regression_epsilon is not None:
+            scales = moments.noise_scales(facts.regression_epsilon, facts.unit)
+        found = []
+        for _ in range(_REGRESSIONS):
+            baseline = moments.fit(exact + generator.laplace(0.0, scales), n=example.rows)
+            fitted = self.with_baseline(baseline)
+            found.append(max(fitted.sensitivity(unit, n, example) for unit in facts.steps))
+        return min(most, float(np.median(found)))
 
     def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction | float:
         """Return how many records may change before the predictions are too wrong. Private."""

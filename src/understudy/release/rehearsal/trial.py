@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -25,11 +25,8 @@ from understudy.data import LocalTable
 from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, SeededRandomness
-from understudy.release.criteria.base import Criterion, laplace_upper_tail
+from understudy.release.criteria.base import Criterion, CriterionConfig
 from understudy.release.criteria.fits import LinearFit
-from understudy.release.criteria.medians import ConditionalMedians
-from understudy.release.criteria.prediction import PredictionError
-from understudy.release.criteria.regression import RegressionCoefficients
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
@@ -257,41 +254,29 @@ class _Attempt:
     def _chances(self, criteria: Sequence[Criterion], errors: Mapping[str, float]) -> dict[str, float]:
         """Return the probability that each criterion is met after its noise; the noises are independent."""
         found: dict[str, float] = {}
-        for index, (plain, epsilon) in enumerate(zip(self.spec.criteria, self.spec.epsilons(), strict=True)):
-            criterion = criteria[index]
-            if isinstance(criterion, RegressionCoefficients | PredictionError):
-                criterion = replace(criterion, baseline=self._baseline(plain))
-            if not criterion.reads_real or epsilon is None:
+        types = self.candidate.types
+        for criterion, item in zip(criteria, self.spec.criteria, strict=True):
+            if not criterion.reads_real or item.epsilon is None:
                 found[criterion.name] = float(criterion.met(errors[criterion.name]))
-            elif isinstance(criterion, RegressionCoefficients):
-                value = criterion.released_value(self.candidate.types, self.candidate.types)
-                found[criterion.name] = float(criterion.met(value))
-            elif isinstance(criterion, ConditionalMedians):
-                found[criterion.name] = self._by_exponential(criterion, epsilon)
-            else:
-                found[criterion.name] = self._by_laplace(criterion, epsilon)
+                continue
+            if criterion.private_regression is not None:
+                criterion = criterion.with_baseline(self._baseline(item))
+            known = criterion.known_error(types)
+            if known is not None:
+                found[criterion.name] = float(criterion.met(known))
+                continue
+            largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(self.spec))
+            found[criterion.name] = criterion.chance(
+                self.real, types, epsilon=item.epsilon, sensitivity=largest
+            )
         return found
 
-    def _by_laplace(self, criterion: Criterion, epsilon: float) -> float:
-        types = self.candidate.types
-        value = criterion.released_value(self.real, types)
-        largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(self.spec))
-        if largest <= 0:
-            return float(criterion.met(value))
-        return laplace_upper_tail(value - criterion.threshold, largest / epsilon)
-
-    def _by_exponential(self, criterion: ConditionalMedians, epsilon: float) -> float:
-        types = self.candidate.types
-        errors, scores = criterion.scores(self.real, types)
-        largest = max(criterion.sensitivity(unit, types.rows, types) for unit in neighbours(self.spec))
-        weights = np.exp(epsilon * (scores - scores.max()) / (2 * largest))
-        good = np.array([criterion.met(float(error)) for error in errors])
-        return float(weights[good].sum() / weights.sum())
-
-    def _baseline(self, plain: Mapping[str, Any]) -> LinearFit:
+    def _baseline(self, item: CriterionConfig) -> LinearFit:
         """Fit the private regression of a criterion; criteria about the same columns share one."""
         known: dict[tuple[str, ...], LinearFit] = self.__dict__.setdefault("_baselines", {})
-        key = baseline_key(plain, self.configuration.transformations, self.spec.transformations)
+        key = baseline_key(
+            item.regression_columns, self.configuration.transformations, self.spec.transformations
+        )
         if key not in known:
             regression, epsilon = next(
                 (regression, epsilon)

@@ -9,28 +9,22 @@ covered by adaptive composition, because the decision depends on what was paid f
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import GRID_WIDENING, Curator, to_float
+from understudy.curator import GRID_WIDENING, Curator
 from understudy.errors import BudgetError
 from understudy.privacy import GDP, ApproxDP, Budget, Laplace, PureDP
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.privacy.events import PureEvent
-from understudy.release.criteria.base import Criterion, Number, laplace_deviation
+from understudy.release.criteria.base import Criterion, CriterionConfig, laplace_deviation
 from understudy.release.criteria.fits import LinearFit, Regression
-from understudy.release.criteria.marginals import RelativeMarginalError
-from understudy.release.criteria.means import ConditionalMeans
-from understudy.release.criteria.medians import ConditionalMedians
 from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.prediction import PredictionError
-from understudy.release.criteria.regression import RegressionCoefficients
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import AcceptanceResult, CriterionResult
 from understudy.release.run.candidate import Candidate
@@ -39,7 +33,6 @@ from understudy.release.selection.slack import SlackTest
 from understudy.schema import Column
 
 if TYPE_CHECKING:
-    from understudy.data import Table
     from understudy.release.result import Configuration
     from understudy.release.spec.spec import Spec
 
@@ -82,23 +75,26 @@ class PrivateRegression:
 
 
 def private_regressions(
-    criteria: Sequence[Mapping[str, Any]], alternatives: Alternatives
+    criteria: Sequence[CriterionConfig], alternatives: Alternatives
 ) -> tuple[PrivateRegression, ...]:
     """Return the private regressions that the criteria of a specification in the published form need.
 
     Examples
     --------
     >>> from understudy.schema import Integer
-    >>> line = {"kind": "regression-coefficients", "target": "y", "features": ["x"], "epsilon": 0.4}
+    >>> from understudy.release.criteria.regression import CoefficientsConfig
+    >>> line = CoefficientsConfig(
+    ...     kind="regression-coefficients", name="line", threshold=1.0, target="y", features=["x"], epsilon=0.4
+    ... )
     >>> fine, coarse = Integer("x", minimum=0, maximum=9), Integer("x", minimum=0, maximum=9, bins=2)
     >>> private_regressions([line], {"x": {"fine": fine, "coarse": coarse, "also fine": fine}})
     (PrivateRegression(columns=('y', 'x'), epsilon=0.4, versions=2),)
     """
     found: dict[tuple[str, ...], float] = {}
     for item in criteria:
-        if item["kind"] == "regression-coefficients":
-            columns = (item["target"], *item["features"])
-            found[columns] = max(found.get(columns, 0.0), float(item.get("epsilon") or 0.0))
+        if item.fits_regression:
+            columns = item.regression_columns
+            found[columns] = max(found.get(columns, 0.0), item.epsilon or 0.0)
     return tuple(
         PrivateRegression(
             columns,
@@ -122,10 +118,9 @@ def _first_labels(column: str, alternatives: Alternatives) -> dict[str, str]:
 
 
 def baseline_key(
-    plain: Mapping[str, Any], transformations: Mapping[str, str], alternatives: Alternatives
+    columns: Sequence[str], transformations: Mapping[str, str], alternatives: Alternatives
 ) -> tuple[str, ...]:
     """Return what a private regression depends on: its columns, and how they are transformed."""
-    columns = (plain["target"], *plain["features"])
     labels = {
         name: _first_labels(name, alternatives).get(label, label) for name, label in transformations.items()
     }
@@ -181,14 +176,15 @@ def regressions_for(
     made = spec.criteria_for(spec.schema_for(configuration))
     found = []
     for needed in private_regressions(spec.criteria, spec.transformations):
-        plain, criterion = next(
-            (plain, criterion)
-            for plain, criterion in zip(spec.criteria, made, strict=True)
-            if isinstance(criterion, RegressionCoefficients)
-            and (plain["target"], *plain["features"]) == needed.columns
+        regression = next(
+            criterion.private_regression
+            for item, criterion in zip(spec.criteria, made, strict=True)
+            if item.fits_regression and item.regression_columns == needed.columns
         )
-        key = baseline_key(plain, configuration.transformations, spec.transformations)
-        found.append((key, criterion.regression, needed.epsilon))
+        if regression is None:
+            raise BudgetError("A criterion pays for a private regression that it does not have.")
+        key = baseline_key(needed.columns, configuration.transformations, spec.transformations)
+        found.append((key, regression, needed.epsilon))
     return found
 
 
@@ -202,20 +198,6 @@ def _one_record(regression: Regression, curator: Curator) -> RecordTypes:
     values = {item.column: item.values for item in (*regression.features, regression.target)}
     code = [next(i for i, value in enumerate(values[name]) if math.isfinite(value)) for name in domain.names]
     return RecordTypes.from_rows(domain, [code])
-
-
-def with_baseline(
-    spec: Spec, criterion: Criterion, plain: Mapping[str, Any], candidate: Candidate, baselines: Baselines
-) -> Criterion:
-    """Return a criterion that compares regressions with the private one that was fitted for it, if one was; others as they are."""
-    if isinstance(criterion, RegressionCoefficients | PredictionError):
-        key = baseline_key(plain, candidate.configuration.transformations, spec.transformations)
-        return replace(criterion, baseline=baselines.get(key))
-    return criterion
-
-
-_LEAST = 2.0**-40
-"""Taken for the sensitivity of an error that nobody can change, such as a share that is 1 for every possible record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,10 +243,6 @@ def acceptance_purse(spec: Spec, curator: Curator, epsilon: float) -> Curator:
     return curator.within(limit, scope="acceptance")
 
 
-def _pairs(spec: Spec, criteria: Sequence[Criterion]) -> list[tuple[Criterion, Mapping[str, Any]]]:
-    return list(zip(criteria, spec.criteria, strict=True))
-
-
 # ---------------------------------------------------------------------- pass-only
 
 
@@ -288,7 +266,8 @@ def _pass_only(
     if test is not None and ready:
         purse = acceptance_purse(spec, curator, epsilon)
         sealed = purse.statistic(
-            _on_types(lambda r: test.slack(r, candidate.types)), sensitivity=test.sensitivity(spec.unit)
+            lambda table: test.slack(RecordTypes.from_table(table), candidate.types),
+            sensitivity=test.sensitivity(spec.unit),
         )
         passed = purse.test(
             sealed, above=threshold or 0.0, epsilon=epsilon, purpose="test all acceptance criteria at once"
@@ -336,18 +315,18 @@ def _published(
     purse = acceptance_purse(spec, curator, spec.shares.judging) if spec.shares.judging else curator
     if spec.shares.regressions and ready:
         baselines = fit_baselines(spec, candidate.configuration, purse, rows=candidate.types.rows)
+    changes = candidate.configuration.transformations
     criteria = [
-        with_baseline(spec, criterion, plain, candidate, baselines)
-        for criterion, plain in _pairs(spec, criteria)
+        criterion.with_baseline(
+            baselines.get(baseline_key(item.regression_columns, changes, spec.transformations))
+        )
+        for criterion, item in zip(criteria, spec.criteria, strict=True)
     ]
     known = dict(public)
     for criterion in criteria:
-        if isinstance(criterion, RegressionCoefficients | PredictionError) and criterion.baseline is None:
-            continue  # rejected before a regression was fitted
-        if isinstance(criterion, RegressionCoefficients):  # a function of the baseline and the candidate
-            known[criterion.name] = float(criterion.released_value(candidate.types, candidate.types))
-        elif isinstance(criterion, PredictionError) and not criterion.can_be_released(candidate.types):
-            known[criterion.name] = math.inf  # a candidate without a regression, a public fact
+        error = criterion.known_error(candidate.types)
+        if error is not None:
+            known[criterion.name] = error
     ready = ready and all(
         criterion.met(known[criterion.name]) for criterion in criteria if criterion.name in known
     )
@@ -358,16 +337,33 @@ def _published(
     }
     results = []
     for index, criterion in enumerate(criteria):
-        epsilon = spec.epsilons()[index]
+        epsilon = spec.criteria[index].epsilon
         if criterion.name in known or epsilon is None or not ready:
+            how = criterion.known_mechanism
             passed = criterion.name in known and criterion.met(known[criterion.name])
-            results.append(_result(spec, index, criterion, candidate, known, passed=passed, epsilon=epsilon))
-        elif isinstance(criterion, ConditionalMedians):
-            reach = reaches[criterion.name]
-            results.append(_by_exponential(spec, index, criterion, candidate, purse, epsilon, reach))
-        else:
-            reach = reaches[criterion.name]
-            results.append(_by_laplace(spec, index, criterion, candidate, purse, epsilon, reach))
+            results.append(
+                _result(
+                    spec, index, criterion, candidate, known, mechanism=how, passed=passed, epsilon=epsilon
+                )
+            )
+            continue
+        released = criterion.release(
+            purse, candidate.types, epsilon=epsilon, sensitivity=reaches[criterion.name]
+        )
+        results.append(
+            _result(
+                spec,
+                index,
+                criterion,
+                candidate,
+                {criterion.name: released.value},
+                mechanism=criterion.mechanism,
+                epsilon=epsilon,
+                sensitivity=released.sensitivity,
+                deviation=released.deviation,
+                passed=criterion.met(released.value),
+            )
+        )
     passed = all(result.passed for result in results)
     acceptance = AcceptanceResult(form="published", epsilon=spec.shares.judging, passed=passed)
     return Judgement(passed=passed, acceptance=acceptance, criteria=tuple(results))
@@ -384,89 +380,6 @@ def _reach(spec: Spec, criterion: Criterion, types: RecordTypes) -> float:
     return largest
 
 
-def _by_laplace(
-    spec: Spec,
-    index: int,
-    criterion: Criterion,
-    candidate: Candidate,
-    purse: Curator,
-    epsilon: float,
-    largest: float,
-) -> CriterionResult:
-    types = candidate.types
-    sensitivity = max(largest, _LEAST)
-    # shares of the rows are tiny: measure them in units in which one record counts for about one
-    unit = Fraction(2) ** math.frexp(sensitivity)[1]
-    reach = float(Fraction(sensitivity) / unit)
-    sealed = purse.statistic(
-        _on_types(lambda real: _in_units(criterion.released_value(real, types), unit)), sensitivity=reach
-    )
-    noise = Laplace(reach * WIDER / epsilon)
-    scale = to_float(Fraction(noise.scale) * unit)
-    measured = purse.measure_scalar(sealed, noise=noise, purpose=f"release the error of {criterion.name}")
-    value = to_float(Fraction(measured) * unit)
-    return _result(
-        spec,
-        index,
-        criterion,
-        candidate,
-        {criterion.name: value},
-        mechanism="laplace",
-        epsilon=epsilon,
-        sensitivity=sensitivity,
-        deviation=min(laplace_deviation(scale), sys.float_info.max),
-        passed=criterion.met(value),
-    )
-
-
-def _by_exponential(
-    spec: Spec,
-    index: int,
-    criterion: ConditionalMedians,
-    candidate: Candidate,
-    purse: Curator,
-    epsilon: float,
-    sensitivity: float,
-) -> CriterionResult:
-    types = candidate.types
-    errors = criterion.scores(types, types)[0]  # the possible errors depend on the candidate alone
-    value = float(errors[0])
-    if len(errors) > 1:
-        scores = purse.statistics(
-            lambda table: [
-                float(score) for score in criterion.scores(RecordTypes.from_table(table), types)[1]
-            ],
-            sensitivities=[sensitivity] * len(errors),
-        )
-        value = float(
-            errors[purse.choose(scores, epsilon=epsilon, purpose=f"release the error of {criterion.name}")]
-        )
-    return _result(
-        spec,
-        index,
-        criterion,
-        candidate,
-        {criterion.name: value},
-        mechanism="exponential",
-        epsilon=epsilon,
-        sensitivity=sensitivity,
-        passed=criterion.met(value),
-    )
-
-
-# ---------------------------------------------------------------------- results
-
-
-def _in_units(value: Number, unit: Fraction) -> Number:
-    """Return an error in other units, exactly where it is finite."""
-    return Fraction(value) / unit if math.isfinite(value) else value
-
-
-def _on_types(function: Callable[[RecordTypes], Number]) -> Callable[[Table], Number]:
-    """Turn a function of record types into one of a table; the types do not outlive the call."""
-    return lambda table: function(RecordTypes.from_table(table))
-
-
 def _result(
     spec: Spec,
     index: int,
@@ -480,15 +393,14 @@ def _result(
     deviation: float | None = None,
     passed: bool | None = None,
 ) -> CriterionResult:
-    plain, words = spec.criteria[index], spec.words_for(candidate.schema)[index]
+    item = spec.criteria[index]
+    words = item.wording(candidate.schema)
     value = values.get(criterion.name)
     if not criterion.reads_real:
         passed = value is not None and criterion.met(value)
-    if spec.form == "published" and isinstance(criterion, RegressionCoefficients):
-        mechanism = "functional"
     return CriterionResult(
         name=criterion.name,
-        kind=plain["kind"],
+        kind=item.kind,
         type=words.type,
         metric=words.metric,
         threshold=criterion.threshold,
@@ -497,19 +409,8 @@ def _result(
         value=float(value) if value is not None and math.isfinite(value) else None,
         epsilon=epsilon,
         mechanism=mechanism,
-        bounds=bounds_of(criterion),
+        bounds=criterion.bounds,
         sensitivity=sensitivity,
         noise_deviation=deviation,
         passed=bool(passed),
     )
-
-
-def bounds_of(criterion: Criterion) -> tuple[float, float] | None:
-    """Return the range that errors, or the values behind them, lie in."""
-    if isinstance(criterion, RelativeMarginalError):
-        return 1.0, criterion.clip
-    if isinstance(criterion, ConditionalMeans | ConditionalMedians | PredictionError):
-        return criterion.bounds
-    if not criterion.reads_real or isinstance(criterion, RegressionCoefficients):
-        return None
-    return 0.0, 1.0

@@ -57,6 +57,7 @@ class Work:
         self._given = randomness
         self._consent = consent
         self._invariants: tuple[Invariant, ...] = ()
+        self._accepted: dict[str, Any] = {}  # model and schema of the candidate, once it is accepted
         self.journal = state.journal(ledger) if state.get("outcome") is None else None
 
     @property

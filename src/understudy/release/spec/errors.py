@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
-from understudy.release.spec.model import SpecPart, json_schema
+from understudy.errors import UnderstudyError
+from understudy.release.criteria.registry import OWN_KINDS, criterion_kind, criterion_kinds
+from understudy.release.spec.model import SpecPart, json_schema, spec_part
+from understudy.release.spec.parts import Part
 from understudy.schema.problems import did_you_mean
 
-__all__ = ["place", "shape_problems"]
+__all__ = ["Shape", "place", "read_shape", "shape_problems"]
 
 _WORDS = {
     "string_type": "must be text (quote it in YAML)",
@@ -38,6 +42,77 @@ _BOUNDS = {
 }
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A specification file whose shape was checked.
+
+    Attributes
+    ----------
+    file
+        The file. Of a file with problems it has only the parts whose shape is right; others must not be asked for.
+    problems
+        What is wrong with keys and types, one sentence each.
+    sound
+        The parts that the file has and whose shape is right, by their keys.
+    """
+
+    file: SpecPart
+    problems: tuple[str, ...]
+    sound: frozenset[str]
+
+
+def read_shape(plain: Mapping[str, Any]) -> Shape:
+    """Check the shape of a file, and read what is right of it."""
+    refused: dict[str, str] = {}
+    kinds = set()
+    for where, kind in _outside_kinds(plain):
+        try:
+            criterion_kind(kind)
+            kinds.add(kind)
+        except UnderstudyError as error:
+            refused[where] = f"{where}: {error}"
+    model = spec_part(kinds)
+    try:
+        return Shape(model.model_validate(dict(plain)), (), frozenset(map(str, plain)))
+    except ValidationError as error:
+        found = [dict(item) for item in error.errors(include_url=False, include_input=False)]
+        others = [text for text in _told(found, plain) if text.split(":", 1)[0] not in refused]
+        problems = [*refused.values(), *others]
+    broken = {problem.split(":", 1)[0].split(".", 1)[0].split("[", 1)[0] for problem in problems}
+    right: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        if key in plain and key not in broken:
+            try:
+                right[name] = getattr(_alone(model, name).model_validate({key: plain[key]}), name)
+            except ValidationError:
+                problems.append(f"{key}: cannot be read")  # no alternative of a part was meant
+    aliases = {model.model_fields[name].alias or name for name in right}
+    return Shape(model.model_construct(**right), tuple(problems), frozenset(aliases))
+
+
+@cache
+def _alone(model: type[SpecPart], name: str) -> type[Part]:
+    """Return the model of one part of a file."""
+    field = model.model_fields[name]
+    return create_model(name, __base__=Part, **{name: (field.annotation, field)})  # type: ignore[call-overload, no-any-return]
+
+
+def _outside_kinds(plain: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the kinds of criterion in a file that other packages register, with their places, whatever else the file holds."""
+    acceptance = plain.get("acceptance")
+    criteria = acceptance.get("criteria") if isinstance(acceptance, Mapping) else None
+    kinds = [
+        (index, item.get("kind")) for index, item in enumerate(criteria if isinstance(criteria, list) else ())
+        if isinstance(item, Mapping)
+    ]  # fmt: skip
+    return [
+        (place(("acceptance", "criteria", index)), kind)
+        for index, kind in kinds
+        if isinstance(kind, str) and kind not in OWN_KINDS and kind in criterion_kinds()
+    ]
+
+
 def shape_problems(plain: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with keys and types, one sentence each; empty if the shape is right.
 
@@ -46,12 +121,7 @@ def shape_problems(plain: Mapping[str, Any]) -> list[str]:
     >>> shape_problems({"nmae": "births"})[-1][:52]
     "the file: unknown key 'nmae'. Did you mean 'name'? K"
     """
-    try:
-        SpecPart.model_validate(dict(plain))
-    except ValidationError as error:
-        items = [dict(item) for item in error.errors(include_url=False, include_input=False)]
-        return _told(items, plain)
-    return []
+    return list(read_shape(plain).problems)
 
 
 def _told(items: Sequence[dict[str, Any]], plain: Mapping[str, Any]) -> list[str]:
@@ -59,7 +129,7 @@ def _told(items: Sequence[dict[str, Any]], plain: Mapping[str, Any]) -> list[str
     told: dict[tuple[str, str], list[str]] = {}
     for item in items:
         path, tag, value = _walk(item["loc"], plain)
-        if tag is not None and isinstance(value, Mapping) != tag.endswith("Part"):
+        if tag is not None and isinstance(value, Mapping) != _is_model(tag):
             continue  # the branch of a union that was not meant
         sentence = _sentence(item, path, plain)
         where = place(path[:-1] if item["type"] == "extra_forbidden" else path)
@@ -95,6 +165,11 @@ def _is_key(part: Any) -> bool:
         and re.fullmatch(r"[a-z_0-9]+", part) is not None
         and part not in {"str", "int", "float", "bool"}
     )
+
+
+def _is_model(tag: str) -> bool:
+    """Whether an alternative that was tried is a mapping: a model is named by its class, other types in small letters."""
+    return re.match(r"_*[A-Z]", tag) is not None
 
 
 def _is_kind(node: Any, part: str) -> bool:

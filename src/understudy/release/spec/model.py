@@ -1,184 +1,38 @@
-"""The shape of specification files, as pydantic models: keys, types, words for people, and the JSON Schema.
+"""The specification file as pydantic models: keys, types, defaults, descriptions, and what each part builds.
 
-What the parts mean together (do the budgets add up, do the criteria fit the columns) is checked when a
-specification is put together; both kinds of problem are reported in one list.
+The models are the specification: what a file says is read from their attributes and defaults stand here and nowhere else. What the parts
+mean together (do the budgets add up, do the criteria fit the columns) is checked when a specification is put together; both kinds of
+problem are reported in one list. Acceptance criteria have models of their own (:mod:`understudy.release.criteria`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import Field, TypeAdapter, WithJsonSchema, create_model
 
+from understudy.data import Derived
+from understudy.privacy import Budget, Unit
+from understudy.release.criteria.base import CriterionConfig
+from understudy.release.criteria.groups import ColumnSets, OpenBins
+from understudy.release.criteria.registry import OWN_KINDS, criterion_kind, criterion_kinds
+from understudy.release.projection import KAnonymity, MinimalOccurrence, NoProjection, Projection
+from understudy.release.selection.accounting import (
+    Attempts,
+    GeometricAttempts,
+    NegativeBinomialAttempts,
+    SingleAttempt,
+    UnlimitedAttempts,
+    attempts_needed,
+)
+from understudy.release.spec.parts import AnyValue, Part, Positive, Whole
+from understudy.release.spec.source import SimulatePart
+from understudy.schema import Schema
 from understudy.schema.files.schema_file import described
 
-# ----------------------------------------------------------------------------------------
-# The shape of acceptance criteria in specification files, as pydantic models.
-
-AnyValue = Annotated[Any, WithJsonSchema({})]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=1)]
-
-
-class Part(BaseModel):
-    """A part of a specification: other keys than those named are refused, and types are not guessed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _CriterionPart(Part):
-    name: str = Field(description="Public name, unique within the release.", min_length=1, max_length=80)
-    description: str = Field("", description="What it means, for people.")
-    epsilon: Positive | None = Field(
-        None, description="Published form only: what releasing the error may cost."
-    )
-
-
-class _WithThreshold(_CriterionPart):
-    threshold: Positive = Field(description="The error must be smaller than this.")
-
-
-class _MaxMarginalPart(_WithThreshold):
-    """Largest error of a cell of any marginal, as a share of the rows."""
-
-    kind: Literal["max-marginal-error"]
-    orders: list[Whole] | None = Field(
-        None, description="Numbers of columns of the marginals; all by default."
-    )
-
-
-class _AverageMarginalPart(_WithThreshold):
-    """Average total variation distance over marginals."""
-
-    kind: Literal["average-marginal-error"]
-    orders: list[Whole] | None = Field(
-        None, description="Numbers of columns of the marginals; all by default."
-    )
-
-
-class _TailMarginalPart(_WithThreshold):
-    """Error that only a small share of the cells of all marginals exceeds."""
-
-    kind: Literal["tail-marginal-error"]
-    share: Annotated[float, Field(ge=0, lt=1)] = Field(description="Share of cells that may be further off.")
-    orders: list[Whole] | None = Field(
-        None, description="Numbers of columns of the marginals; all by default."
-    )
-
-
-class _RelativeMarginalPart(_WithThreshold):
-    """Largest factor by which the count of a value of any column is wrong."""
-
-    kind: Literal["relative-marginal-error"]
-    clip: Positive = Field(description="Upper end of the published value; at least the threshold.")
-    columns: list[str] | None = Field(None, description="The columns looked at; all by default.")
-
-
-class _GroupPart(Part):
-    """Groups of records: the codes of a column put into coarse bins or lists of values."""
-
-    column: str = Field(description="The column that decides.")
-    bins: AnyValue = Field(None, description="Coarse bins of a numeric column, each a union of its bins.")
-    groups: list[list[str]] | None = Field(
-        None, description="Lists of labels; labels not listed are left out."
-    )
-
-
-class _MeansPart(_WithThreshold):
-    """Largest error of the mean of a column in any group."""
-
-    kind: Literal["conditional-means"]
-    column: str = Field(description="The column that is averaged.")
-    by: list[str | _GroupPart] = Field(
-        ["everyone"],
-        description="Groups: 'everyone', a column (one group per value), or a column with groups.",
-    )
-    marginal_threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.01, description="Threshold of the marginal criterion beside it; sets the resize parameter."
-    )
-
-
-class _MediansPart(_WithThreshold):
-    """Largest error of the median of a column in any group."""
-
-    kind: Literal["conditional-medians"]
-    column: str = Field(description="The column whose median is taken.")
-    by: list[str | _GroupPart] = Field(["everyone"], description="Groups, as for conditional-means.")
-
-
-class _CoefficientsPart(_WithThreshold):
-    """L1 distance of the standardised coefficients of a linear regression."""
-
-    kind: Literal["regression-coefficients"]
-    target: str = Field(description="The column that is explained.")
-    features: list[str] = Field(description="The columns that explain it.", min_length=1)
-
-
-class _PredictionPart(_WithThreshold):
-    """Difference in mean absolute error on the real table between a real and a synthetic regression."""
-
-    kind: Literal["prediction-error"]
-    target: str = Field(description="The column that is predicted.")
-    features: list[str] = Field(description="The columns that predict it.", min_length=1)
-
-
-class _FaithfulnessPart(_WithThreshold):
-    """Share of synthetic records that cannot be paired one to one with a similar real one."""
-
-    kind: Literal["faithfulness"]
-    exact: list[str] = Field([], description="Columns that must be equal.")
-    near: dict[str, Whole] = Field({}, description="Columns that may differ, with the number of bins.")
-    at_most: Annotated[int, Field(ge=0)] = Field(1, description="How many near columns may differ at once.")
-    exceptions: dict[str, list[str | int | float]] = Field(
-        {},
-        description="Bins of near columns that must match exactly: labels, or numbers that lie inside a bin and not at one of its ends.",
-    )
-    ignored: list[str] = Field([], description="Columns that do not matter.")
-
-
-class _SharePart(_WithThreshold):
-    """Error of the share of records that satisfy a rule of your own."""
-
-    kind: Literal["share"]
-    rule: str = Field(description="A record constraint; it must not cut through a bin.", min_length=1)
-
-
-class _RarePart(_CriterionPart):
-    """Number of distinct records that occur too rarely; public, free of cost."""
-
-    kind: Literal["rare-records"]
-    min_count: Whole = Field(2, description="Records that occur fewer times count.")
-    threshold: Positive = Field(1.0, description="There must be fewer of them than this; 1 allows none.")
-
-
-class _CombinationsPart(_CriterionPart):
-    """Number of combinations of values that occur in fewer than k rows; public, free of cost."""
-
-    kind: Literal["k-anonymity"]
-    k: Whole = Field(description="Smallest number of rows that may share a combination.")
-    column_sets: list[list[str]] | None = Field(None, description="The sets of columns.")
-    every: Whole | None = Field(None, description="Instead: all sets of this many columns.")
-    threshold: Positive = Field(1.0, description="There must be fewer of them than this; 1 allows none.")
-
-
-CriterionPart = Annotated[
-    Union[  # noqa: UP007
-        _MaxMarginalPart,
-        _AverageMarginalPart,
-        _TailMarginalPart,
-        _RelativeMarginalPart,
-        _MeansPart,
-        _MediansPart,
-        _CoefficientsPart,
-        _PredictionPart,
-        _FaithfulnessPart,
-        _SharePart,
-        _RarePart,
-        _CombinationsPart,
-    ],
-    Field(discriminator="kind"),
-]
-
+__all__ = ["EpsilonPart", "ProjectionModel", "SpecPart", "json_schema", "projection_part", "spec_part"]
 
 _IN_FACTS = ("source", "schema", "unit")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
@@ -205,7 +59,7 @@ Rule = Annotated[
 ]
 
 
-class _EpsilonPart(Part):
+class EpsilonPart(Part):
     """A pure privacy cost."""
 
     epsilon: Positive = Field(description="Cost of measuring it with Laplace noise.")
@@ -219,13 +73,9 @@ class _BudgetPart(Part):
     rho: Positive | None = Field(None, description="Rho of zero-concentrated DP.")
     mu: Positive | None = Field(None, description="Mu of Gaussian DP.")
 
-
-class _SimulatePart(Part):
-    """A simulated table instead of a file."""
-
-    table: str = Field(description="Name of the simulated table, such as births.")
-    rows: Annotated[int, Field(ge=0)] = Field(description="Number of rows.")
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="Seed of the simulation.")
+    def budget(self) -> Budget:
+        """Return the budget, or say which numbers make one."""
+        return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
 
 
 class _DerivePart(Part):
@@ -237,6 +87,11 @@ class _DerivePart(Part):
         None,
         description="Instead of a part: each spelling in the source with the value that takes its place.",
     )
+
+    def derived(self, name: str) -> Derived:
+        """Return the column under its name."""
+        values = tuple((self.values or {}).items())
+        return Derived(name=name, source=self.source, part=self.part, values=values)
 
 
 class _DatabasePart(Part):
@@ -258,7 +113,7 @@ class _SourcePart(Part):
     path: str | None = Field(
         None, description="CSV (also .gz) or Parquet file or folder, relative to this file."
     )
-    simulate: _SimulatePart | None = Field(None, description="A simulated table instead of a file.")
+    simulate: SimulatePart | None = Field(None, description="A simulated table instead of a file.")
     database: _DatabasePart | None = Field(None, description="A table of a database instead of a file.")
     table: str | None = Field(
         None, description="Public name of the table in the ledger; default: that of the file or table."
@@ -275,11 +130,15 @@ class _UnitPart(Part):
     id_column: str | None = Field(None, description="Column that names the person a row is about.")
     max_rows: Whole = Field(1, description="Rows kept per person, chosen at random.")
 
+    def unit(self) -> Unit:
+        """Return the unit."""
+        return Unit(self.relation, self.max_rows, self.id_column)
+
 
 class _PublicPart(Part):
     """What is public knowledge beside the schema."""
 
-    row_count: Whole | Literal["declared", "measured"] | _EpsilonPart | None = Field(
+    row_count: Whole | Literal["declared", "measured"] | EpsilonPart | None = Field(
         None,
         description="Number of rows after cleaning, where the unit does not fix it: {epsilon: ...} to measure it and pay for "
         "it, 'measured' (the default) to do so for a small share of the total; or, as its owner, 'declared' (public, whatever it "
@@ -302,6 +161,10 @@ class _NoProjectionPart(Part):
 
     kind: Literal["none"]
 
+    def build(self, schema: Schema) -> Projection:
+        """Return the projection."""
+        return NoProjection()
+
 
 class _MinimalOccurrencePart(Part):
     """Every record occurs at least so many times (paper Births, Algorithms 4 and 5)."""
@@ -312,23 +175,32 @@ class _MinimalOccurrencePart(Part):
         "direct", description="Algorithm 4, Algorithm 5, or Algorithm 4 with a choice that keeps marginals."
     )
 
+    def build(self, schema: Schema) -> Projection:
+        """Return the projection."""
+        return MinimalOccurrence(min_count=self.min_count, algorithm=self.algorithm)
 
-class _AnonymityPart(Part):
+
+class _AnonymityPart(ColumnSets):
     """Every combination of values of some columns that occurs does so at least k times."""
 
     kind: Literal["k-anonymity"]
-    k: Whole = Field(description="Smallest number of rows that may share a combination.")
-    column_sets: list[list[str]] | None = Field(None, description="The sets of columns.")
-    every: Whole | None = Field(None, description="Instead: all sets of this many columns.")
+
+    def build(self, schema: Schema) -> KAnonymity:
+        """Return the projection."""
+        return self.rule(schema)
 
 
-ProjectionPart = Annotated[
-    Union[_NoProjectionPart, _MinimalOccurrencePart, _AnonymityPart],  # noqa: UP007
-    Field(discriminator="kind"),
-]
+ProjectionModel = _NoProjectionPart | _MinimalOccurrencePart | _AnonymityPart
+ProjectionPart = Annotated[ProjectionModel, Field(discriminator="kind")]
+_PROJECTIONS: TypeAdapter[ProjectionModel] = TypeAdapter(ProjectionPart)
 
 
-class _AcceptancePart(Part):
+def projection_part(plain: Any) -> ProjectionModel:
+    """Return the model of a projection as a configuration holds it; none by default."""
+    return _PROJECTIONS.validate_python(dict(plain) or {"kind": "none"})
+
+
+class AcceptancePart(Part):
     """When a candidate is good enough, and how that is found out."""
 
     form: Literal["pass-only", "published"] = Field(
@@ -338,11 +210,35 @@ class _AcceptancePart(Part):
     false_accept: Annotated[float, Field(gt=0, lt=0.5)] = Field(
         0.05, description="Pass-only: largest probability that a candidate violating a criterion is accepted."
     )
-    open_bins: Literal["nearest", "written"] = Field(
+    open_bins: OpenBins = Field(
         "nearest",
         description="What an open bin such as 10< counts for in means, medians and regressions: the possible value closest to its end (11), or the number in its label (10), as paper Births has it.",
     )
-    criteria: list[CriterionPart] = Field(description="The acceptance criteria.", min_length=1)
+    criteria: list[CriterionConfig] = Field(description="The acceptance criteria.", min_length=1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (AcceptancePart, dict(self.__dict__), self.model_fields_set)
+
+    @property
+    def published(self) -> bool:
+        """Whether a noisy error is released for each criterion."""
+        return self.form == "published"
+
+    @property
+    def free(self) -> bool:
+        """Whether all criteria are about the candidate alone."""
+        return not any(item.reads_real for item in self.criteria)
+
+    @property
+    def cost(self) -> float:
+        """Epsilon of judging one candidate, private regressions left out."""
+        if self.published:
+            total = 0.0
+            for item in self.criteria:
+                if not item.fits_regression:
+                    total += item.epsilon or 0.0
+            return total
+        return 0.0 if self.free else self.epsilon or 0.0
 
 
 # ---------------------------------------------------------------------- selection and the whole
@@ -352,6 +248,14 @@ class _SinglePart(Part):
     """One attempt: publish or fail."""
 
     rule: Literal["single"]
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return what contradicts itself, each with its place."""
+        return []
+
+    def attempts(self) -> Attempts:
+        """Return the rule for the number of attempts."""
+        return SingleAttempt()
 
 
 class _UntilPart(Part):
@@ -366,6 +270,27 @@ class _UntilPart(Part):
         None, description="Instead of max_attempts: the extra cost allowed for a limit (Theorem 3)."
     )
 
+    def problems(self) -> list[tuple[str, str]]:
+        """Return what contradicts itself, each with its place."""
+        if self.gamma == 0:
+            limited = self.max_attempts is not None or self.epsilon0 is not None
+            return [("selection", "a limit on the attempts needs a gamma above 0")] if limited else []
+        if self.max_attempts is not None and self.epsilon0 is not None:
+            needed = attempts_needed(self.gamma, self.epsilon0)
+            if self.max_attempts < needed:
+                why = f"Theorem 3 needs at least {needed} for this gamma and epsilon0"
+                return [("selection.max_attempts", why)]
+        return []
+
+    def attempts(self) -> Attempts:
+        """Return the rule for the number of attempts."""
+        if self.gamma == 0:
+            return UnlimitedAttempts()
+        most = self.max_attempts
+        if most is None and self.epsilon0 is not None:
+            most = attempts_needed(self.gamma, self.epsilon0)
+        return GeometricAttempts(self.gamma, most)
+
 
 class _NegativeBinomialPart(Part):
     """A number of attempts from the truncated negative binomial distribution."""
@@ -373,6 +298,14 @@ class _NegativeBinomialPart(Part):
     rule: Literal["negative-binomial"]
     eta: Annotated[float, Field(gt=-1)] = Field(description="Shape, above -1.")
     gamma: Annotated[float, Field(gt=0, lt=1)] = Field(description="Smaller means more attempts.")
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return what contradicts itself, each with its place."""
+        return []
+
+    def attempts(self) -> Attempts:
+        """Return the rule for the number of attempts."""
+        return NegativeBinomialAttempts(self.eta, self.gamma)
 
 
 SelectionPart = Annotated[
@@ -429,7 +362,7 @@ class SpecPart(Part):
     projections: list[ProjectionPart] = Field(
         [_NoProjectionPart(kind="none")], description="The projection space.", min_length=1
     )
-    acceptance: _AcceptancePart = Field(description="The acceptance criteria.")
+    acceptance: AcceptancePart = Field(description="The acceptance criteria.")
     selection: SelectionPart = Field(description="How many attempts may be made.")
     budget: _BudgetsPart = Field(description="The privacy budget.")
     output: _OutputPart = Field(_OutputPart(), description="What is written.")  # type: ignore[call-arg]
@@ -437,6 +370,36 @@ class SpecPart(Part):
         None, description="Seed of the public side (drawing rows, projection). Privacy noise takes none."
     )
     ledger: str | None = Field(None, description="Ledger of the table, relative to this file.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (SpecPart, dict(self.__dict__), self.model_fields_set)
+
+
+def _rebuilt(model: type[Part], entries: dict[str, Any], given: set[str]) -> Part:
+    """Return a part that another process read: the classes of `spec_part` are made in each."""
+    return model.model_construct(given, **entries)
+
+
+def spec_part(kinds: Iterable[str] = ()) -> type[SpecPart]:
+    """Return the model of files whose criteria are of Understudy's own kinds, and of some that other packages register."""
+    return _with_criteria(tuple(sorted({*criterion_kinds()} & {*kinds})))
+
+
+@cache
+def _with_criteria(kinds: tuple[str, ...]) -> type[SpecPart]:
+    own = [criterion_kind(kind) for kind in OWN_KINDS]
+    outside = [criterion_kind(kind) for kind in kinds if kind not in OWN_KINDS]
+    criterion = Annotated[Union[(*own, *outside)], Field(discriminator="kind")]  # type: ignore[valid-type]
+    criteria = (list[criterion], AcceptancePart.model_fields["criteria"])  # type: ignore[valid-type]
+    acceptance = create_model(
+        "_AcceptancePart", __base__=AcceptancePart, __doc__=AcceptancePart.__doc__, criteria=criteria
+    )
+    return create_model(
+        "SpecPart",
+        __base__=SpecPart,
+        __doc__=SpecPart.__doc__,
+        acceptance=(acceptance, SpecPart.model_fields["acceptance"]),
+    )
 
 
 def json_schema() -> dict[str, Any]:
@@ -447,6 +410,6 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy release specification'
     """
-    document = described(SpecPart, title="Understudy release specification")
+    document = described(spec_part(criterion_kinds()), title="Understudy release specification")
     always = [key for key in document["required"] if key not in _IN_FACTS]
     return document | {"required": always, "anyOf": [{"required": ["facts"]}, {"required": list(_IN_FACTS)}]}

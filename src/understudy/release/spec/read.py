@@ -8,24 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from understudy.curator import table_facts
-from understudy.data import Database, Derived, Preparation
+from understudy.data import Database, Preparation
 from understudy.errors import SchemaError, UnderstudyError
 from understudy.privacy import Unit
 from understudy.privacy.facts import Facts
-from understudy.release.run.judgement import PrivateRegression, private_regressions
-from understudy.release.selection.accounting import (
-    Attempts,
-    GeometricAttempts,
-    NegativeBinomialAttempts,
-    SingleAttempt,
-    UnlimitedAttempts,
-    attempts_needed,
-)
+from understudy.release.criteria.base import CriterionConfig, CriterionContext
+from understudy.release.run.judgement import private_regressions
+from understudy.release.selection.accounting import Attempts
 from understudy.release.spec.budget import Shares, divide
-from understudy.release.spec.criteria import criterion_problems
+from understudy.release.spec.model import EpsilonPart
 from understudy.release.spec.source import rows_share
 from understudy.release.spec.space import SpaceReader
-from understudy.release.spec.spec import RowCount, Simulated, Source, Spec
+from understudy.release.spec.spec import RowCount, Source, Spec
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import read_plain
@@ -36,7 +30,6 @@ __all__ = ["build", "facts_of"]
 HEADING = "The specification has problems"
 FACTS = ("source", "schema", "unit", "public", "cleaning", "transformations")
 """The keys that are the owner's facts; all others are the analyst's choices."""
-_PUBLIC_KINDS = ("rare-records", "k-anonymity")
 
 
 def build(plain: object, where: Path) -> Spec:
@@ -113,33 +106,19 @@ class _Reader(SpaceReader):
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
         if schema is None or unit is None or attempts is None or rows is None or shares is None:
             raise SchemaError("The specification cannot be used.")  # a part was refused without saying why
-        acceptance, output = self.plain["acceptance"], self.plain.get("output") or {}
-        folder, ledger = output.get("folder"), self.plain.get("ledger")
         return Spec(
-            name=self.plain["name"],
-            title=self.plain.get("title", ""),
-            description=self.plain.get("description", ""),
-            license=self.plain.get("license", ""),
-            citation=self.plain.get("citation", ""),
+            file=self.file,
             source=source,
             schema=schema,
             unit=unit,
             row_count=rows,
-            expected_rows=(self.plain.get("public") or {}).get("expected_rows"),
             cleaning=cleaning,
             transformations=transformations,
             configurations=configurations,
             left_out=left_out,
-            form=acceptance["form"],
-            false_accept=acceptance.get("false_accept", 0.05),
-            open_bins=acceptance.get("open_bins", "nearest"),
-            criteria=tuple(acceptance["criteria"]),
             attempts=attempts,
             shares=shares,
-            formats=tuple(output.get("formats", ("csv",))),
-            folder=None if folder is None else self.where / folder,
-            seed=self.plain.get("seed"),
-            ledger=None if ledger is None else self.where / ledger,
+            made=self.made,
             plain=dict(self.plain),
             where=self.where,
         )
@@ -156,7 +135,9 @@ class _Reader(SpaceReader):
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
         if schema is None or unit is None:
             raise SchemaError("The facts cannot be used.")
-        given = self._given_rows() if self._given_rows() is not None else schema.row_count
+        given = self.file.public.row_count
+        if given is None:
+            given = schema.row_count
         return table_facts(
             replace(schema, row_count=None),
             unit=unit,
@@ -172,7 +153,7 @@ class _Reader(SpaceReader):
     def _schema(self) -> Schema | None:
         if not self.sound("schema"):
             return None
-        given = self.plain["schema"]
+        given = self.file.schema_
         try:
             if isinstance(given, str):
                 schema = Schema.read(self.where / given)
@@ -194,78 +175,73 @@ class _Reader(SpaceReader):
     def _unit(self) -> Unit | None:
         if not self.sound("unit"):
             return None
-        given = self.plain["unit"]
-        values = {"relation": given} if isinstance(given, str) else dict(given)
+        given = self.file.unit
         try:
-            return Unit.from_dict(values)
+            return Unit.of(given) if isinstance(given, str) else given.unit()
         except UnderstudyError as error:
             self.note("unit", error)
             return None
 
     def _source(self, schema: Schema | None) -> Source:
-        given = self.part("source", {})
-        path, simulate, database = given.get("path"), given.get("simulate"), None
-        if sum(given.get(key) is not None for key in ("path", "simulate", "database")) > 1:
+        if not self.sound("source"):
+            return Source()
+        given = self.file.source
+        if sum(item is not None for item in (given.path, given.simulate, given.database)) > 1:
             self.note("source", "give a path, simulate or database, not both")
+        database = None
         try:
-            if given.get("database") is not None:
-                database = Database(**given["database"])
+            if given.database is not None:
+                database = Database(**given.database.model_dump())
                 if "://" not in database.url and database.kind == "duckdb":
                     database = replace(database, url=str(self.where / database.url))
         except UnderstudyError as error:
             self.note("source.database", error)
         derived = []
-        for name, recipe in (given.get("derive") or {}).items():
+        for name, recipe in given.derive.items():
             try:
-                values = tuple((recipe.get("values") or {}).items())
-                derived.append(
-                    Derived(name=name, source=recipe["from"], part=recipe.get("part"), values=values)
-                )
+                derived.append(recipe.derived(name))
             except UnderstudyError as error:
                 self.note(f"source.derive.{name}", error)
             if schema is not None and name not in schema.names:
                 hint = did_you_mean(name, schema.names)
                 self.note(f"source.derive.{name}", f"the schema has no column of that name.{hint}")
-        simulated = None if simulate is None else Simulated(**simulate)
-        file = None if path is None else self.where / path
-        label = given.get("table")
+        file = None if given.path is None else self.where / given.path
+        label = given.table
         if label is None and file is not None:
             label = file.name
-        elif label is None and simulated is not None:
-            label = f"{simulated.table} (simulated)"
+        elif label is None and given.simulate is not None:
+            label = f"{given.simulate.table} (simulated)"
         elif label is None and database is not None:
             label = database.label
         return Source(
             path=file,
-            simulated=simulated,
+            simulated=given.simulate,
             database=database,
             table=label or "",
-            separator=given.get("separator"),
-            encoding=given.get("encoding"),
+            separator=given.separator,
+            encoding=given.encoding,
             derived=tuple(derived),
         )
 
-    def _rules(self, section: str, columns: Sequence[Column]) -> tuple[Constraint, ...]:
+    def _cleaning(self, schema: Schema | None) -> tuple[Constraint, ...]:
         try:
-            return parse_rules(tuple(self.part(section, ()) or ()), columns)
+            return () if schema is None else parse_rules(tuple(self.file.cleaning), schema.columns)
         except UnderstudyError as error:
-            self.problems += [problem.replace("constraints", section, 1) for problem in problems_of(error)]
+            self.problems += [problem.replace("constraints", "cleaning", 1) for problem in problems_of(error)]
             return ()
 
-    def _cleaning(self, schema: Schema | None) -> tuple[Constraint, ...]:
-        return () if schema is None else self._rules("cleaning", schema.columns)
-
     def _row_count(self, schema: Schema | None, unit: Unit | None) -> RowCount | None:
-        if schema is None or unit is None or not ({"public", "output", "cleaning"}.isdisjoint(self.broken)):
+        broken = {"public", "output", "cleaning"} & (set(self.plain) - self.given)
+        if schema is None or unit is None or broken:
             return None
-        given = (self.plain.get("public") or {}).get("row_count", schema.row_count)
-        chosen = (self.plain.get("output") or {}).get("rows")
+        public, chosen = self.file.public, self.file.output.rows
+        given = public.row_count if "row_count" in public.model_fields_set else schema.row_count
         if schema.row_count is not None and isinstance(given, int) and given != schema.row_count:
             self.note("public.row_count", "differs from the row count of the schema")
         if given is not None and chosen is not None:
             self.note("output.rows", "the synthetic table has public.row_count rows; leave this out")
-        if isinstance(given, Mapping):
-            return RowCount(kind="measured", epsilon=float(given["epsilon"]))
+        if isinstance(given, EpsilonPart):
+            return RowCount(kind="measured", epsilon=given.epsilon)
         if given == "measured":
             return self._measured()
         if given is not None and unit.id_column is not None:
@@ -277,15 +253,12 @@ class _Reader(SpaceReader):
         if given == "declared":
             return RowCount(kind="declared")
         if given is not None:
-            return RowCount(kind="given", value=int(given))
+            return RowCount(kind="given", value=given)
         if chosen is not None:
-            return RowCount(kind="chosen", value=int(chosen))
-        if unit.keeps_rows and not self.plain.get("cleaning"):
+            return RowCount(kind="chosen", value=chosen)
+        if unit.keeps_rows and not self.file.cleaning:
             return RowCount(kind="invariant")
         return self._measured()
-
-    def _given_rows(self) -> Any:
-        return (self.plain.get("public") or {}).get("row_count")
 
     def _measured(self) -> RowCount | None:
         """The default way to a private number of rows: measured, for a small share of the total."""
@@ -297,61 +270,37 @@ class _Reader(SpaceReader):
     def _criteria(self, schemas: Sequence[Schema], cleaning: Sequence[Constraint]) -> None:
         if not self.sound("acceptance"):
             return
-        acceptance = self.plain["acceptance"]
-        published = acceptance["form"] == "published"
-        criteria = acceptance["criteria"]
-        names = [item["name"] for item in criteria]
+        acceptance = self.file.acceptance
+        published, criteria = acceptance.published, acceptance.criteria
+        names = [item.name for item in criteria]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             self.note("acceptance.criteria", f"two criteria are named {name!r}")
-        if published and acceptance.get("epsilon") is not None:
+        if published and acceptance.epsilon is not None:
             self.note(
                 "acceptance.epsilon", "goes with the pass-only form; give each criterion its own epsilon"
             )
-        if not published and acceptance.get("epsilon") is None and not _all_public(criteria):
+        if not published and acceptance.epsilon is None and not acceptance.free:
             self.note("acceptance.epsilon", "the pass-only form needs the epsilon of its one test")
         for index, item in enumerate(criteria):
-            place = f"acceptance.criteria[{index}] {item['name']!r}"
-            public = item["kind"] in _PUBLIC_KINDS
-            if item.get("epsilon") is not None and (public or not published):
-                why = "it is public and costs nothing" if public else "the pass-only form pays once for all"
-                self.note(place, f"takes no epsilon: {why}")
-            if published and not public and item.get("epsilon") is None:
-                self.note(place, "needs an epsilon in the published form")
-            if published and item["kind"] == "prediction-error" and not _has_baseline(item, criteria):
-                self.note(
-                    place,
-                    "the published form compares with a private regression: add a regression-coefficients "
-                    "criterion with the same target and features",
-                )
+            place = f"acceptance.criteria[{index}] {item.name!r}"
+            for problem in _problems(item, criteria, published=published):
+                self.note(place, problem)
             for schema in schemas:
-                for problem in criterion_problems(
-                    item, schema, cleaning=cleaning, open_bins=acceptance.get("open_bins", "nearest")
-                ):
+                context = CriterionContext(
+                    schema=schema, cleaning=tuple(cleaning), open_bins=acceptance.open_bins
+                )
+                for problem in item.problems(context):
                     self.note(place, problem)
 
     def _attempts(self) -> Attempts | None:
         if not self.sound("selection"):
             return None
-        given = self.plain["selection"]
+        given = self.file.selection
         try:
-            if given["rule"] == "single":
-                return SingleAttempt()
-            if given["rule"] == "negative-binomial":
-                return NegativeBinomialAttempts(float(given["eta"]), float(given["gamma"]))
-            gamma, most, epsilon0 = given["gamma"], given.get("max_attempts"), given.get("epsilon0")
-            if gamma == 0 and (most is not None or epsilon0 is not None):
-                self.note("selection", "a limit on the attempts needs a gamma above 0")
-                return None
-            if most is not None and epsilon0 is not None and most < attempts_needed(gamma, epsilon0):
-                needed = attempts_needed(gamma, epsilon0)
-                self.note(
-                    "selection.max_attempts", f"Theorem 3 needs at least {needed} for this gamma and epsilon0"
-                )
-            if gamma == 0:
-                return UnlimitedAttempts()
-            if most is None and epsilon0 is not None:
-                most = attempts_needed(gamma, epsilon0)
-            return GeometricAttempts(float(gamma), most)
+            problems = given.problems()
+            for place, problem in problems:
+                self.note(place, problem)
+            return None if problems else given.attempts()
         except UnderstudyError as error:
             self.note("selection", error)
             return None
@@ -368,29 +317,22 @@ class _Reader(SpaceReader):
             return None
         if not self.sound("acceptance"):
             return None
-        acceptance = self.plain["acceptance"]
-        criteria = acceptance["criteria"]
-        regressions: tuple[PrivateRegression, ...] = ()
-        if acceptance["form"] == "published":
-            inside = 0.0
-            for item in criteria:
-                if item["kind"] != "regression-coefficients":
-                    inside += float(item.get("epsilon") or 0.0)
-            regressions = private_regressions(criteria, transformations)
-        else:
-            inside = 0.0 if _all_public(criteria) else float(acceptance.get("epsilon") or 0.0)
+        acceptance = self.file.acceptance
+        regressions = (
+            private_regressions(acceptance.criteria, transformations) if acceptance.published else ()
+        )
         shares, problems = divide(
             total=total,
             unit=unit,
             model=model,
-            acceptance=inside,
+            acceptance=acceptance.cost,
             attempts=attempts,
             rows=rows.epsilon,
             regressions=[(item.epsilon, item.versions) for item in regressions],
             kinds=tuple(sorted(self.kinds)),
         )
         self.problems += problems
-        if problems and rows.kind == "measured" and not isinstance(self._given_rows(), Mapping):
+        if problems and rows.kind == "measured" and not isinstance(self.file.public.row_count, EpsilonPart):
             self.note(
                 "public.row_count",
                 f"the number of rows is private, so it is measured, for epsilon={rows.epsilon:g} where nothing else is said. "
@@ -400,14 +342,12 @@ class _Reader(SpaceReader):
         return shares
 
 
-def _has_baseline(item: Mapping[str, Any], criteria: Sequence[Mapping[str, Any]]) -> bool:
-    return any(
-        other["kind"] == "regression-coefficients"
-        and other["target"] == item["target"]
-        and list(other["features"]) == list(item["features"])
-        for other in criteria
-    )
-
-
-def _all_public(criteria: Sequence[Mapping[str, Any]]) -> bool:
-    return all(item["kind"] in _PUBLIC_KINDS for item in criteria)
+def _problems(item: CriterionConfig, beside: Sequence[CriterionConfig], *, published: bool) -> list[str]:
+    """Return what is wrong with a criterion in the form of a specification and among its other criteria."""
+    found = []
+    if item.epsilon is not None and not (published and item.reads_real):
+        why = "the pass-only form pays once for all" if item.reads_real else "it is public and costs nothing"
+        found.append(f"takes no epsilon: {why}")
+    if published and item.reads_real and item.epsilon is None:
+        found.append("needs an epsilon in the published form")
+    return found + item.problems_beside(beside, published=published)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from understudy.data import Database, Derived
-from understudy.privacy import GDP, ZCDP, Budget
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.release.spec.parts import Part
 
-__all__ = ["RowCount", "Simulated", "Source", "rows_share"]
+__all__ = ["RowCount", "SimulatePart", "Source", "rows_share"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Simulated:
-    """A simulated table instead of a private one."""
+class SimulatePart(Part):
+    """A simulated table instead of a file."""
 
-    table: str
-    rows: int
-    seed: int = 0
+    table: str = Field(description="Name of the simulated table, such as births.")
+    rows: Annotated[int, Field(ge=0)] = Field(description="Number of rows.")
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="Seed of the simulation.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,7 @@ class Source:
     """
 
     path: Path | None = None
-    simulated: Simulated | None = None
+    simulated: SimulatePart | None = None
     database: Database | None = None
     table: str = ""
     separator: str | None = None
@@ -84,11 +86,11 @@ def rows_share(total: Budget) -> float:
     >>> rows_share(PureDP(4.0)), rows_share(PureDP(0.5))
     (0.02, 0.01)
     """
-    size = (
-        math.sqrt(2 * total.rho)
-        if isinstance(total, ZCDP)
-        else total.mu
-        if isinstance(total, GDP)
-        else total.epsilon
-    )
+    if isinstance(total, ZCDP):
+        size = math.sqrt(2 * total.rho)
+    elif isinstance(total, GDP):
+        size = total.mu
+    else:
+        assert isinstance(total, PureDP | ApproxDP)
+        size = total.epsilon
     return min(0.02, float(f"{size / 50:.4g}"))

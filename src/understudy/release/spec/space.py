@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,17 +14,12 @@ from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, Unde
 from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import Synthesizer
 from understudy.mechanisms import method as method_named
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
-from understudy.release.projection import (
-    KAnonymity,
-    MinimalOccurrence,
-    NoProjection,
-    Projection,
-    require_room,
-)
+from understudy.privacy import ApproxDP, Budget
+from understudy.release.criteria.groups import possible_codes
+from understudy.release.projection import require_room
 from understudy.release.result import Configuration
-from understudy.release.spec.criteria import column_sets, possible_codes
-from understudy.release.spec.errors import shape_problems
+from understudy.release.spec.errors import read_shape
+from understudy.release.spec.model import ProjectionModel
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.schema_file import column_from_plain
 from understudy.schema.problems import did_you_mean, problems_of
@@ -77,16 +72,6 @@ def _marginals(words: str, schema: Schema) -> list[tuple[tuple[str, ...], float]
     return list(parse_workload(domain, words))
 
 
-def projection_of(plain: Mapping[str, Any], schema: Schema) -> Projection:
-    """Return a projection from its words in a specification."""
-    kind = plain.get("kind", "none")
-    if kind == "minimal-occurrence":
-        return MinimalOccurrence(min_count=plain["min_count"], algorithm=plain.get("algorithm", "direct"))
-    if kind == "k-anonymity":
-        return KAnonymity(k=plain["k"], column_sets=column_sets(plain, schema))
-    return NoProjection()
-
-
 def all_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return every combination of options, a list standing for alternatives.
 
@@ -109,11 +94,11 @@ class SpaceReader:
     def __init__(self, plain: Mapping[str, Any], where: Path) -> None:
         self.plain = plain
         self.where = where
-        self.problems = shape_problems(plain)
+        shape = read_shape(plain)
+        self.file, self.given = shape.file, shape.sound
+        self.problems = list(shape.problems)
         self.kinds: set[tuple[str, float]] = set()
-        self.broken = {
-            problem.split(":", 1)[0].split(".", 1)[0].split("[", 1)[0] for problem in self.problems
-        }
+        self.made: dict[tuple[str, ...], Schema] = {}
 
     def note(self, place: str, error: UnderstudyError | str) -> None:
         """Add one problem, or all that an error lists."""
@@ -122,11 +107,7 @@ class SpaceReader:
 
     def sound(self, *sections: str) -> bool:
         """Whether the shape of some parts is right and they are there."""
-        return all(section in self.plain and section not in self.broken for section in sections)
-
-    def part(self, section: str, default: Any) -> Any:
-        """Return a part, or its default if it is absent or of the wrong shape."""
-        return self.plain.get(section, default) if section not in self.broken else default
+        return self.given.issuperset(sections)
 
     # ------------------------------------------------------------------ the configuration space
 
@@ -134,7 +115,7 @@ class SpaceReader:
         if schema is None:
             return {}
         found: dict[str, dict[str, Column]] = {}
-        for name, alternatives in (self.part("transformations", {}) or {}).items():
+        for name, alternatives in self.file.transformations.items():
             place = f"transformations.{name}"
             if name not in schema.names:
                 self.note(place, f"no column of that name.{did_you_mean(name, schema.names)}")
@@ -160,11 +141,11 @@ class SpaceReader:
         """Return one schema per alternative (not per combination): enough to check every column in use."""
         if schema is None:
             return []
-        own = tuple(self.part("constraints", ()) or ())
-        rules = (*(rule.to_plain() for rule in schema.constraints), *own)
+        rules = (*(rule.to_plain() for rule in schema.constraints), *self.file.constraints)
         depth = max((len(alternatives) for alternatives in transformations.values()), default=1)
         found: list[Schema] = []
         for index in range(depth):
+            labels = tuple(list(names)[index % len(names)] for names in transformations.values() if names)
             columns = tuple(
                 list(transformations[column.name].values())[index % len(transformations[column.name])]
                 if transformations.get(column.name)
@@ -172,11 +153,15 @@ class SpaceReader:
                 for column in schema.columns
             )
             try:
-                found.append(replace(schema, columns=columns, constraints=rules, row_count=None))
+                if labels or self.file.constraints or schema.row_count is not None:
+                    found.append(replace(schema, columns=columns, constraints=rules, row_count=None))
+                else:
+                    found.append(schema)
             except UnderstudyError as error:
                 self.problems += list(problems_of(error))
                 continue
             self._possible(found[-1], cleaning)
+            self.made[labels] = found[-1]
         return found
 
     def _possible(self, schema: Schema, cleaning: Sequence[Constraint]) -> None:
@@ -216,7 +201,7 @@ class SpaceReader:
         if schema is None or not self.sound("synthesizers"):
             return (), ()
         methods, left_out = self._methods(schema)
-        projections = self.part("projections", None) or [{"kind": "none"}]
+        projections = [item.model_dump(exclude_unset=True) for item in self.file.projections]
         changes = [
             dict(zip(transformations, labels, strict=True))
             for labels in product(*(alternatives for alternatives in transformations.values()))
@@ -228,7 +213,7 @@ class SpaceReader:
         if not methods:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out[:3])
             self.note("synthesizers", f"the configuration space is empty{f' ({reasons})' if reasons else ''}")
-        words = [_projection_words(item, schema) for item in projections]
+        words = [_projection_words(item, schema) for item in self.file.projections]
         return tuple(
             Configuration(
                 transformations=change,
@@ -247,9 +232,8 @@ class SpaceReader:
         found: list[tuple[str, dict[str, Any]]] = []
         left_out: list[tuple[str, str]] = []
         budget = self._budget("model")
-        for index, item in enumerate(self.plain["synthesizers"]):
-            place, name = f"synthesizers[{index}]", item["method"]
-            given = dict(item.get("options") or {})
+        for index, item in enumerate(self.file.synthesizers):
+            place, name, given = f"synthesizers[{index}]", item.method, item.options
             try:
                 described = method_named(name)
                 known = {field.name for field in fields(described.load())}  # type: ignore[arg-type]
@@ -294,7 +278,7 @@ class SpaceReader:
         pure one, or by events that are known to be zCDP only or have a delta of their own, would be refused by the
         ledger at every attempt, which looks like a rejection.
         """
-        if not self.sound("selection") or self.plain["selection"].get("rule") == "single":
+        if not self.sound("selection") or self.file.selection.rule == "single":
             return
         if not isinstance(budget, ApproxDP):
             return
@@ -317,34 +301,25 @@ class SpaceReader:
 
     def _projections(self, schemas: Sequence[Schema], rows: int | None) -> None:
         """Refuse projections that do not fit the columns, or a number of rows that is known beforehand."""
-        for index, item in enumerate(self.part("projections", ()) or ()):
+        for index, item in enumerate(self.file.projections):
             for schema in schemas:
                 try:
-                    made = projection_of(item, schema)
+                    made = item.build(schema)
                     if rows is not None:
                         require_room(rows, made.least_rows)
                 except UnderstudyError as error:
                     self.note(f"projections[{index}]", error)
 
-    def _budget(self, name: str) -> Budget | None:
+    def _budget(self, name: Literal["total", "model"]) -> Budget | None:
         if not self.sound("budget"):
             return None
-        given = {key: value for key, value in self.plain["budget"][name].items() if value is not None}
-        keys = set(given)
+        given = self.file.budget
         try:
-            if keys == {"epsilon"}:
-                return PureDP(float(given["epsilon"]))
-            if keys == {"epsilon", "delta"}:
-                return ApproxDP(float(given["epsilon"]), float(given["delta"]))
-            if keys == {"rho"}:
-                return ZCDP(float(given["rho"]))
-            if keys == {"mu"}:
-                return GDP(float(given["mu"]))
+            return (given.total if name == "total" else given.model).budget()
         except UnderstudyError as error:
-            self.note(f"budget.{name}", error)
+            message = str(error)
+            self.note(f"budget.{name}", message[:1].lower() + message[1:])
             return None
-        self.note(f"budget.{name}", "give epsilon, epsilon with delta, rho, or mu")
-        return None
 
 
 def _alternative(column: Column, facts: Mapping[str, Any]) -> Column:
@@ -359,8 +334,8 @@ def _alternative(column: Column, facts: Mapping[str, Any]) -> Column:
     return column_from_plain({**plain, **facts})
 
 
-def _projection_words(plain: Mapping[str, Any], schema: Schema) -> str:
+def _projection_words(part: ProjectionModel, schema: Schema) -> str:
     try:
-        return projection_of(plain, schema).describe()
+        return part.build(schema).describe()
     except UnderstudyError:
         return ""

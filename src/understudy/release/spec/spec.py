@@ -18,26 +18,25 @@ from typing import Any, Literal
 from understudy.curator import table_facts
 from understudy.data import Database, Preparation
 from understudy.data.prepare import rule_meaning
-from understudy.mechanisms import Synthesizer, create
+from understudy.errors import UnderstudyError
+from understudy.mechanisms import Plan, Synthesizer, create
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, fingerprint_of
 from understudy.privacy.guarantee import Condition, condition_of
 from understudy.privacy.ledger.ledger import Invariant
-from understudy.release.criteria.base import Criterion
-from understudy.release.criteria.groups import OpenBins
+from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext
 from understudy.release.projection import Projection
 from understudy.release.result import Configuration
 from understudy.release.selection.accounting import Attempts
 from understudy.release.spec.budget import Shares
-from understudy.release.spec.criteria import CriterionWords, build_criterion, words_of
-from understudy.release.spec.model import json_schema
-from understudy.release.spec.source import RowCount, Simulated, Source
-from understudy.release.spec.space import projection_of, workload_of
+from understudy.release.spec.model import SpecPart, json_schema, projection_part
+from understudy.release.spec.source import RowCount, Source
+from understudy.release.spec.space import workload_of
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import parse_plain, read_plain
 
-__all__ = ["RowCount", "Simulated", "Source", "Spec", "read_facts"]
+__all__ = ["RowCount", "Source", "Spec", "read_facts"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,30 +71,18 @@ class Spec:
     'independent; no projection'
     """
 
-    name: str
-    title: str = ""
-    description: str = ""
-    license: str = ""
-    citation: str = ""
+    file: SpecPart = field(repr=False)
     source: Source
     schema: Schema
     unit: Unit
     row_count: RowCount
-    expected_rows: int | None = None
     cleaning: tuple[Constraint, ...] = ()
     transformations: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
     configurations: tuple[Configuration, ...]
     left_out: tuple[tuple[str, str], ...] = ()
-    form: Literal["pass-only", "published"]
-    false_accept: float = 0.05
-    open_bins: OpenBins = "nearest"
-    criteria: tuple[Mapping[str, Any], ...]
     attempts: Attempts
     shares: Shares
-    formats: tuple[str, ...] = ("csv",)
-    folder: Path | None = None
-    seed: int | None = None
-    ledger: Path | None = None
+    made: dict[tuple[str, ...], Schema] = field(default_factory=dict, repr=False)
     plain: Mapping[str, Any] = field(repr=False)
     where: Path = field(default=Path(), repr=False)
 
@@ -158,7 +145,7 @@ class Spec:
         """What the owner of the table answers for: how it is read, who is protected, and its public numbers."""
         declared = self.row_count.kind in ("given", "declared")
         return table_facts(
-            replace(self.schema, row_count=None),
+            self.schema if self.schema.row_count is None else replace(self.schema, row_count=None),
             unit=self.unit,
             prepare=self.preparation,
             alternatives=self.transformations,
@@ -189,14 +176,14 @@ class Spec:
         chosen = [
             [item.method, _plain(item.options), _plain(item.projection)] for item in self.configurations
         ]
-        own = parse_rules(tuple(self.plain.get("constraints") or ()), self.schema.columns)
+        own = parse_rules(tuple(self.file.constraints), self.schema.columns)
         return fingerprint_of(
             {
                 "configurations": sorted({json.dumps(item, sort_keys=True) for item in chosen}),
                 "constraints": sorted([rule_meaning(rule), rule.straddle] for rule in own),
                 "form": self.form,
                 "false_accept": float(self.false_accept),
-                "criteria": [_plain(item) for item in self.criteria],
+                "criteria": _plain(self.plain["acceptance"]["criteria"]),
                 "selection": repr(self.attempts),
                 "total": self.shares.total.to_dict(),
                 "model": self.shares.model.to_dict(),
@@ -208,8 +195,79 @@ class Spec:
                 "formats": list(self.formats),
                 "seed": self.seed,
             }
-            | ({} if self.open_bins == "nearest" else {"open_bins": self.open_bins})
+            | (
+                {}
+                if self.file.acceptance.open_bins == "nearest"
+                else {"open_bins": self.file.acceptance.open_bins}
+            )
         )
+
+    # ------------------------------------------------------------------ as the file has it
+
+    @property
+    def name(self) -> str:
+        """Short name of the release."""
+        return self.file.name
+
+    @property
+    def title(self) -> str:
+        """Title of the published table."""
+        return self.file.title
+
+    @property
+    def description(self) -> str:
+        """What the published table holds, for people."""
+        return self.file.description
+
+    @property
+    def license(self) -> str:
+        """Licence of the published table."""
+        return self.file.license
+
+    @property
+    def citation(self) -> str:
+        """How users should cite the published table."""
+        return self.file.citation
+
+    @property
+    def expected_rows(self) -> int | None:
+        """A public guess of the number of rows."""
+        return self.file.public.expected_rows
+
+    @property
+    def form(self) -> Literal["pass-only", "published"]:
+        """How it is found out whether a candidate is good enough."""
+        return self.file.acceptance.form
+
+    @property
+    def false_accept(self) -> float:
+        """Pass-only: largest probability that a candidate violating a criterion is accepted."""
+        return self.file.acceptance.false_accept
+
+    @property
+    def criteria(self) -> tuple[CriterionConfig, ...]:
+        """The acceptance criteria."""
+        return tuple(self.file.acceptance.criteria)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """File formats of the published table."""
+        return tuple(self.file.output.formats)
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the bundle."""
+        return None if self.file.output.folder is None else self.where / self.file.output.folder
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the public side."""
+        return self.file.seed
+
+    @property
+    def ledger(self) -> Path | None:
+        """Ledger of the table."""
+        return None if self.file.ledger is None else self.where / self.file.ledger
 
     # ------------------------------------------------------------------ public parts
 
@@ -226,26 +284,28 @@ class Spec:
     @cached_property
     def synthetic_rules(self) -> tuple[Any, ...]:
         """Rules that synthetic records obey, as a schema takes them."""
-        own = self.plain.get("constraints") or ()
-        return (*(rule.to_plain() for rule in self.schema.constraints), *own)
+        return (*(rule.to_plain() for rule in self.schema.constraints), *self.file.constraints)
 
     def schema_for(self, configuration: Configuration) -> Schema:
         """Return the schema of a transformation: its columns, and the rules synthetic records obey."""
-        chosen = {
-            column: self.transformations[column][label]
-            for column, label in configuration.transformations.items()
-        }
-        columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
-        return replace(self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None)
+        key = tuple(configuration.transformations.values())
+        if key not in self.made:
+            chosen = {
+                column: self.transformations[column][label]
+                for column, label in configuration.transformations.items()
+            }
+            columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
+            self.made[key] = replace(
+                self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None
+            )
+        return self.made[key]
 
     def schemas(self) -> dict[tuple[str, ...], Schema]:
         """Return the schema of every distinct transformation in use, by the names of the alternatives."""
-        found: dict[tuple[str, ...], Schema] = {}
-        for configuration in self.configurations:
-            key = tuple(configuration.transformations.values())
-            if key not in found:
-                found[key] = self.schema_for(configuration)
-        return found
+        return {
+            tuple(configuration.transformations.values()): self.schema_for(configuration)
+            for configuration in self.configurations
+        }
 
     def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
         """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
@@ -254,9 +314,27 @@ class Spec:
             options["workload"] = workload_of(options["workload"], schema, self.where)
         return create(configuration.method, **options).with_fixed_accounting()
 
+    @cached_property
+    def _plans(self) -> dict[str, Plan | str]:
+        """By `Configuration.model_key`: the plan of a method, or why it refuses."""
+        return {}
+
+    def plan_for(self, configuration: Configuration) -> Plan | str:
+        """Return what the method of a configuration would measure, or why it refuses; planned once."""
+        key = configuration.model_key
+        if key not in self._plans:
+            schema = self.schema_for(configuration)
+            synthesizer = self.synthesizer_for(configuration, schema)
+            try:
+                synthesizer.require(self.shares.model)
+                self._plans[key] = synthesizer.plan(schema, unit=self.unit, budget=self.shares.model)
+            except UnderstudyError as error:
+                self._plans[key] = str(error)
+        return self._plans[key]
+
     def projection_for(self, configuration: Configuration, schema: Schema) -> Projection:
         """Return the projection of a configuration."""
-        return projection_of(configuration.projection, schema)
+        return projection_part(configuration.projection).build(schema)
 
     def least_rows(self, configurations: Iterable[Configuration] | None = None) -> int:
         """Return how many rows the projections of some configurations (by default all) need at least."""
@@ -267,18 +345,10 @@ class Spec:
 
     def criteria_for(self, schema: Schema) -> tuple[Criterion, ...]:
         """Return the acceptance criteria over the codes of a transformation."""
-        return tuple(
-            build_criterion(plain, schema, cleaning=self.cleaning, open_bins=self.open_bins)
-            for plain in self.criteria
+        context = CriterionContext(
+            schema=schema, cleaning=self.cleaning, open_bins=self.file.acceptance.open_bins
         )
-
-    def words_for(self, schema: Schema) -> tuple[CriterionWords, ...]:
-        """Return type, metric and unit of each criterion in words."""
-        return tuple(words_of(plain, schema) for plain in self.criteria)
-
-    def epsilons(self) -> tuple[float | None, ...]:
-        """Return what releasing the error of each criterion costs in the published form."""
-        return tuple(plain.get("epsilon") for plain in self.criteria)
+        return tuple(item.build(context) for item in self.criteria)
 
     def public_facts(self) -> dict[str, Any]:
         """Return what is treated as public knowledge, in words."""

@@ -241,7 +241,7 @@ def json_schema() -> dict[str, Any]:
 def described(model: type[BaseModel], *, title: str) -> dict[str, Any]:
     """Return the JSON Schema of a kind of file, without what pydantic adds for itself."""
     text = json.dumps(model.model_json_schema(by_alias=True))
-    generated = json.loads(re.sub(r"_(\w+?)Part\b", lambda found: found[1].lower(), text))
+    generated = json.loads(re.sub(r"\b_?([A-Z]\w*?)(?:Part|Config)\b", lambda found: found[1].lower(), text))
     _tidy(generated)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
