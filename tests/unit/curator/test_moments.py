@@ -11,7 +11,7 @@ from understudy.curator import Curator, measure_numbers
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded
 from understudy.mechanisms.parametric.features import ONE, Feature, indicator, standardised
-from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, seal_moments
 from understudy.privacy import Gaussian, Laplace, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.schema import Boolean, Categorical, Integer, Real, Schema
@@ -120,13 +120,13 @@ def test_noise_is_paid_for_and_the_grid_gets_coarser_with_it(unit, accounting, c
 
 def test_a_replaced_row_cannot_change_the_number_of_rows() -> None:
     curator, _ = _curator(unit=Unit.replace_one())
-    assert rows_are_fixed(curator)
+    assert curator.rows.fixed
     block = MomentBlock.second("b", [ONE, HEIGHT.feature])
     fixed = block.bounds(SCHEMA.domain, curator.unit, rows_fixed=True)
     free = block.bounds(SCHEMA.domain, curator.unit, rows_fixed=False)
     assert fixed.l1 / block.unit == pytest.approx(2 + 1)  # t from -1 to 1, t² from 0 to 1
     assert free.l1 / block.unit == pytest.approx(1 + 2 + 1)
-    assert not rows_are_fixed(_curator()[0])
+    assert not _curator()[0].rows.fixed
 
 
 def test_sealed_moments_stay_sealed() -> None:
