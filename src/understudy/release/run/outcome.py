@@ -21,7 +21,7 @@ from understudy.release.result import (
 )
 from understudy.release.run.candidate import Candidate
 from understudy.release.run.judgement import Judgement
-from understudy.release.run.planning import ConfigurationPlans, planned_models
+from understudy.release.run.planning import planned_models
 from understudy.release.run.state import State
 from understudy.release.spec.spec import Spec
 
@@ -70,15 +70,9 @@ def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Led
 
 
 def recorded_outcome(
-    spec: Spec,
-    ledger: Ledger,
-    state: State,
-    configurations: Sequence[Configuration],
-    *,
-    scope: str,
-    model: Model | None = None,
+    spec: Spec, ledger: Ledger, state: State, configurations: Sequence[Configuration], *, scope: str
 ) -> ReleaseResult | ReleaseFailure:
-    """Build the outcome of a release from what was recorded; the model is read again unless the caller has read it."""
+    """Build the outcome of a release from what was recorded."""
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
     guarantee = guarantee_of(spec, ledger)
@@ -112,8 +106,7 @@ def recorded_outcome(
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
     paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
     provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
-    if model is None and state.model_path.exists():
-        model = Model.load(state.model_path)
+    model = Model.load(state.model_path) if state.model_path.exists() else None
     candidate = Candidate(
         configuration=configuration,
         schema=schema,
@@ -159,8 +152,8 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
     )
 
 
-def room_needed(spec: Spec, planned: ConfigurationPlans) -> int:
+def room_needed(spec: Spec) -> int:
     """Return a public guess of the bytes that models, candidates and decisions of a release take on the disk."""
     rows = spec.row_count.value or spec.expected_rows or 1_000_000
-    largest = max((plan.model_megabytes for plan in planned_models(planned)), default=0.0)
+    largest = max((plan.model_megabytes for plan in planned_models(spec)), default=0.0)
     return int(4e6 + 3e6 * min(largest, 500.0) + 16 * rows * len(spec.schema.names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     from understudy.release.spec.spec import Spec
 
 __all__ = [
-    "ConfigurationPlans",
     "CriterionPlan",
     "ModelPlan",
     "ReleasePlan",
-    "plan_configurations",
     "plan_release",
     "planned_models",
     "prepare_release",
     "usable_configurations",
-    "usable_plans",
 ]
 
 SMALLEST_COUNT = 50
@@ -90,75 +87,44 @@ class ReleasePlan:
         return plain
 
 
-@dataclass(frozen=True)
-class ConfigurationPlans:
-    """The configurations of a release with the plans of their models: each method is planned once on each transformation.
-
-    Attributes
-    ----------
-    usable
-        The configurations whose method accepts the transformed schema and the model's budget.
-    refused
-        The others by name, with the reason.
-    """
-
-    usable: tuple[Configuration, ...]
-    refused: tuple[tuple[str, str], ...]
-    _plans: Mapping[str, Plan] = field(repr=False)
-
-    def models(self) -> Iterator[tuple[Configuration, Plan]]:
-        """Go through the distinct models, each with the first configuration that has it."""
-        first: dict[str, Configuration] = {}
-        for configuration in self.usable:
-            first.setdefault(_model_key(configuration), configuration)
-        for key, configuration in first.items():
-            yield configuration, self._plans[key]
-
-
-def plan_configurations(spec: Spec) -> ConfigurationPlans:
-    """Plan the model of every configuration; see `ConfigurationPlans`."""
-    usable: list[Configuration] = []
-    refused: list[tuple[str, str]] = []
-    plans: dict[str, Plan] = {}
-    reasons: dict[str, str] = {}
-    for configuration in spec.configurations:
-        key = _model_key(configuration)
-        if key not in plans and key not in reasons:
-            schema = spec.schema_for(configuration)
-            try:
-                synthesizer = spec.synthesizer_for(configuration, schema)
-                synthesizer.require(spec.shares.model)
-                plans[key] = synthesizer.plan(schema, unit=spec.unit, budget=spec.shares.model)
-            except UnderstudyError as error:
-                reasons[key] = str(error)
-        if key in plans:
-            usable.append(configuration)
-        else:
-            refused.append((configuration.name, reasons[key]))
-    return ConfigurationPlans(tuple(usable), tuple(refused), plans)
-
-
-def usable_plans(spec: Spec) -> ConfigurationPlans:
-    """Plan the model of every configuration that can be used.
+def usable_configurations(spec: Spec) -> tuple[Configuration, ...]:
+    """Return the configurations whose method accepts the transformed schema and the model's budget.
 
     Raises
     ------
     SchemaError
-        If none can.
+        If none is left.
     """
-    planned = plan_configurations(spec)
-    if not planned.usable:
-        reasons = "; ".join(dict.fromkeys(reason for _, reason in planned.refused))
+    usable, refused = _tried(spec)
+    if not usable:
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
         raise SchemaError(f"No configuration can be used: {reasons}")
-    return planned
+    return tuple(usable)
 
 
-def usable_configurations(spec: Spec) -> tuple[Configuration, ...]:
-    """Return the configurations whose method accepts the transformed schema and the model's budget; see :func:`usable_plans`."""
-    return usable_plans(spec).usable
+def _tried(spec: Spec) -> tuple[list[Configuration], list[tuple[str, str]]]:
+    usable: list[Configuration] = []
+    refused: list[tuple[str, str]] = []
+    known: dict[str, str | None] = {}
+    schemas = spec.schemas()
+    for configuration in spec.configurations:
+        schema = schemas[tuple(configuration.transformations.values())]
+        key = _model_key(configuration)
+        if key not in known:
+            try:
+                _plan(spec, configuration, schema)
+                known[key] = None
+            except UnderstudyError as error:
+                known[key] = str(error)
+        reason = known[key]
+        if reason is None:
+            usable.append(configuration)
+        else:
+            refused.append((configuration.name, reason))
+    return usable, refused
 
 
-def prepare_release(spec: Spec, planned: ConfigurationPlans) -> None:
+def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None:
     """Establish, before anything is charged, that every configuration can be fitted and judged on this machine.
 
     An attempt of a loop that ends in an error counts as rejected, so that a method which does not work here would use up the
@@ -169,11 +135,12 @@ def prepare_release(spec: Spec, planned: ConfigurationPlans) -> None:
     UnusableMethod, DomainTooLarge
         If a method does not work here, or its model does not fit into memory.
     """
-    for configuration, plan in planned.models():
-        schema = spec.schema_for(configuration)
+    schemas = spec.schemas()
+    for configuration in {_model_key(item): item for item in configurations}.values():
+        schema = schemas[tuple(configuration.transformations.values())]
         synthesizer = spec.synthesizer_for(configuration, schema)
-        synthesizer.prepare(schema, unit=spec.unit, budget=spec.shares.model, plan=plan)
-    if spec.shares.acceptance:
+        synthesizer.prepare(schema, unit=spec.unit, budget=spec.shares.model)
+    if spec.shares.judging:
         _try_judging()
 
 
@@ -193,6 +160,12 @@ def _try_judging() -> None:
 
 def _model_key(configuration: Configuration) -> str:
     return f"{sorted(configuration.transformations.items())} {configuration.method} {configuration.options}"
+
+
+def _plan(spec: Spec, configuration: Configuration, schema: Schema) -> Plan:
+    synthesizer = spec.synthesizer_for(configuration, schema)
+    synthesizer.require(spec.shares.model)
+    return synthesizer.plan(schema, unit=spec.unit, budget=spec.shares.model)
 
 
 # ---------------------------------------------------------------------- the whole
@@ -215,8 +188,7 @@ def plan_release(
         A public table of the layout of the source, such as a simulated one. Group sizes of conditional means, rare values and
         regressions are then planned as if candidates looked like it. It must not be the private table.
     """
-    found = plan_configurations(spec)
-    usable, refused = list(found.usable), found.refused
+    usable, refused = _tried(spec)
     n = rows or spec.row_count.value or spec.expected_rows
     if n is None and spec.source.simulated is not None:
         n = spec.source.simulated.rows
@@ -224,7 +196,7 @@ def plan_release(
     schema = spec.schema_for(first)
     public = None if example is None or spec.form != "published" else _example(spec, schema, example)
     criteria = plan_criteria(spec, schema, n, smallest_count, public)
-    models = planned_models(found, n)
+    models = _models(spec, usable, n)
     shares, selection = spec.shares, spec.shares.selection
     warnings = _warnings(spec, criteria, usable, n)
     test = slack_test(spec, schema)
@@ -323,26 +295,33 @@ def _better_without_delta(spec: Spec, usable: list[Configuration]) -> list[str]:
 # ---------------------------------------------------------------------- models and machine
 
 
-def planned_models(planned: ConfigurationPlans, n: int | None = None) -> tuple[ModelPlan, ...]:
-    """Return what each usable method would measure on each transformation, with errors for ``n`` rows."""
-    return tuple(_model(configuration, plan, n) for configuration, plan in planned.models())
+def planned_models(spec: Spec) -> tuple[ModelPlan, ...]:
+    """Return what each usable method would measure on each transformation."""
+    return _models(spec, _tried(spec)[0], None)
 
 
-def _model(configuration: Configuration, plan: Plan, n: int | None) -> ModelPlan:
-    deviations = [item.noise.variance**0.5 for item in plan.measurements]
-    error = None
-    if n and plan.measurements:
-        error = sum(item.expected_l1 for item in plan.measurements) / len(plan.measurements) / n
-    return ModelPlan(
-        name=configuration.name.rsplit(";", 1)[0],
-        marginals=len(plan.measurements),
-        cells=sum(item.cells for item in plan.measurements),
-        smallest_deviation=min(deviations, default=None),
-        largest_deviation=max(deviations, default=None),
-        expected_error=error,
-        model_megabytes=plan.model_cells * 8 / 1e6,
-        notes=plan.notes,
-    )
+def _models(spec: Spec, usable: list[Configuration], n: int | None) -> tuple[ModelPlan, ...]:
+    found: dict[str, ModelPlan] = {}
+    for configuration in usable:
+        key = _model_key(configuration)
+        if key in found:
+            continue
+        planned = _plan(spec, configuration, spec.schema_for(configuration))
+        deviations = [item.noise.variance**0.5 for item in planned.measurements]
+        error = None
+        if n and planned.measurements:
+            error = sum(item.expected_l1 for item in planned.measurements) / len(planned.measurements) / n
+        found[key] = ModelPlan(
+            name=configuration.name.rsplit(";", 1)[0],
+            marginals=len(planned.measurements),
+            cells=sum(item.cells for item in planned.measurements),
+            smallest_deviation=min(deviations, default=None),
+            largest_deviation=max(deviations, default=None),
+            expected_error=error,
+            model_megabytes=planned.model_cells * 8 / 1e6,
+            notes=planned.notes,
+        )
+    return tuple(found.values())
 
 
 def _memory(spec: Spec, models: tuple[ModelPlan, ...], n: int | None) -> float | None:

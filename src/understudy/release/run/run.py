@@ -38,7 +38,7 @@ from understudy.release.result import Configuration, ReleaseFailure, ReleaseResu
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import Judgement, judge
 from understudy.release.run.outcome import judgement_to_plain, recorded_outcome, release_ledger, room_needed
-from understudy.release.run.planning import prepare_release, usable_plans
+from understudy.release.run.planning import prepare_release, usable_configurations
 from understudy.release.run.state import State
 from understudy.release.run.transform import Transformed
 from understudy.release.run.work import Work
@@ -177,9 +177,6 @@ class Release(Work):
     ReleaseResult('tiny', 2,000 rows, epsilon=1.5 (pure differential privacy))
     """
 
-    _model: Model | None = None
-    """The model as it was read back from the state of a single attempt."""
-
     @classmethod
     @contextlib.contextmanager
     def open(
@@ -214,7 +211,7 @@ class Release(Work):
         LedgerMismatch
             If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
         """
-        planned = usable_plans(spec)  # a specification without any is refused before a ledger is made
+        usable_configurations(spec)  # a specification without any is refused before a ledger is made
         place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
         folder = State.folder_for(place.path, spec.name)
         with contextlib.ExitStack() as stack:
@@ -229,7 +226,7 @@ class Release(Work):
             )
             if state.get("outcome") is None:
                 check_facts(book, spec.facts, consent)
-            yield cls(spec, book, state, planned, source=source, randomness=randomness, consent=consent)
+            yield cls(spec, book, state, source=source, randomness=randomness, consent=consent)
 
     # ------------------------------------------------------------------ the whole
 
@@ -254,9 +251,9 @@ class Release(Work):
             If the table cannot be read, does not fit, or is another one than an earlier run was charged for;
             nothing was spent on it.
         """
-        configurations = self.planned.usable
+        configurations = usable_configurations(self.spec)
         if self.state.get("outcome") is None:
-            self._start()
+            self._start(configurations)
             progress("reading", 0.0)
             data = Transformed(self.spec, self._source, consent=self._consent)
             with self._failure_is_an_outcome():
@@ -298,7 +295,7 @@ class Release(Work):
         self.state.conclude({"passed": False, "reason": reason, "day": self.state.get("started")})
         self.state.forget_model()
 
-    def _start(self) -> None:
+    def _start(self, configurations: tuple[Configuration, ...]) -> None:
         """Before the first charge: is there room for all of it? Fix the public seed."""
         if not self._charges():
             _require_room(self.spec, self.ledger)
@@ -306,8 +303,8 @@ class Release(Work):
             seed = secrets.randbits(62) if self.spec.seed is None else self.spec.seed
             self.state.record(seed=seed, started=_today())
         if not self._charges():
-            prepare_release(self.spec, self.planned)
-            self.state.reserve_room(room_needed(self.spec, self.planned))
+            prepare_release(self.spec, configurations)
+            self.state.reserve_room(room_needed(self.spec))
 
     # ------------------------------------------------------------------ a single attempt
 
@@ -330,7 +327,7 @@ class Release(Work):
             fitted = fit_model(self.spec, configuration, curator, progress=progress)
             state.release_room()
             state.store_model(fitted)
-        model = self._model = Model.load(state.model_path)
+        model = Model.load(state.model_path)
         progress("sampling", 1.0)
         try:
             candidate = self._candidate(configuration, model, rows)
@@ -455,9 +452,7 @@ class Release(Work):
 
     def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
         """Build the outcome from what was recorded."""
-        return recorded_outcome(
-            self.spec, self.ledger, self.state, configurations, scope=self.scope, model=self._model
-        )
+        return recorded_outcome(self.spec, self.ledger, self.state, configurations, scope=self.scope)
 
 
 def require_free(folder: Path) -> None:

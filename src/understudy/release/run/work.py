@@ -20,7 +20,6 @@ from understudy.release.projection import require_room
 from understudy.release.result import Configuration
 from understudy.release.run.judgement import fit_baseline, regressions_for
 from understudy.release.run.outcome import fit_from_plain
-from understudy.release.run.planning import ConfigurationPlans
 from understudy.release.run.state import State
 from understudy.release.run.transform import Transformed
 from understudy.release.spec.spec import Spec
@@ -43,7 +42,6 @@ class Work:
         spec: Spec,
         ledger: Ledger,
         state: State,
-        planned: ConfigurationPlans,
         *,
         source: Any,
         randomness: Randomness | None,
@@ -52,7 +50,6 @@ class Work:
         self.spec = spec
         self.ledger = ledger
         self.state = state
-        self.planned = planned
         if spec.shares.shared is not None and self._charges("baseline 0"):  # begun by version 0.1
             self.spec = replace(spec, shares=spec.shares.shared)
         self._source = source

@@ -285,20 +285,13 @@ class Spec:
         return (*(rule.to_plain() for rule in self.schema.constraints), *self.file.constraints)
 
     def schema_for(self, configuration: Configuration) -> Schema:
-        """Return the schema of a transformation: its columns, and the rules synthetic records obey. Each is built once."""
-        key = tuple(configuration.transformations.items())
-        if key not in self._built:
-            chosen = {column: self.transformations[column][label] for column, label in key}
-            columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
-            self._built[key] = replace(
-                self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None
-            )
-        return self._built[key]
-
-    @cached_property
-    def _built(self) -> dict[tuple[tuple[str, str], ...], Schema]:
-        """The schemas of transformations that were asked for."""
-        return {}
+        """Return the schema of a transformation: its columns, and the rules synthetic records obey."""
+        chosen = {
+            column: self.transformations[column][label]
+            for column, label in configuration.transformations.items()
+        }
+        columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
+        return replace(self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None)
 
     def schemas(self) -> dict[tuple[str, ...], Schema]:
         """Return the schema of every distinct transformation in use, by the names of the alternatives."""
