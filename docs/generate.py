@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import looks
+import papers
 import typer.main
 
+from understudy import errors
 from understudy.cli import registered as commands
 from understudy.cli.main import __doc__ as exit_codes
-from understudy.cli.main import app
-from understudy.mechanisms import methods
+from understudy.cli.main import app, exit_code
+from understudy.data.private_files import FolderInUse
+from understudy.errors import UnderstudyError
+from understudy.mechanisms import Method, Synthesizer, methods
+from understudy.mechanisms.source import Source
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 
@@ -59,18 +64,53 @@ def _describe(command: Any, path: tuple[str, ...]) -> list[str]:
     return [*lines, ""]
 
 
+def own_methods() -> list[tuple[Method, type[Synthesizer], Source]]:
+    """Return the methods of the registry with their classes and sources, without what other packages add to it."""
+    found = []
+    for item in methods():
+        if item.package is None:
+            cls = item.load()
+            if cls.source is None:
+                raise SystemExit(f"{item.name} says neither where it was published nor what its noise is")
+            found.append((item, cls, cls.source))
+    return found
+
+
 def method_list() -> str:
     """List the registry, without what other installed packages add to it."""
-    lines = [NOTE, "# Methods\n", "| method | budgets | data | what it does |", "|---|---|---|---|"]
-    for item in methods():
-        if item.package is not None:
-            continue
-        cls = item.load()
+    lines = [
+        NOTE,
+        "# Methods\n",
+        "*Laplace* is the discrete Laplace distribution, *Gaussian* the rounded Gaussian one; where both are named, an epsilon alone gets the first,",
+        "`rho` and `mu` the second, and an epsilon with a delta the one that is smaller. The papers are on [a page of their own](../explanation/papers.md).\n",
+        "| method | budgets | data | what it does | paper, section | law of its noise |",
+        "|---|---|---|---|---|---|",
+    ]
+    for item, cls, source in own_methods():
         budgets = ", ".join(kind.__name__ for kind in cls.budgets)
         lines.append(
-            f"| [{item.name}](../methods/{item.name}.md) | {budgets} | {item.data} | {cls.summary} |"
+            f"| [{item.name}](../methods/{item.name}.md) | {budgets} | {item.data} | {cls.summary} | {source.places} | {source.law} |"
         )
     return "\n".join([*lines, ""])
+
+
+SOURCE = "**Source:** "
+
+
+def method_pages() -> dict[Path, str]:
+    """Return the page of every method with the line under its last heading, Reference, that says source and law."""
+    found = {}
+    for item, _, source in own_methods():
+        path = REFERENCE.parent / "methods" / f"{item.name}.md"
+        head, mark, rest = path.read_text(encoding="utf-8").partition("## Reference\n")
+        if not mark:
+            raise SystemExit(f"docs/methods/{item.name}.md has no heading Reference")
+        if rest.startswith(SOURCE):
+            rest = rest.partition("\n")[2]
+        rest = rest.lstrip("\n")
+        line = f"{SOURCE}{source.citation}. **Law of its noise:** {source.law}.\n"
+        found[path] = head + mark + line + ("\n" + rest if rest else "")
+    return found
 
 
 ROOMS = (
@@ -97,6 +137,27 @@ def api() -> str:
     return "\n".join(parts)
 
 
+def error_list() -> str:
+    """List every error with its code, the exit code of the command line, its meaning and what to do first."""
+    classes = [
+        thing for thing in vars(errors).values() if inspect.isclass(thing) and issubclass(thing, UnderstudyError)
+    ]
+    lines = [
+        NOTE,
+        "# Errors\n",
+        "Every deliberate error is an `understudy.errors.UnderstudyError` and has a `code`, which the command line prints behind the message in",
+        "square brackets. A code never changes and is never given to another error; messages may change from version to version.",
+        "Compare codes or classes in programs, and read the message: it says what was wanted, where, and what to do next.\n",
+        "| code | exception | exit code | meaning | what to do first |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{cls.code}` | `{cls.__name__}` | {exit_code(cls.__new__(cls))} | {_summary(cls)} | {cls.advice} |"
+        for cls in sorted([*classes, FolderInUse], key=lambda cls: cls.code)
+    ]
+    return "\n".join([*lines, ""])
+
+
 def _signature(thing: Any) -> str:
     """Return the parameters of a function by name; classes and values have none here."""
     if not inspect.isfunction(thing):
@@ -121,7 +182,10 @@ def pages() -> dict[Path, str]:
         REFERENCE / "cli.md": command_line(),
         REFERENCE / "methods.md": method_list(),
         REFERENCE / "python.md": api(),
+        REFERENCE / "errors.md": error_list(),
+        **method_pages(),
         REFERENCE.parent / "explanation" / "every-look.md": looks.page(NOTE),
+        REFERENCE.parent / "explanation" / "papers.md": papers.write_page(NOTE),
         REFERENCE / "schema.schema.json": json.dumps(Schema.json_schema(), indent=2) + "\n",
         REFERENCE / "spec.schema.json": json.dumps(Spec.json_schema(), indent=2) + "\n",
     }

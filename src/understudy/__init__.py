@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from understudy.schema import Domain, Schema
     from understudy.workflow import publish, synthesize
 
-    __version__: str
-
+__version__: str
 __all__ = [
     "AIM",
     "GDP",
@@ -99,7 +98,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("understudy.datasets")
-    if name == "__version__":
+    if name == "__version__":  # of the installed package, asked for when first used
         globals()[name] = import_module("importlib.metadata").version("understudy")
         return globals()[name]
     if name not in _HOMES:

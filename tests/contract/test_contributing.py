@@ -1,7 +1,8 @@
-"""The mechanism that CONTRIBUTING.md shows, as a package of its own: known by name, and true to the contract."""
+"""The mechanism and the criterion that CONTRIBUTING.md shows, as packages of their own: known by name, and true to the contract."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,19 +18,19 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def _block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+def _block(heading: str, language: str) -> str:
+    """The one block of a language in a section."""
+    section = TEXT.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return str(found)
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a Python in which the example is installed, as pip would have left it."""
-    folder = tmp_path_factory.mktemp("site")
-    project = tomllib.loads(_block("toml"))["project"]
+def _installed(folder: Path, heading: str) -> dict[str, str]:
+    """The environment of a Python in which the example of a section is installed, as pip would have left it."""
+    project = tomllib.loads(_block(heading, "toml"))["project"]
     ((group, points),) = project["entry-points"].items()
     ((_, value),) = points.items()
-    (folder / f"{value.partition(':')[0]}.py").write_text(_block("python"), encoding="utf-8")
+    (folder / f"{value.partition(':')[0]}.py").write_text(_block(heading, "python"), encoding="utf-8")
     info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
@@ -42,6 +43,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")])),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return _installed(tmp_path_factory.mktemp("site"), "Add a mechanism")
+
+
+@pytest.fixture(scope="module")
+def distance(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return _installed(tmp_path_factory.mktemp("site"), "Add a criterion in one file")
 
 
 def _run(*words: str, env: dict[str, str], cwd: Path = ROOT) -> str:
@@ -74,3 +85,89 @@ def test_the_command_line_takes_it_like_any_other(installed: dict[str, str], tmp
     code = "from understudy.mechanisms import software; print(software(['aim', 'neighbour-chain']))"
     named = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=installed)
     assert named.stdout.strip().endswith(" with acme-chain 0.1")
+
+
+# ---------------------------------------------------------------------- the criterion
+
+SPEC = """
+name: ages
+source: {path: people.csv}
+schema: schema.yaml
+unit: replace-one
+synthesizers: [{method: independent}]
+ACCEPTANCE
+selection: {rule: single}
+budget: {total: {epsilon: 2.5}, model: {epsilon: 2.0}}
+seed: 1
+"""
+PASS_ONLY = """
+acceptance:
+  form: pass-only
+  epsilon: 0.5
+  criteria:
+    - {name: ages, kind: column-distance, column: age, threshold: 0.2}
+"""
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    (tmp_path / "schema.yaml").write_text(
+        "columns: [{name: age, kind: integer, minimum: 0, maximum: 4}, {name: smokes, kind: boolean}]\n",
+        encoding="utf-8",
+    )
+    rows = "".join(f"{number % 5},{'true' if number % 3 else 'false'}\n" for number in range(3000))
+    (tmp_path / "people.csv").write_text("age,smokes\n" + rows, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", ["published", "pass-only"])
+def test_a_release_is_planned_and_made_with_the_example(
+    distance: dict[str, str], people: Path, form: str
+) -> None:
+    acceptance = (
+        _block("Add a criterion in one file", "yaml").strip() if form == "published" else PASS_ONLY.strip()
+    )
+    (people / "spec.yaml").write_text(SPEC.replace("ACCEPTANCE", acceptance), encoding="utf-8")
+    env = distance | {"UNDERSTUDY_HOME": str(people / "home")}  # where ledgers of tables are remembered
+    (planned,) = json.loads(
+        _run("understudy.cli.main", "plan", "spec.yaml", "--rows", "3000", "--json", env=env, cwd=people)
+    )["criteria"]
+    assert (planned["kind"], planned["form"]) == ("column-distance", form)
+    assert planned["metric"] == "total variation of age"
+    assert planned["sensitivity"] == pytest.approx(1 / 3000 if form == "published" else 1.0)
+    assert not planned["noise_dominated"]
+    made = json.loads(
+        _run("understudy.cli.main", "release", "spec.yaml", "--out", "out", "--json", env=env, cwd=people)
+    )
+    (told,) = made["criteria"]
+    assert told["passed"]
+    assert (told["type"], told["unit"]) == ("Distance of a column", "share of rows")
+    assert told["mechanism"] == ("laplace" if form == "published" else "slack test")
+    certificate = json.loads((people / "out" / "certificate.json").read_text(encoding="utf-8"))
+    assert certificate["software"].endswith(" with acme-distance 0.1")
+    _run("understudy.cli.main", "verify", "out", env=env, cwd=people)
+
+
+def test_a_file_without_the_package_is_told_which_kinds_there_are(people: Path) -> None:
+    (people / "spec.yaml").write_text(SPEC.replace("ACCEPTANCE", PASS_ONLY.strip()), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "understudy.cli.main", "plan", "spec.yaml"],
+        capture_output=True, text=True, cwd=people,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "no kind named 'column-distance'" in done.stdout + done.stderr
+
+
+def test_neighbours_do_not_move_the_example_further_than_it_says(distance: dict[str, str]) -> None:
+    code = """
+from distance import ColumnDistance
+from understudy.privacy import Unit
+from understudy.release import largest_moves
+from understudy.schema import Domain
+criterion = ColumnDistance(name="ages", threshold=0.2, column="age")
+for unit in (Unit.add_remove(), Unit.replace_one(), Unit.replace_person("id", max_rows=3)):
+    moves = largest_moves(criterion, Domain(("age", "sex"), (4, 2)), unit=unit, pairs=400)
+    assert 0.9 < moves.value <= 1 and 0.4 < moves.slack <= 1, (unit, moves)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=distance)
+    assert done.returncode == 0, done.stderr

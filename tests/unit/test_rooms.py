@@ -13,13 +13,16 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_html": set(),
     "_compile": set(),
+    "_deprecation": set(),
+    "_system": {"errors"},
+    "synthesizers": {"_deprecation"},  # the name of `mechanisms` in 0.1
     "parallel": {"errors"},
     "schema": {"errors", "_html"},
-    "privacy": {"errors", "_compile", "_html"},
+    "privacy": {"errors", "_compile", "_html", "_system"},
     "marginals": {"errors", "schema"},
-    "data": {"errors", "_compile", "schema", "marginals"},
+    "data": {"errors", "_compile", "_system", "schema", "marginals"},
     "ledgers": {"errors", "data", "privacy"},
-    "curator": {"errors", "_compile", "schema", "marginals", "data", "privacy"},
+    "curator": {"errors", "_compile", "_deprecation", "schema", "marginals", "data", "privacy"},
     "engine": {"errors", "_compile", "schema", "marginals"},
     "mechanisms": {
         "errors",
@@ -74,7 +77,7 @@ ALLOWED: dict[str, set[str]] = {
         "mechanisms",
         "workflow",
     },
-    "bulk": {"errors", "schema", "data", "engine", "mechanisms", "parallel"},
+    "bulk": {"errors", "_system", "schema", "data", "engine", "mechanisms", "parallel"},
     "release": {
         "errors",
         "ledgers",

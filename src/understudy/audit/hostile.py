@@ -38,7 +38,6 @@ from understudy.release import (
     TailMarginalError,
 )
 from understudy.release.criteria.fits import Feature, LinearFit, Regression
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.schema import Domain
 
 __all__ = ["KINDS", "Worst", "hostile_levels", "search_criteria", "share_moved"]
@@ -211,33 +210,29 @@ def _regression(generator: np.random.Generator) -> tuple[Regression, Domain]:
         return Regression(Feature("y", y), (Feature("x", x),), support=support), Domain(("x", "y"), (3, 3))
 
 
-def _line(generator: np.random.Generator) -> _Case:
+def _regression_case(generator: np.random.Generator) -> tuple[Regression, Domain, int, float]:
+    """A regression, its domain, a number of rows and a threshold."""
     regression, domain = _regression(generator)
     low, high = regression.target.bounds
     rows = int(generator.choice([40, 1_000, 100_000]))
-    return _Case(
-        RegressionCoefficients(name="c", threshold=_threshold(generator, high - low), regression=regression),
-        domain,
-        rows,
-    )
+    return regression, domain, rows, _threshold(generator, high - low)
+
+
+def _line(generator: np.random.Generator) -> _Case:
+    regression, domain, rows, threshold = _regression_case(generator)
+    return _Case(RegressionCoefficients(name="c", threshold=threshold, regression=regression), domain, rows)
 
 
 def _prediction(baseline: bool) -> Callable[[np.random.Generator], _Case]:
     def build(generator: np.random.Generator) -> _Case:
-        case = _line(generator)
-        assert isinstance(case.criterion, RegressionCoefficients)
-        regression = case.criterion.regression
+        regression, domain, rows, threshold = _regression_case(generator)
         low, high = regression.target.bounds
         fit = None
         if baseline:
             slope = float(generator.normal()) * (high / 2 - low / 2)
             fit = LinearFit(low / 2 + high / 2, (slope if math.isfinite(slope) else 0.0,))
         return _Case(
-            PredictionError(
-                name="c", threshold=case.criterion.threshold, regression=regression, baseline=fit
-            ),
-            case.domain,
-            case.rows,
+            PredictionError(name="c", threshold=threshold, regression=regression, baseline=fit), domain, rows
         )
 
     return build
@@ -291,12 +286,10 @@ def search_criteria(
     for number in range(specifications):
         case, unit = KINDS[kind](generator), UNITS[number % len(UNITS)]
         for candidate, real in _tables(case, generator):
-            if isinstance(case.criterion, PredictionError) and not case.criterion.can_be_released(candidate):
+            if not case.criterion.can_be_released(candidate):
                 continue
             for other in _neighbours(case, unit, real, neighbours, generator):
                 _try(case.criterion, unit, candidate, real, other, found, claim)
-    if kind == "regression-coefficients":
-        found["published"] = _search_moments(generator, specifications, neighbours, claim)
     return found
 
 
@@ -312,43 +305,19 @@ def _try(
     test = SlackTest((criterion,))
     here, there = (Fraction(test.slack(table, candidate)) for table in (real, other))
     found["pass-only"].see(share_moved(here, there, test.sensitivity(unit) * claim))
-    if isinstance(criterion, RegressionCoefficients):
-        return  # its published form is a fit to noisy moments
-    if isinstance(criterion, PredictionError) and criterion.baseline is None:
-        return  # its published form needs one
-    sensitivity = max(criterion.sensitivity(unit, candidate.rows, candidate) * claim, _LEAST)
-    if isinstance(criterion, ConditionalMedians):
-        scores = [criterion.scores(table, candidate)[1].tolist() for table in (real, other)]
-        for one, two in zip(*scores, strict=True):
-            found["published"].share = max(
-                found["published"].share, share_moved(Fraction(one), Fraction(two), sensitivity)
-            )
-        found["published"].triples += 1
-        return
-    size = Fraction(2) ** math.frexp(sensitivity)[1]
-    here, there = (Fraction(criterion.released_value(table, candidate)) / size for table in (real, other))
-    found["published"].see(share_moved(here, there, float(Fraction(sensitivity) / size)))
-
-
-def _search_moments(
-    generator: np.random.Generator, specifications: int, neighbours: int, claim: float
-) -> Worst:
-    """The published form of regressions: their moments, each with its own noise."""
-    worst = Worst()
-    for number in range(specifications):
-        case, unit = _line(generator), UNITS[number % len(UNITS)]
-        assert isinstance(case.criterion, RegressionCoefficients)
-        moments = RegressionMoments(case.criterion.regression)
-        claims = moments.sensitivities(unit) * claim
-        for _, real in _tables(case, generator):
-            for other in _neighbours(case, unit, real, neighbours, generator):
-                pairs = zip(moments.exact(real), moments.exact(other), claims.tolist(), strict=True)
-                shares = [
-                    share_moved(a, b, c) if c else float(a != b) * math.inf if a != b else 0.0
-                    for a, b, c in pairs
-                ]
-                worst.see(max(shares, default=0.0))
-    return worst
+    shares = []
+    for one, two, bound in zip(
+        criterion.published_numbers(real, candidate),
+        criterion.published_numbers(other, candidate),
+        criterion.published_sensitivities(unit, candidate),
+        strict=True,
+    ):
+        sensitivity = max(bound * claim, _LEAST)
+        size = Fraction(2) ** math.frexp(sensitivity)[1]
+        moved = share_moved(Fraction(one) / size, Fraction(two) / size, float(Fraction(sensitivity) / size))
+        shares.append(moved)
+    if shares:
+        found["published"].see(max(shares))
 
 
 # ---------------------------------------------------------------------- tables

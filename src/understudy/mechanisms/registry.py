@@ -88,15 +88,17 @@ def method(name: str) -> Method:
     return found
 
 
-def software(names: Iterable[str]) -> str:
+def software(names: Iterable[str], beside: Iterable[str] = ()) -> str:
     """Name the programs behind some mechanisms, with their versions: Understudy, and packages that add to it.
+
+    ``beside`` are packages that add something else that was used, such as a criterion.
 
     Examples
     --------
     >>> software(["aim", "mst"]).startswith("understudy ")
     True
     """
-    packages = dict.fromkeys(method(name).package for name in names)
+    packages = dict.fromkeys([*(method(name).package for name in names), *beside])
     return " with ".join(f"{name} {version(name)}" for name in ("understudy", *filter(None, packages)))
 
 

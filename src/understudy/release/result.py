@@ -147,6 +147,11 @@ class Configuration:
         words = [self.method, *(f"{key}={value}" for key, value in self.options.items())]
         return "; ".join([*parts, " ".join(words), self.projection_words or "no projection"])
 
+    @property
+    def model_key(self) -> str:
+        """What a model depends on: everything but the projection."""
+        return f"{sorted(self.transformations.items())} {self.method} {self.options}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return dict(_plain(asdict(self)), name=self.name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from understudy.schema import Schema
+from understudy.schema.columns.column import Column
 from understudy.schema.spreadsheets import formula_values, formula_warnings
 
 
-def column(label: str, kind: str = "categorical"):
+def column(label: str, kind: str = "categorical") -> Column:
     return Schema.from_dict({"columns": [{"name": "a", "kind": kind, "values": [label, "other"]}]}).columns[0]
 
 

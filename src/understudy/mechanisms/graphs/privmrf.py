@@ -15,13 +15,12 @@ from understudy.engine import GraphicalModel, estimate
 from understudy.engine.graphical.junction import order_of, triangulate
 from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
-from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
+from understudy.mechanisms.allocation import TOTAL_SHARE, cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -29,6 +28,7 @@ from understudy.mechanisms.base import (
 from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
 from understudy.mechanisms.options import at_least, positive, refuse
 from understudy.mechanisms.rounds import measure_worst, require_columns, small_first
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -202,10 +202,6 @@ def candidate_marginals(
     return small_first(domain, list(found), limit=limit, most=most)
 
 
-_TOTAL_SHARE = 0.01
-"""Share of the budget that measures the number of rows when it is private: dependences and usefulness need it."""
-
-
 @dataclass(frozen=True)
 class _Prices:
     """How a cost is divided: the number of rows, dependences, choices together, and each marginal."""
@@ -265,6 +261,11 @@ class PrivMRF(Synthesizer):
 
     name: ClassVar[str] = "privmrf"
     summary: ClassVar[str] = "Markov random field on a graph of noisy dependences, refined in rounds"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on distances from independence and on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2"},
+        origin="Cai, Lei, Wei and Xiao 2021",
+    )
 
     workload: Workload | None = None
     theta: float = 3.0
@@ -278,7 +279,7 @@ class PrivMRF(Synthesizer):
 
     def __post_init__(self) -> None:
         together = []
-        if not self.gap_share + self.choose_share + _TOTAL_SHARE < 1:
+        if not self.gap_share + self.choose_share + TOTAL_SHARE < 1:
             together.append("gap_share and choose_share together must leave a share for the marginals.")
         refuse(
             positive(self, "theta", "gap_share", "choose_share", "max_model_mb"),
@@ -341,7 +342,7 @@ class PrivMRF(Synthesizer):
         return len(domain) + round(self.rounds_per_column * len(domain))
 
     def _prices(self, accounting: Accounting, total: float, domain: Domain, *, total_known: bool) -> _Prices:
-        rows = 0.0 if total_known else _TOTAL_SHARE
+        rows = 0.0 if total_known else TOTAL_SHARE
         pairs = bool(self._pairs(domain))
         gaps = self.gap_share if pairs else 0.0
         choose = self.choose_share if self._number(domain) > 1 else 0.0
@@ -358,7 +359,7 @@ class PrivMRF(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         support = support_of(curator.schema)
-        total = fixed_total(curator)
+        total = curator.rows.total
         prices = self._prices(accounting, curator.remaining, domain, total_known=total is not None)
         noise = noise_for(accounting, unit, prices.marginal)
         measurements: list[Measurement] = []
@@ -431,7 +432,7 @@ class PrivMRF(Synthesizer):
     ) -> GraphicalModel:
         """Choose, measure and refit until all marginals are measured; appends to ``measurements``."""
         domain, accounting = curator.domain, curator.accounting
-        total, support = fixed_total(curator), support_of(curator.schema)
+        total, support = curator.rows.total, support_of(curator.schema)
         number = self._number(domain) - sum(1 for item in measurements if item.clique)
         if number < 1:
             return model

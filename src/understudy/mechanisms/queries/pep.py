@@ -29,6 +29,7 @@ from understudy.mechanisms.queries.asking import (
     Queries,
     above_noise,
     answer_noise,
+    answer_variance,
     default_rounds,
     fewer_than,
     first_look,
@@ -39,6 +40,7 @@ from understudy.mechanisms.queries.asking import (
     require_narrow,
 )
 from understudy.mechanisms.rounds import require_fixed, small_first
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -102,6 +104,11 @@ class PEP(Synthesizer):
     name: ClassVar[str] = "pep"
     summary: ClassVar[str] = (
         "most random distribution that agrees with the worst-answered marginals or queries"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.BIRTHS: "section 4.7.2"},
+        origin="Liu, Vietri and Wu 2021",
     )
 
     ask: Literal["marginals", "queries"] = "marginals"
@@ -301,5 +308,5 @@ class _Look:
         query, value = asking.queries[chosen], float(values[0])
         self.statistics.append(asking.statistic(values))
         self.held.append(query.clique)
-        reach = self.method.slack * asking.variance**0.5
+        reach = self.method.slack * answer_variance(asking.noise) ** 0.5
         held.bound_query(query.clique, query.values, value - reach, value + reach)

@@ -191,7 +191,8 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    (folder / "report.html").write_text(release_page(bundle_report(folder)), encoding="utf-8")
+    report = bundle_report(folder, schema=result.schema, model=result.model)
+    (folder / "report.html").write_text(release_page(report), encoding="utf-8")
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     (folder / MANIFEST).write_text(manifest_text(hashes), encoding="utf-8")
 

@@ -58,8 +58,8 @@ _SMALL_DELTA = 1e-9
 """Budgets without a delta of their own are told at this one."""
 
 
-def bundle_report(folder: Path) -> ReportContent:
-    """Read a bundle and return what its report shows.
+def bundle_report(folder: Path, *, schema: Schema | None = None, model: Model | None = None) -> ReportContent:
+    """Read a bundle and return what its report shows; schema and model of it are read unless they are at hand.
 
     Privacy
     -------
@@ -71,7 +71,7 @@ def bundle_report(folder: Path) -> ReportContent:
         If a document of the bundle does not hold what it should.
     """
     try:
-        return _read(Path(folder))
+        return _read(Path(folder), schema, model)
     except UnderstudyError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -80,7 +80,7 @@ def bundle_report(folder: Path) -> ReportContent:
         ) from None
 
 
-def _read(folder: Path) -> ReportContent:
+def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportContent:
     try:
         certificate: dict[str, Any] = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
         spec: dict[str, Any] = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
@@ -89,9 +89,10 @@ def _read(folder: Path) -> ReportContent:
         )
     except (OSError, ValueError) as error:
         raise BundleError(f"{str(folder)!r} is not a bundle: {type(error).__name__}.") from None
-    schema = Schema.read(folder / "schema.yaml")
+    schema = Schema.read(folder / "schema.yaml") if schema is None else schema
     codes = schema.encode_frame(read_frame(folder / "data.csv"))
-    model = Model.load(folder / "model.understudy") if (folder / "model.understudy").exists() else None
+    if model is None and (folder / "model.understudy").exists():
+        model = Model.load(folder / "model.understudy")
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
     total = budget_from_dict(promised.get("total") or promised["budget"])

@@ -1,60 +1,60 @@
-"""Acceptance criteria: errors with thresholds, proved sensitivities, and slacks counted in records."""
+"""Acceptance criteria: errors with thresholds, proved sensitivities, and slacks counted in records.
 
-from understudy.release.criteria.aggregate import AverageMarginalError, TailMarginalError
+One file per criterion or pair of twins, with its configuration; `base` says what every criterion is, `registry` finds them by kind. What a criterion from
+another package needs is exported here; the criteria themselves are exported by :mod:`understudy.release`.
+"""
+
 from understudy.release.criteria.base import (
     Criterion,
+    CriterionConfig,
+    CriterionContext,
     Number,
+    Outlook,
+    PlanFacts,
+    Released,
+    ShareOfRows,
+    Wording,
     conservative_threshold,
     laplace_deviation,
     laplace_upper_tail,
 )
-from understudy.release.criteria.custom import AverageScore
-from understudy.release.criteria.face import AnonymousCombinations, RareRecords
-from understudy.release.criteria.fits import Feature, LinearFit, Regression
-from understudy.release.criteria.groups import Grouping, OpenBins, code_values
-from understudy.release.criteria.marginals import (
-    MaxMarginalError,
-    RelativeMarginalError,
-    clipped_ratio_sensitivity,
-    proposition_5,
+from understudy.release.criteria.groups import (
+    ColumnSets,
+    Grouping,
+    GroupPart,
+    OpenBins,
+    code_values,
+    column_of,
+    groups_of,
+    label_of,
+    numeric_of,
+    possible_codes,
 )
-from understudy.release.criteria.matching import Faithfulness
-from understudy.release.criteria.means import ConditionalMeans, resized_mean
-from understudy.release.criteria.medians import ConditionalMedians
-from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.prediction import PredictionError
-from understudy.release.criteria.regression import RegressionCoefficients
-from understudy.release.neighbours import Moves, largest_moves, neighbouring_tables
+from understudy.release.criteria.registry import criterion_kind, criterion_kinds
 
 __all__ = [
-    "AnonymousCombinations",
-    "AverageMarginalError",
-    "AverageScore",
-    "ConditionalMeans",
-    "ConditionalMedians",
+    "ColumnSets",
     "Criterion",
-    "Faithfulness",
-    "Feature",
+    "CriterionConfig",
+    "CriterionContext",
+    "GroupPart",
     "Grouping",
-    "LinearFit",
-    "MaxMarginalError",
-    "Moves",
     "Number",
     "OpenBins",
-    "PredictionError",
-    "RareRecords",
-    "Regression",
-    "RegressionCoefficients",
-    "RegressionMoments",
-    "RelativeMarginalError",
-    "TailMarginalError",
-    "clipped_ratio_sensitivity",
+    "Outlook",
+    "PlanFacts",
+    "Released",
+    "ShareOfRows",
+    "Wording",
     "code_values",
+    "column_of",
     "conservative_threshold",
+    "criterion_kind",
+    "criterion_kinds",
+    "groups_of",
+    "label_of",
     "laplace_deviation",
     "laplace_upper_tail",
-    "largest_moves",
-    "neighbouring_tables",
-    "proposition_5",
-    "resized_mean",
+    "numeric_of",
+    "possible_codes",
 ]

@@ -350,6 +350,18 @@ class Criterion(ABC):
         """Return the published error where it is a function of the candidate and of what was released before; None where it must be measured."""
         return None if self.reads_real else self.value(synthetic, synthetic)
 
+    def can_be_released(self, synthetic: RecordTypes) -> bool:
+        """Say whether the candidate has an error at all. Public."""
+        return True
+
+    def published_numbers(self, real: RecordTypes, synthetic: RecordTypes) -> Sequence[Number]:
+        """Return the numbers behind the published form that noise is added to or that a choice is made by, exactly. Private."""
+        return [self.released_value(real, synthetic)]
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> Sequence[float]:
+        """Return the most that one unit can change each of the `published_numbers`."""
+        return [self.sensitivity(unit, synthetic.rows, synthetic)]
+
     def release(
         self, curator: Curator, synthetic: RecordTypes, *, epsilon: float, sensitivity: float
     ) -> Released:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from understudy.release.criteria.base import CriterionContext, Outlook, PlanFacts, Released
+from understudy.release.criteria.base import CriterionContext, Number, Outlook, PlanFacts, Released
 from understudy.release.criteria.groups import GroupPart, code_values, groups_of, numeric_of
 from understudy.release.criteria.means import ConditionalConfig, _Conditional
 from understudy.release.record_types import RecordTypes
@@ -153,6 +153,14 @@ class ConditionalMedians(_Conditional):
             )
             value = float(errors[curator.choose(scores, epsilon=epsilon, purpose=self._purpose)])
         return Released(value=value, sensitivity=sensitivity)
+
+    def published_numbers(self, real: RecordTypes, synthetic: RecordTypes) -> list[Number]:
+        """Return the scores of the possible errors. Private."""
+        return [float(score) for score in self.scores(real, synthetic)[1]]
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> list[float]:
+        """Return the sensitivity of a score for each of them."""
+        return [self.sensitivity(unit, synthetic.rows)] * len(self.scores(synthetic, synthetic)[0])
 
     def chance(
         self, real: RecordTypes, synthetic: RecordTypes, *, epsilon: float, sensitivity: float

@@ -15,7 +15,7 @@ from pydantic import Field
 from understudy.curator import to_float
 from understudy.errors import BudgetError
 from understudy.privacy.exact_floats import float_up
-from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext, PlanFacts
+from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext, Number, PlanFacts
 from understudy.release.criteria.fits import LinearFit, Regression, Scaling
 from understudy.release.criteria.linear import (
     Certificate,
@@ -214,6 +214,14 @@ class PredictionError(Criterion):
     def known_error(self, synthetic: RecordTypes) -> float | None:
         """Return infinity for a candidate that has no regression, which is a public fact; None for others."""
         return None if self.baseline is None or self.can_be_released(synthetic) else math.inf
+
+    def published_numbers(self, real: RecordTypes, synthetic: RecordTypes) -> list[Number]:
+        """Return the difference from the baseline; nothing as long as there is none. Private."""
+        return [] if self.baseline is None else [self.released_value(real, synthetic)]
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> list[float]:
+        """Return the sensitivity of the difference."""
+        return [] if self.baseline is None else [self.sensitivity(unit, synthetic.rows, synthetic)]
 
     def planned_sensitivity(self, facts: PlanFacts) -> float | None:
         """Return the middle sensitivity over private regressions of the example, whose noise is most of what it depends on.

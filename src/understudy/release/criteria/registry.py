@@ -114,5 +114,8 @@ def criterion_kind(kind: str) -> type[CriterionConfig]:
 
 
 def packages_of(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Return the other packages that some kinds of criterion come from."""
-    return tuple(dict.fromkeys(_package(_outside()[kind]) for kind in kinds if kind in _outside()))
+    """Return the other packages that some kinds of criterion come from, as far as they are known."""
+    points = (_outside().get(kind) for kind in kinds)
+    return tuple(
+        dict.fromkeys(_package(point) for point in points if point is not None and point.dist is not None)
+    )

@@ -11,7 +11,14 @@ import numpy as np
 from pydantic import Field
 
 from understudy.errors import BudgetError
-from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext, Outlook, PlanFacts
+from understudy.release.criteria.base import (
+    Criterion,
+    CriterionConfig,
+    CriterionContext,
+    Number,
+    Outlook,
+    PlanFacts,
+)
 from understudy.release.criteria.fits import Feature, LinearFit, Regression
 from understudy.release.criteria.groups import code_values, numeric_of, possible_codes
 from understudy.release.criteria.linear import Certificate, as_slack
@@ -177,6 +184,14 @@ class RegressionCoefficients(Criterion):
     def known_error(self, synthetic: RecordTypes) -> float | None:
         """Return the distance from the baseline; None as long as there is none."""
         return None if self.baseline is None else float(self.released_value(synthetic, synthetic))
+
+    def published_numbers(self, real: RecordTypes, synthetic: RecordTypes) -> list[Number]:
+        """Return the moments that the private regression is fitted to. Private."""
+        return [*RegressionMoments(self.regression).exact(real)]
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> list[float]:
+        """Return the most that one unit can change each moment."""
+        return [float(bound) for bound in RegressionMoments(self.regression).sensitivities(unit)]
 
     def outlook(self, facts: PlanFacts, epsilon: float) -> Outlook:
         """Plan a private regression: the error its noise alone causes on the example, or on evenly spread records."""

@@ -11,6 +11,7 @@ from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Model, Provenance, software
 from understudy.privacy import Ledger
 from understudy.release.criteria.fits import LinearFit
+from understudy.release.criteria.registry import packages_of
 from understudy.release.result import (
     AcceptanceResult,
     Configuration,
@@ -24,6 +25,7 @@ from understudy.release.run.judgement import Judgement
 from understudy.release.run.planning import planned_models
 from understudy.release.run.state import State
 from understudy.release.spec.spec import Spec
+from understudy.schema import Schema
 
 # ----------------------------------------------------------------------------------------
 # Decisions and origins as plain values, for the state of a release.
@@ -70,9 +72,16 @@ def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Led
 
 
 def recorded_outcome(
-    spec: Spec, ledger: Ledger, state: State, configurations: Sequence[Configuration], *, scope: str
+    spec: Spec,
+    ledger: Ledger,
+    state: State,
+    configurations: Sequence[Configuration],
+    *,
+    scope: str,
+    model: Model | None = None,
+    schema: Schema | None = None,
 ) -> ReleaseResult | ReleaseFailure:
-    """Build the outcome of a release from what was recorded."""
+    """Build the outcome of a release from what was recorded; model and schema of the accepted candidate are read unless they are at hand."""
     outcome = state.get("outcome")
     judged = None if outcome.get("judgement") is None else judgement_from_plain(outcome["judgement"])
     guarantee = guarantee_of(spec, ledger)
@@ -88,7 +97,9 @@ def recorded_outcome(
         "ledger_length": anchor.length,
         "ledger_table": ledger.table,
         "public_facts": spec.public_facts(),
-        "software": software(item.method for item in configurations),
+        "software": software(
+            (item.method for item in configurations), packages_of(item.kind for item in spec.criteria)
+        ),
         "started": state.get("started"),
         "finished": outcome["day"],
         "criteria": () if judged is None else judged.criteria,
@@ -102,11 +113,13 @@ def recorded_outcome(
         )
         return ReleaseFailure(reason=reason, **common)
     configuration = next(item for item in configurations if item.name == outcome["configuration"])
-    schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
+    if schema is None:
+        schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
     paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
     provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
-    model = Model.load(state.model_path) if state.model_path.exists() else None
+    if model is None and state.model_path.exists():
+        model = Model.load(state.model_path)
     candidate = Candidate(
         configuration=configuration,
         schema=schema,

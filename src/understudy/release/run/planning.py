@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.curator import practice_curator
 from understudy.data import read_table
-from understudy.errors import SchemaError, UnderstudyError
+from understudy.errors import SchemaError
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.release.record_types import RecordTypes
@@ -21,7 +21,6 @@ from understudy.schema import Schema
 from understudy.schema.spreadsheets import formula_warnings
 
 if TYPE_CHECKING:
-    from understudy.mechanisms import Plan
     from understudy.release.spec.spec import Spec
 
 __all__ = [
@@ -105,22 +104,12 @@ def usable_configurations(spec: Spec) -> tuple[Configuration, ...]:
 def _tried(spec: Spec) -> tuple[list[Configuration], list[tuple[str, str]]]:
     usable: list[Configuration] = []
     refused: list[tuple[str, str]] = []
-    known: dict[str, str | None] = {}
-    schemas = spec.schemas()
     for configuration in spec.configurations:
-        schema = schemas[tuple(configuration.transformations.values())]
-        key = _model_key(configuration)
-        if key not in known:
-            try:
-                _plan(spec, configuration, schema)
-                known[key] = None
-            except UnderstudyError as error:
-                known[key] = str(error)
-        reason = known[key]
-        if reason is None:
-            usable.append(configuration)
+        plan = spec.plan_for(configuration)
+        if isinstance(plan, str):
+            refused.append((configuration.name, plan))
         else:
-            refused.append((configuration.name, reason))
+            usable.append(configuration)
     return usable, refused
 
 
@@ -135,11 +124,12 @@ def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None
     UnusableMethod, DomainTooLarge
         If a method does not work here, or its model does not fit into memory.
     """
-    schemas = spec.schemas()
-    for configuration in {_model_key(item): item for item in configurations}.values():
-        schema = schemas[tuple(configuration.transformations.values())]
+    for configuration in {item.model_key: item for item in configurations}.values():
+        schema, plan = spec.schema_for(configuration), spec.plan_for(configuration)
         synthesizer = spec.synthesizer_for(configuration, schema)
-        synthesizer.prepare(schema, unit=spec.unit, budget=spec.shares.model)
+        synthesizer.prepare(
+            schema, unit=spec.unit, budget=spec.shares.model, plan=None if isinstance(plan, str) else plan
+        )
     if spec.shares.judging:
         _try_judging()
 
@@ -156,16 +146,6 @@ def _try_judging() -> None:
         epsilon=1.0,
         purpose="try a choice",
     )
-
-
-def _model_key(configuration: Configuration) -> str:
-    return f"{sorted(configuration.transformations.items())} {configuration.method} {configuration.options}"
-
-
-def _plan(spec: Spec, configuration: Configuration, schema: Schema) -> Plan:
-    synthesizer = spec.synthesizer_for(configuration, schema)
-    synthesizer.require(spec.shares.model)
-    return synthesizer.plan(schema, unit=spec.unit, budget=spec.shares.model)
 
 
 # ---------------------------------------------------------------------- the whole
@@ -303,10 +283,9 @@ def planned_models(spec: Spec) -> tuple[ModelPlan, ...]:
 def _models(spec: Spec, usable: list[Configuration], n: int | None) -> tuple[ModelPlan, ...]:
     found: dict[str, ModelPlan] = {}
     for configuration in usable:
-        key = _model_key(configuration)
-        if key in found:
+        key, planned = configuration.model_key, spec.plan_for(configuration)
+        if key in found or isinstance(planned, str):
             continue
-        planned = _plan(spec, configuration, spec.schema_for(configuration))
         deviations = [item.noise.variance**0.5 for item in planned.measurements]
         error = None
         if n and planned.measurements:

@@ -339,7 +339,9 @@ class Release(Work):
         curator = self._curator(data, configuration, "judgement")
         judgement = judge(self.spec, candidate, curator, baselines)
         self._decide(candidate, judgement)
-        if not judgement.passed:
+        if judgement.passed:
+            self._accepted = {"model": model, "schema": candidate.schema}
+        else:
             state.forget_model()
 
     def _candidate(self, configuration: Configuration, model: Model, rows: int) -> Candidate:
@@ -452,7 +454,9 @@ class Release(Work):
 
     def _outcome(self, configurations: tuple[Configuration, ...]) -> ReleaseResult | ReleaseFailure:
         """Build the outcome from what was recorded."""
-        return recorded_outcome(self.spec, self.ledger, self.state, configurations, scope=self.scope)
+        return recorded_outcome(
+            self.spec, self.ledger, self.state, configurations, scope=self.scope, **self._accepted
+        )
 
 
 def require_free(folder: Path) -> None:

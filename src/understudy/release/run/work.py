@@ -57,6 +57,7 @@ class Work:
         self._given = randomness
         self._consent = consent
         self._invariants: tuple[Invariant, ...] = ()
+        self._accepted: dict[str, Any] = {}  # model and schema of the candidate, once it is accepted
         self.journal = state.journal(ledger) if state.get("outcome") is None else None
 
     @property
@@ -131,7 +132,7 @@ class Work:
             recorded = max(1, round(float(noisy.values)))
         if kind == "measured":
             data.rows = int(recorded)
-        rows = data.curator(configuration, self.ledger, scope=self.scope).known_rows
+        rows = data.curator(configuration, self.ledger, scope=self.scope).rows.number
         if rows is None or rows < 1:
             raise DataError("The table has no rows to release.")
         require_room(rows, self.spec.least_rows(configurations))

@@ -216,6 +216,9 @@ class AcceptancePart(Part):
     )
     criteria: list[CriterionConfig] = Field(description="The acceptance criteria.", min_length=1)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (AcceptancePart, dict(self.__dict__), self.model_fields_set)
+
     @property
     def published(self) -> bool:
         """Whether a noisy error is released for each criterion."""
@@ -367,6 +370,14 @@ class SpecPart(Part):
         None, description="Seed of the public side (drawing rows, projection). Privacy noise takes none."
     )
     ledger: str | None = Field(None, description="Ledger of the table, relative to this file.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (SpecPart, dict(self.__dict__), self.model_fields_set)
+
+
+def _rebuilt(model: type[Part], entries: dict[str, Any], given: set[str]) -> Part:
+    """Return a part that another process read: the classes of `spec_part` are made in each."""
+    return model.model_construct(given, **entries)
 
 
 def spec_part(kinds: Iterable[str] = ()) -> type[SpecPart]:

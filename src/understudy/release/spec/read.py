@@ -118,6 +118,7 @@ class _Reader(SpaceReader):
             left_out=left_out,
             attempts=attempts,
             shares=shares,
+            made=self.made,
             plain=dict(self.plain),
             where=self.where,
         )

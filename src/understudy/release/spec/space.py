@@ -98,6 +98,7 @@ class SpaceReader:
         self.file, self.given = shape.file, shape.sound
         self.problems = list(shape.problems)
         self.kinds: set[tuple[str, float]] = set()
+        self.made: dict[tuple[str, ...], Schema] = {}
 
     def note(self, place: str, error: UnderstudyError | str) -> None:
         """Add one problem, or all that an error lists."""
@@ -144,6 +145,7 @@ class SpaceReader:
         depth = max((len(alternatives) for alternatives in transformations.values()), default=1)
         found: list[Schema] = []
         for index in range(depth):
+            labels = tuple(list(names)[index % len(names)] for names in transformations.values() if names)
             columns = tuple(
                 list(transformations[column.name].values())[index % len(transformations[column.name])]
                 if transformations.get(column.name)
@@ -151,11 +153,15 @@ class SpaceReader:
                 for column in schema.columns
             )
             try:
-                found.append(replace(schema, columns=columns, constraints=rules, row_count=None))
+                if labels or self.file.constraints or schema.row_count is not None:
+                    found.append(replace(schema, columns=columns, constraints=rules, row_count=None))
+                else:
+                    found.append(schema)
             except UnderstudyError as error:
                 self.problems += list(problems_of(error))
                 continue
             self._possible(found[-1], cleaning)
+            self.made[labels] = found[-1]
         return found
 
     def _possible(self, schema: Schema, cleaning: Sequence[Constraint]) -> None:

@@ -18,7 +18,8 @@ from typing import Any, Literal
 from understudy.curator import table_facts
 from understudy.data import Database, Preparation
 from understudy.data.prepare import rule_meaning
-from understudy.mechanisms import Synthesizer, create
+from understudy.errors import UnderstudyError
+from understudy.mechanisms import Plan, Synthesizer, create
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, fingerprint_of
 from understudy.privacy.guarantee import Condition, condition_of
@@ -81,6 +82,7 @@ class Spec:
     left_out: tuple[tuple[str, str], ...] = ()
     attempts: Attempts
     shares: Shares
+    made: dict[tuple[str, ...], Schema] = field(default_factory=dict, repr=False)
     plain: Mapping[str, Any] = field(repr=False)
     where: Path = field(default=Path(), repr=False)
 
@@ -143,7 +145,7 @@ class Spec:
         """What the owner of the table answers for: how it is read, who is protected, and its public numbers."""
         declared = self.row_count.kind in ("given", "declared")
         return table_facts(
-            replace(self.schema, row_count=None),
+            self.schema if self.schema.row_count is None else replace(self.schema, row_count=None),
             unit=self.unit,
             prepare=self.preparation,
             alternatives=self.transformations,
@@ -286,21 +288,24 @@ class Spec:
 
     def schema_for(self, configuration: Configuration) -> Schema:
         """Return the schema of a transformation: its columns, and the rules synthetic records obey."""
-        chosen = {
-            column: self.transformations[column][label]
-            for column, label in configuration.transformations.items()
-        }
-        columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
-        return replace(self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None)
+        key = tuple(configuration.transformations.values())
+        if key not in self.made:
+            chosen = {
+                column: self.transformations[column][label]
+                for column, label in configuration.transformations.items()
+            }
+            columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
+            self.made[key] = replace(
+                self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None
+            )
+        return self.made[key]
 
     def schemas(self) -> dict[tuple[str, ...], Schema]:
         """Return the schema of every distinct transformation in use, by the names of the alternatives."""
-        found: dict[tuple[str, ...], Schema] = {}
-        for configuration in self.configurations:
-            key = tuple(configuration.transformations.values())
-            if key not in found:
-                found[key] = self.schema_for(configuration)
-        return found
+        return {
+            tuple(configuration.transformations.values()): self.schema_for(configuration)
+            for configuration in self.configurations
+        }
 
     def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
         """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
@@ -308,6 +313,24 @@ class Spec:
         if "workload" in options:
             options["workload"] = workload_of(options["workload"], schema, self.where)
         return create(configuration.method, **options).with_fixed_accounting()
+
+    @cached_property
+    def _plans(self) -> dict[str, Plan | str]:
+        """By `Configuration.model_key`: the plan of a method, or why it refuses."""
+        return {}
+
+    def plan_for(self, configuration: Configuration) -> Plan | str:
+        """Return what the method of a configuration would measure, or why it refuses; planned once."""
+        key = configuration.model_key
+        if key not in self._plans:
+            schema = self.schema_for(configuration)
+            synthesizer = self.synthesizer_for(configuration, schema)
+            try:
+                synthesizer.require(self.shares.model)
+                self._plans[key] = synthesizer.plan(schema, unit=self.unit, budget=self.shares.model)
+            except UnderstudyError as error:
+                self._plans[key] = str(error)
+        return self._plans[key]
 
     def projection_for(self, configuration: Configuration, schema: Schema) -> Projection:
         """Return the projection of a configuration."""

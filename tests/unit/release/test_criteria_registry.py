@@ -1,0 +1,230 @@
+"""The registry of criteria: own kinds and those of other packages, which can be wrong in their own ways."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import pytest
+from pydantic import Field
+from spec_examples import CRITERIA, people, small_spec
+
+from understudy.errors import MissingExtra, SchemaError, UnknownMethod, WorkloadError
+from understudy.privacy import SeededRandomness, Unit
+from understudy.privacy.exact_floats import float_up
+from understudy.release import Criterion, RecordTypes, largest_moves
+from understudy.release.criteria import (
+    CriterionConfig,
+    CriterionContext,
+    criterion_kind,
+    criterion_kinds,
+    registry,
+)
+from understudy.release.result import ReleaseResult
+from understudy.release.run.planning import plan_release
+from understudy.release.run.run import run_release
+from understudy.release.spec.spec import Spec
+from understudy.schema import Domain
+
+# ---------------------------------------------------------------------- a criterion in one place
+
+
+class PeakConfig(CriterionConfig):
+    """Error of the count of the most frequent value of a column."""
+
+    family: ClassVar[str] = "Error of a peak"
+
+    kind: Literal["peak"]
+    column: str = Field(description="The column that is looked at.")
+
+    def build(self, context: CriterionContext) -> Peak:
+        if self.column not in context.schema.names:
+            raise WorkloadError(f"no peak without a column: {self.column!r}")
+        return Peak(name=self.name, threshold=self.threshold, column=self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peak(Criterion):
+    """A maximum of counts, which a step moves by at most one; over the public number of rows."""
+
+    column: str
+
+    def value(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+        return float(self.released_value(real, synthetic))
+
+    def released_value(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        return Fraction(self._apart(real, synthetic), synthetic.rows)
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        return float_up(Fraction(unit.max_rows, n))
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        return Fraction(synthetic.rows * self.threshold) - self._apart(real, synthetic)
+
+    def _apart(self, real: RecordTypes, synthetic: RecordTypes) -> int:
+        one, two = (int(table.marginal((self.column,)).max(initial=0)) for table in (real, synthetic))
+        return abs(one - two)
+
+
+class Unnamed(CriterionConfig):
+    """Says no kind."""
+
+
+Install = Callable[..., None]
+HERE = f"{__name__}:"
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Pretend that packages with these entry points are installed."""
+
+    def install(**points: str) -> None:
+        found = [
+            EntryPoint(name.replace("_", "-"), value, "understudy.criteria") for name, value in points.items()
+        ]
+        monkeypatch.setattr(registry, "entry_points", lambda group: found)
+        registry._outside.cache_clear()
+
+    yield install
+    registry._outside.cache_clear()
+
+
+def with_peak(form: str, **entries: object) -> Spec:
+    peak = {"name": "top", "kind": "peak", "column": "age", "threshold": 0.3, **entries}
+    if form == "published":
+        acceptance = {"form": form, "criteria": [peak | {"epsilon": 1.0}]}
+    else:
+        acceptance = {"form": form, "epsilon": 1.0, "criteria": [peak]}
+    return small_spec(acceptance=acceptance)
+
+
+@pytest.mark.parametrize("form", ["published", "pass-only"])
+def test_a_criterion_from_elsewhere_is_planned_and_judged(
+    outside: Install, tmp_path: Path, form: str
+) -> None:
+    outside(peak=f"{HERE}PeakConfig")
+    spec = with_peak(form)
+    (planned,) = plan_release(spec, rows=600).criteria
+    assert (planned.kind, planned.type, planned.metric) == ("peak", "Error of a peak", "top")
+    assert planned.form == form
+    if form == "published":
+        assert planned.sensitivity == pytest.approx(1 / 600)
+        assert planned.recommended_threshold is not None
+    else:
+        assert planned.needs == "depends on the table; rehearse"
+    result = run_release(
+        spec, ledger=tmp_path / "people.ledger", source=people(), randomness=SeededRandomness(3)
+    )
+    assert isinstance(result, ReleaseResult)
+    (told,) = result.criteria
+    assert told.passed
+    assert (told.kind, told.epsilon) == ("peak", 1.0 if form == "published" else None)
+    assert told.mechanism == ("laplace" if form == "published" else "slack test")
+
+
+def test_its_claims_hold_on_neighbours() -> None:
+    criterion = Peak(name="top", threshold=0.3, column="a")
+    for unit in (Unit.add_remove(), Unit.replace_one(), Unit.replace_person("id", max_rows=2)):
+        moves = largest_moves(criterion, Domain(("a", "b"), (3, 2)), unit=unit, pairs=200)
+        assert 0.9 < moves.value <= 1
+        assert moves.slack <= 1
+
+
+def test_what_does_not_fit_is_told_with_its_place(outside: Install) -> None:
+    outside(peak=f"{HERE}PeakConfig")
+    with pytest.raises(
+        SchemaError, match=r"acceptance.criteria\[0\] 'top': no peak without a column: 'agee'"
+    ):
+        with_peak("published", column="agee")
+    with pytest.raises(SchemaError, match=r"acceptance.criteria\[0\]: unknown key 'colum'"):
+        with_peak("published", colum="age")
+    with pytest.raises(SchemaError, match=r"acceptance.criteria\[0\].threshold: must be above 0"):
+        with_peak("published", threshold=0)
+
+
+def test_a_package_that_cannot_be_used_is_named_when_it_is_asked_for(outside: Install) -> None:
+    outside(peak="no_such_module:Peak", dull=f"{HERE}Unnamed", gone=f"{HERE}nothing")
+    assert small_spec().criteria  # others are not disturbed
+    with pytest.raises(SchemaError, match=r"criteria\[0\]: peak of the package 'unknown' cannot be imported"):
+        with_peak("published")
+    with pytest.raises(MissingExtra):
+        criterion_kind("peak")
+    for kind in ("dull", "gone"):
+        with pytest.raises(UnknownMethod, match="which is not a CriterionConfig with kind"):
+            criterion_kind(kind)
+
+
+def test_a_kind_of_our_own_stays_ours_and_a_wrong_one_gets_a_hint(outside: Install) -> None:
+    outside(faithfulness=f"{HERE}PeakConfig", peak=f"{HERE}PeakConfig")
+    assert criterion_kind("faithfulness").__module__ == "understudy.release.criteria.matching"
+    with pytest.raises(UnknownMethod, match=r"No criterion of kind 'peek'. Did you mean 'peak'\?"):
+        criterion_kind("peek")
+
+
+def test_the_json_schema_has_what_is_installed(outside: Install) -> None:
+    outside(peak=f"{HERE}PeakConfig")
+    assert "column" in Spec.json_schema()["$defs"]["peak"]["properties"]
+    outside()
+    assert "peak" not in Spec.json_schema()["$defs"]
+
+
+# ---------------------------------------------------------------------- Understudy's own
+
+EVERY = small_spec(acceptance__criteria=CRITERIA)
+CONTEXT = CriterionContext(schema=EVERY.schema)
+
+
+def _kinds(source: str) -> set[str]:
+    """The kinds that the configurations of a file narrow themselves to."""
+    return {
+        ast.literal_eval(item.annotation.slice)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+        if isinstance(item, ast.AnnAssign)
+        and isinstance(item.target, ast.Name)
+        and item.target.id == "kind"
+        and isinstance(item.annotation, ast.Subscript)
+        and isinstance(item.annotation.slice, ast.Constant)
+    }
+
+
+def test_every_criterion_in_the_folder_has_its_line() -> None:
+    folder = Path(registry.__file__).parent
+    written = {kind for path in folder.glob("*.py") for kind in _kinds(path.read_text(encoding="utf-8"))}
+    assert written == set(registry.OWN_KINDS)
+    assert len(written) == 12
+
+
+def test_nothing_outside_the_folder_knows_a_kind_by_name() -> None:
+    """No ladder over kinds, and none over classes, in what plans, judges, rehearses, reads and documents."""
+    release = Path(registry.__file__).parents[1]
+    known = set(registry.OWN_KINDS) - {"k-anonymity"}  # a projection has that name too
+    classes = {type(item.build(CONTEXT)).__name__ for item in EVERY.criteria}
+    assert len(classes) == len(CRITERIA)
+    for path in release.rglob("*.py"):
+        if path.parent.name == "criteria":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        assert not known & {word for word in strings if isinstance(word, str)}, path.name
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "isinstance"
+            ):
+                named = {item.id for item in ast.walk(node.args[1]) if isinstance(item, ast.Name)}
+                assert not named & classes, path.name
+
+
+def test_configurations_are_read_as_they_were_given() -> None:
+    for given, item in zip(CRITERIA, EVERY.criteria, strict=True):
+        assert json.loads(item.model_dump_json(exclude_unset=True)) == given
+        assert item.kind in criterion_kinds()
