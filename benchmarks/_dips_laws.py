@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.inference import whole_noise
+from understudy.inference.sufficient import whole_noise
 
 Array = npt.NDArray[np.float64]
 Generator = np.random.Generator

@@ -27,7 +27,7 @@ from benchmarks._dips_laws import (
     sets_of,
     shares,
 )
-from understudy.inference import whole_noise
+from understudy.inference.sufficient import whole_noise
 
 SCENARIOS = {f"n={n} pi={pi:g}": (n, pi) for n in (40, 100, 1000) for pi in (0.1, 0.25, 0.5)}
 PRIOR = 1 / 3

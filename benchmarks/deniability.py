@@ -35,14 +35,14 @@ from understudy.evaluation import (
     agreement,
     distinguishing_game,
     forest_accuracy,
-    marginal_accuracy,
     model_accuracy,
-    one_hot,
     pair_distances,
     predictions,
     random_accuracy,
     single_distances,
 )
+from understudy.evaluation.accuracy import marginal_accuracy
+from understudy.evaluation.comparison import one_hot
 from understudy.mechanisms import create
 from understudy.mechanisms.deniability.bounds import SeedTest
 from understudy.mechanisms.deniability.look import Seeds

@@ -140,7 +140,9 @@ def api() -> str:
 def error_list() -> str:
     """List every error with its code, the exit code of the command line, its meaning and what to do first."""
     classes = [
-        thing for thing in vars(errors).values() if inspect.isclass(thing) and issubclass(thing, UnderstudyError)
+        thing
+        for thing in vars(errors).values()
+        if inspect.isclass(thing) and issubclass(thing, UnderstudyError)
     ]
     lines = [
         NOTE,

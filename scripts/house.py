@@ -418,7 +418,7 @@ def collected(root: Path) -> int:
         text=True,
     )
     found = re.search(r"^(\d+) tests collected", run.stdout, re.MULTILINE)
-    if found is None:
+    if found is None or run.returncode:
         raise SystemExit(f"The tests could not be collected:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
     return int(found[1])
 

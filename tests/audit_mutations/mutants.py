@@ -23,8 +23,8 @@ from checks import (
     unpaid,
 )
 
-from understudy.audit import Pair, pairs_for
-from understudy.audit.observers import NARROW, WIDE
+from understudy.audit import Pair
+from understudy.audit.observers import NARROW, WIDE, pairs_for
 from understudy.audit.releases import LOOP
 from understudy.curator import Curator
 from understudy.data import LocalTable

@@ -19,18 +19,17 @@ from gof import draws_needed, fit_pvalue
 from understudy.audit import (
     PRIMITIVES,
     Effort,
-    Primitive,
     audit_exactly,
     audit_primitive,
     audit_release,
     audit_release_law,
-    claim_of,
     exact,
-    exact_epsilon,
-    neighbour_frames,
-    release_law,
 )
-from understudy.audit.releases import LOOP, PATIENT, SINGLE
+from understudy.audit.exact import exact_epsilon
+from understudy.audit.primitives import Primitive
+from understudy.audit.release_law import release_law
+from understudy.audit.releases import LOOP, PATIENT, SINGLE, neighbour_frames
+from understudy.audit.trials import claim_of
 from understudy.errors import WorkloadError
 from understudy.privacy import PureDP, Unit
 from understudy.privacy.noise.selection import exponential_law

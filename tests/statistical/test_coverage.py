@@ -17,7 +17,8 @@ from scipy.stats import binom
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.inference import combine, normal_draws, normal_draws_from_sums, regression_draws, whole_noise
+from understudy.inference import combine, normal_draws, normal_draws_from_sums, regression_draws
+from understudy.inference.sufficient import whole_noise
 from understudy.marginals import Statistic
 from understudy.mechanisms import create, synthesize_many
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit

@@ -21,7 +21,6 @@ from scipy.stats import binom
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.inference import (
-    Bounder,
     Certificate,
     Evidence,
     History,
@@ -30,7 +29,7 @@ from understudy.inference import (
     count_interval,
     mean_interval,
 )
-from understudy.inference.bounds import candidate_distance, score_bound
+from understudy.inference.bounds import Bounder, candidate_distance, score_bound
 from understudy.inference.covers import Cover
 from understudy.inference.dual import ball_bound, distance_bound
 from understudy.inference.laws import CellNoise

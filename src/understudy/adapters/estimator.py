@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from understudy.data import draft_schema
 from understudy.errors import WorkloadError
 from understudy.ledgers import LedgerPlace, ledger_at
-from understudy.marginals.workload import Workload
+from understudy.marginals import Workload
 from understudy.mechanisms import Model
 from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent

@@ -1,101 +1,38 @@
 """Measures of quality: pure functions of two tables. They read real records without noise; never publish them."""
 
-from understudy.evaluation.accuracy import (
-    forest_accuracy,
-    interval_coverage,
-    marginal_accuracy,
-    model_accuracy,
-    random_accuracy,
-)
-from understudy.evaluation.comparison import Comparison, as_codes, numbers_of, one_hot
-from understudy.evaluation.distances import (
-    pair_distances,
-    propensity_errors,
-    single_distances,
-    total_variation,
-)
-from understudy.evaluation.evaluate import SECTIONS, WARNING, Evaluation, Options, Section, evaluate
-from understudy.evaluation.face import (
-    attribute_inference,
-    constraint_violations,
-    exact_matches,
-    face_privacy,
-    k_anonymity,
-    l_diversity,
-    membership_inference,
-    unique_records,
-)
+from understudy.evaluation.accuracy import forest_accuracy, model_accuracy, random_accuracy
+from understudy.evaluation.comparison import Comparison
+from understudy.evaluation.distances import pair_distances, single_distances, total_variation
+from understudy.evaluation.evaluate import SECTIONS, Evaluation, Options, Section, evaluate
+from understudy.evaluation.face import attribute_inference, exact_matches, face_privacy, membership_inference
 from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, distinguishing_game, predictions
-from understudy.evaluation.measures import (
-    LinearFit,
-    coefficient_differences,
-    conditional_mean_differences,
-    conditional_median_differences,
-    correlation,
-    correlation_differences,
-    cramers_v,
-    cramers_v_differences,
-    fit_line,
-    interval_overlaps,
-    k_marginal_score,
-    kway_distances,
-    mutual_information,
-    mutual_information_differences,
-    rare_cell_errors,
-    subgroup_distances,
-    workload_errors,
-)
+from understudy.evaluation.measures import k_marginal_score, kway_distances, workload_errors
 from understudy.evaluation.result import Result
 
 __all__ = [
     "CLASSIFIERS",
     "SECTIONS",
-    "WARNING",
     "Comparison",
     "Evaluation",
-    "LinearFit",
     "Options",
     "Result",
     "Section",
     "accuracy",
     "agreement",
-    "as_codes",
     "attribute_inference",
-    "coefficient_differences",
-    "conditional_mean_differences",
-    "conditional_median_differences",
-    "constraint_violations",
-    "correlation",
-    "correlation_differences",
-    "cramers_v",
-    "cramers_v_differences",
     "distinguishing_game",
     "evaluate",
     "exact_matches",
     "face_privacy",
-    "fit_line",
     "forest_accuracy",
-    "interval_coverage",
-    "interval_overlaps",
-    "k_anonymity",
     "k_marginal_score",
     "kway_distances",
-    "l_diversity",
-    "marginal_accuracy",
     "membership_inference",
     "model_accuracy",
-    "mutual_information",
-    "mutual_information_differences",
-    "numbers_of",
-    "one_hot",
     "pair_distances",
     "predictions",
-    "propensity_errors",
     "random_accuracy",
-    "rare_cell_errors",
     "single_distances",
-    "subgroup_distances",
     "total_variation",
-    "unique_records",
     "workload_errors",
 ]

@@ -1,32 +1,23 @@
 """Uncertainty: bounds on the error of a model, and intervals for what it says. All of it is post-processing."""
 
-from understudy.inference.bounds import Bound, Bounder, error_bounds
+from understudy.inference.bounds import Bound, error_bounds
 from understudy.inference.combining import Combined, combine, combine_fits
-from understudy.inference.covers import Evidence, weighted_average
-from understudy.inference.history import Certificate, History, Round, RoundLog, Standing, answer_each
-from understudy.inference.intervals import (
-    Interval,
-    cell_intervals,
-    count_interval,
-    mean_interval,
-    total_interval,
-)
-from understudy.inference.rules import RULES, SYNTHESES, Rule
+from understudy.inference.covers import Evidence
+from understudy.inference.history import Certificate, History, Round, RoundLog, answer_each
+from understudy.inference.intervals import Interval, cell_intervals, count_interval, mean_interval
+from understudy.inference.rules import RULES, Rule
 from understudy.inference.sufficient import (
     normal_draws,
     normal_draws_from_sums,
     proportion_draws,
     redraw,
     regression_draws,
-    whole_noise,
 )
 from understudy.inference.uncertainty import Uncertainty, supported_bound, unsupported_bound
 
 __all__ = [
     "RULES",
-    "SYNTHESES",
     "Bound",
-    "Bounder",
     "Certificate",
     "Combined",
     "Evidence",
@@ -35,7 +26,6 @@ __all__ = [
     "Round",
     "RoundLog",
     "Rule",
-    "Standing",
     "Uncertainty",
     "answer_each",
     "cell_intervals",
@@ -50,8 +40,5 @@ __all__ = [
     "redraw",
     "regression_draws",
     "supported_bound",
-    "total_interval",
     "unsupported_bound",
-    "weighted_average",
-    "whole_noise",
 ]

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import DomainTooLarge, ModelFileError
-from understudy.marginals import Measurement, NoiseKind
+from understudy.marginals import Measurement
+from understudy.marginals.measurement import NoiseKind
 from understudy.schema import Clique, Domain
 
 Answers = Callable[[Sequence[Clique]], list[npt.NDArray[np.float64]]]

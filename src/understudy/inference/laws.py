@@ -13,7 +13,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtri
 
 from understudy.errors import WorkloadError
-from understudy.marginals import Measurement, NoiseKind
+from understudy.marginals import Measurement
+from understudy.marginals.measurement import NoiseKind
 
 # ----------------------------------------------------------------------------------------
 # How large the noise of a measurement can be: tail bounds that hold for the integers we draw.

@@ -1,7 +1,7 @@
 """Cliques, workloads, measurements, and the arithmetic of marginals. Nothing here sees records."""
 
-from understudy.marginals.counting import Records, cell_numbers, count_codes, in_batches
-from understudy.marginals.measurement import Measurement, NoiseKind, Statistic, StatisticNoise
+from understudy.marginals.counting import Records, count_codes, in_batches
+from understudy.marginals.measurement import Measurement, Statistic
 from understudy.marginals.query import (
     Predicate,
     Query,
@@ -29,17 +29,14 @@ from understudy.marginals.workload import (
 
 __all__ = [
     "Measurement",
-    "NoiseKind",
     "Predicate",
     "Query",
     "QuerySource",
     "Records",
     "Statistic",
-    "StatisticNoise",
     "Workload",
     "all_kway",
     "box",
-    "cell_numbers",
     "cells_of_marginal",
     "count_codes",
     "downward_closure",

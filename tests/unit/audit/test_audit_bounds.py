@@ -7,8 +7,14 @@ import math
 import pytest
 from scipy.stats import binom
 
-from understudy.audit import demonstrated_epsilon, demonstrated_mu, guessed_epsilon, guessed_mu
-from understudy.audit.trials import lower_rate, upper_rate
+from understudy.audit.trials import (
+    demonstrated_epsilon,
+    demonstrated_mu,
+    guessed_epsilon,
+    guessed_mu,
+    lower_rate,
+    upper_rate,
+)
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(1, 10), (50, 100), (99, 100), (100, 100)])

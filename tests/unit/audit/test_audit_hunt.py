@@ -8,22 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.audit import (
-    ATTACKERS,
-    Audit,
-    Claim,
-    Effort,
-    Subject,
-    Tally,
-    Test,
-    choose_test,
-    claim_of,
-    hunt,
-    judge,
-    pairs_for,
-)
-from understudy.audit.hunt import Runs, best_attack
-from understudy.audit.observers import NARROW, WIDE, Observation, failure, lowest_bit
+from understudy.audit import Audit, Claim, Effort, Subject, Tally, Test, hunt, judge
+from understudy.audit.hunt import ATTACKERS, Runs, best_attack
+from understudy.audit.observers import NARROW, WIDE, Observation, failure, lowest_bit, pairs_for
+from understudy.audit.trials import choose_test, claim_of
 from understudy.errors import DataError, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP
 from understudy.privacy.accounting.conversions import zcdp_to_approx

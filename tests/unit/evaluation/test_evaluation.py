@@ -23,18 +23,17 @@ from understudy.evaluation import (
     Result,
     accuracy,
     agreement,
-    as_codes,
     distinguishing_game,
     forest_accuracy,
-    marginal_accuracy,
     model_accuracy,
-    one_hot,
     pair_distances,
     predictions,
     random_accuracy,
     single_distances,
     total_variation,
 )
+from understudy.evaluation.accuracy import marginal_accuracy
+from understudy.evaluation.comparison import as_codes, one_hot
 from understudy.schema import Domain
 
 DOMAIN = Domain(("a", "b", "y"), (3, 4, 2))

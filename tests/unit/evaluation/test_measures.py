@@ -18,30 +18,29 @@ from understudy.evaluation import (
     Options,
     Result,
     attribute_inference,
-    coefficient_differences,
-    conditional_mean_differences,
-    conditional_median_differences,
-    constraint_violations,
-    correlation,
-    correlation_differences,
-    cramers_v,
     evaluate,
     exact_matches,
     face_privacy,
-    fit_line,
-    interval_coverage,
-    interval_overlaps,
-    k_anonymity,
     k_marginal_score,
     kway_distances,
-    l_diversity,
     membership_inference,
+    workload_errors,
+)
+from understudy.evaluation.accuracy import interval_coverage
+from understudy.evaluation.distances import propensity_errors
+from understudy.evaluation.face import constraint_violations, k_anonymity, l_diversity, unique_records
+from understudy.evaluation.measures import (
+    coefficient_differences,
+    conditional_mean_differences,
+    conditional_median_differences,
+    correlation,
+    correlation_differences,
+    cramers_v,
+    fit_line,
+    interval_overlaps,
     mutual_information,
-    propensity_errors,
     rare_cell_errors,
     subgroup_distances,
-    unique_records,
-    workload_errors,
 )
 from understudy.marginals import all_kway, workload_error
 from understudy.schema import Integer, Schema

@@ -12,17 +12,9 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import WorkloadError
-from understudy.inference import (
-    Bounder,
-    Certificate,
-    Evidence,
-    History,
-    Round,
-    Standing,
-    supported_bound,
-    unsupported_bound,
-)
-from understudy.inference.bounds import candidate_distance, chosen_distance, score_bound
+from understudy.inference import Certificate, Evidence, History, Round, supported_bound, unsupported_bound
+from understudy.inference.bounds import Bounder, candidate_distance, chosen_distance, score_bound
+from understudy.inference.history import Standing
 from understudy.marginals import Measurement
 from understudy.mechanisms import Model, create, load_model
 from understudy.privacy import GDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from understudy.errors import WorkloadError
-from understudy.inference import Evidence, History, Round, weighted_average
-from understudy.inference.covers import summed
+from understudy.inference import Evidence, History, Round
+from understudy.inference.covers import summed, weighted_average
 from understudy.inference.intervals import answer, best_weights, effects, table_estimate
 from understudy.inference.laws import WeightedNoise
 from understudy.marginals import Measurement

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.schema import Schema
-from understudy.schema.columns.column import Column
+from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_values, formula_warnings
 
 

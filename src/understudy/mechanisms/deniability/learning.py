@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.engine import BayesianNetwork, Node, Resolution, View, project_to_simplex
-from understudy.marginals import Measurement, NoiseKind, Statistic
+from understudy.marginals import Measurement, Statistic
+from understudy.marginals.measurement import NoiseKind
 from understudy.mechanisms.base import Fitted, Progress
 from understudy.mechanisms.deniability.look import (
     Part,

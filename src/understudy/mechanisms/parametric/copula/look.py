@@ -30,7 +30,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
-from understudy.marginals import cell_numbers
+from understudy.marginals.counting import cell_numbers
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.schema import Domain
 
