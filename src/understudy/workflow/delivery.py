@@ -253,7 +253,7 @@ def _deliver_parts(delivery: Delivery, model: Model, work: PaidWork, progress: P
             else ""
         )
         raise OutputError(f"The synthetic table is not complete: {error}{note}") from None
-    return {"rows": done.rows, "written": (done.path,), "parts": done}
+    return {"rows": done.rows, "written": tuple(delivery.tables()), "parts": done}
 
 
 def _rescue(model: Model) -> Path | None:

@@ -166,7 +166,7 @@ def plan_publication(
     payment = payment or Payment()
     if isinstance(source, str | PathLike | Database):
         spec, source = spec.with_source(source), None
-    private = source  # what the ledger belongs to; a simulated table is public
+    given_here = private = source  # what the ledger belongs to; a simulated table is public
     if source is None:
         private = spec.source.path or spec.source.database
         if spec.source.simulated is not None:
@@ -186,7 +186,8 @@ def plan_publication(
             private,
             name=table,
             ledger=given,
-            earlier=Path(f"{ledger_name(table)}.ledger"),
+            # a frame that is handed over is known by its content alone
+            earlier=Path(f"{ledger_name(table)}.ledger") if given_here is None else None,
             evidence=[folder, folder.absolute().parent],
             another=payment.another,
         )

@@ -398,6 +398,8 @@ class PlannedSynthesis:
         new = self.place is not None and not self.place.path.exists()
         if self.place is not None:
             check_before_reading(self.place, owner, payment.consent, **self._terms)
+        elif isinstance(payment.ledger, Ledger):
+            check_facts(payment.ledger, owner, payment.consent)
         progress("preparing", 0.0)
         fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
         progress("reading", 0.0)
@@ -505,12 +507,13 @@ def _place(fit: Fit, payment: Payment, delivery: Delivery | None) -> LedgerPlace
     name = _name_of(fit.table)
     out = None if delivery is None or delivery.out is None else Path(delivery.out)
     model = None if delivery is None else delivery.model
+    in_place = isinstance(fit.table, str | PathLike | Database)  # frames have no name to tell them apart by
     return find_ledger(
         fit.table,
         name=name,
         label=payment.table_name or name,
         ledger=given,
-        earlier=None if out is None else out.parent / f"{ledger_name(name)}.ledger",
+        earlier=out.parent / f"{ledger_name(name)}.ledger" if out is not None and in_place else None,
         evidence=[path for path in (out, None if out is None else out.parent, model) if path is not None],
         another=payment.another,
     )

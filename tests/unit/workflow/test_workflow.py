@@ -280,6 +280,28 @@ def test_other_facts_need_the_consent_of_the_owner_before_the_table_is_read(
     assert made(table, schema=smaller, consent=Consent(facts=True, by="owner")).rows
 
 
+def test_a_ledger_that_is_handed_over_is_asked_before_the_table_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = Ledger.in_memory(budget=PureDP(5.0), unit=Unit.add_remove(), table="t")
+    made(FRAME, ledger=ledger)
+    monkeypatch.setattr(
+        "understudy.workflow.synthesis.read_table", lambda *_, **__: pytest.fail("a record was read")
+    )
+    with pytest.raises(LedgerMismatch):
+        made(FRAME, ledger=ledger, schema=type(SCHEMA)(columns=SCHEMA.columns[:2]))
+
+
+def test_two_frames_never_share_a_ledger(tmp_path: Path) -> None:
+    """Both are called 'table'; a ledger of that name beside the output belongs to neither."""
+    stray = tmp_path / "table.ledger"
+    Ledger.create(stray, budget=PureDP(9.0), unit=Unit.add_remove(), table="table").close()
+    one = made(FRAME, out=tmp_path / "one.csv")
+    other = made(FRAME.iloc[:-1], out=tmp_path / "other.csv")
+    assert len({one.ledger, other.ledger, stray}) == 3
+    assert not charges(stray)
+
+
 def test_what_a_person_should_know_is_logged(
     table: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
