@@ -89,6 +89,7 @@ RUNS = (
     _run("engine", "engine"),
     _run("records", "records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
     _run("options", "options"),
+    _run("wrong-numbers", "wrong_numbers"),
     _run("criteria", "criteria"),
     _run("count-mechanisms", "count_mechanisms", "--census"),
     _run("queries", "queries"),

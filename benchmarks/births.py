@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks._tables import DEVELOPMENT, PLACES
 from understudy.data import LocalTable
-from understudy.datasets.births import births
+from understudy.datasets import births
 from understudy.privacy import SeededRandomness
 from understudy.release import RecordTypes
 from understudy.release.rehearsal.work import public_table

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import looks
+import papers
 import typer.main
 
 from understudy.cli import registered as commands
 from understudy.cli.main import __doc__ as exit_codes
 from understudy.cli.main import app
-from understudy.mechanisms import methods
+from understudy.mechanisms import Method, Synthesizer, methods
+from understudy.mechanisms.source import Source
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 
@@ -59,18 +61,53 @@ def _describe(command: Any, path: tuple[str, ...]) -> list[str]:
     return [*lines, ""]
 
 
+def own_methods() -> list[tuple[Method, type[Synthesizer], Source]]:
+    """Return the methods of the registry with their classes and sources, without what other packages add to it."""
+    found = []
+    for item in methods():
+        if item.package is None:
+            cls = item.load()
+            if cls.source is None:
+                raise SystemExit(f"{item.name} says neither where it was published nor what its noise is")
+            found.append((item, cls, cls.source))
+    return found
+
+
 def method_list() -> str:
     """List the registry, without what other installed packages add to it."""
-    lines = [NOTE, "# Methods\n", "| method | budgets | data | what it does |", "|---|---|---|---|"]
-    for item in methods():
-        if item.package is not None:
-            continue
-        cls = item.load()
+    lines = [
+        NOTE,
+        "# Methods\n",
+        "*Laplace* is the discrete Laplace distribution, *Gaussian* the rounded Gaussian one; where both are named, an epsilon alone gets the first,",
+        "`rho` and `mu` the second, and an epsilon with a delta the one that is smaller. The papers are on [a page of their own](../explanation/papers.md).\n",
+        "| method | budgets | data | what it does | paper, section | law of its noise |",
+        "|---|---|---|---|---|---|",
+    ]
+    for item, cls, source in own_methods():
         budgets = ", ".join(kind.__name__ for kind in cls.budgets)
         lines.append(
-            f"| [{item.name}](../methods/{item.name}.md) | {budgets} | {item.data} | {cls.summary} |"
+            f"| [{item.name}](../methods/{item.name}.md) | {budgets} | {item.data} | {cls.summary} | {source.places} | {source.law} |"
         )
     return "\n".join([*lines, ""])
+
+
+SOURCE = "**Source:** "
+
+
+def method_pages() -> dict[Path, str]:
+    """Return the page of every method with the line under its last heading, Reference, that says source and law."""
+    found = {}
+    for item, _, source in own_methods():
+        path = REFERENCE.parent / "methods" / f"{item.name}.md"
+        head, mark, rest = path.read_text(encoding="utf-8").partition("## Reference\n")
+        if not mark:
+            raise SystemExit(f"docs/methods/{item.name}.md has no heading Reference")
+        if rest.startswith(SOURCE):
+            rest = rest.partition("\n")[2]
+        rest = rest.lstrip("\n")
+        line = f"{SOURCE}{source.citation}. **Law of its noise:** {source.law}.\n"
+        found[path] = head + mark + line + ("\n" + rest if rest else "")
+    return found
 
 
 ROOMS = (
@@ -121,7 +158,9 @@ def pages() -> dict[Path, str]:
         REFERENCE / "cli.md": command_line(),
         REFERENCE / "methods.md": method_list(),
         REFERENCE / "python.md": api(),
+        **method_pages(),
         REFERENCE.parent / "explanation" / "every-look.md": looks.page(NOTE),
+        REFERENCE.parent / "explanation" / "papers.md": papers.write_page(NOTE),
         REFERENCE / "schema.schema.json": json.dumps(Schema.json_schema(), indent=2) + "\n",
         REFERENCE / "spec.schema.json": json.dumps(Spec.json_schema(), indent=2) + "\n",
     }

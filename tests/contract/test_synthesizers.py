@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import io
+import re
 import zipfile
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from understudy.privacy import (
     ZCDP,
     ApproxDP,
     Budget,
+    Event,
     Gaussian,
     Laplace,
     Ledger,
@@ -111,6 +113,45 @@ def test_spends_what_it_was_given_and_never_more(name: str, unit: str, budget: s
     curator.ledger.verify()
     with pytest.raises(BudgetExceeded):
         synthesizer(name).fit(curator, given)
+
+
+LAWS = {
+    "LaplaceEvent": r"Laplace",
+    "GaussianEvent": r"(?<!-)Gaussian",
+    "SubsampledGaussianEvent": r"(?<!-)Gaussian",
+    "SelectionEvent": r"exponential mechanism|draw",
+    "PureEvent": r"draw",
+    "ApproxEvent": r"draw",
+}
+"""What a law must say of each kind of act that is charged."""
+
+
+def _acts(event: Event) -> set[str]:
+    """The kinds of acts in an event, parts of groups included."""
+    inside = getattr(event, "events", ())
+    return set().union(*map(_acts, inside)) if inside else {type(event).__name__}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_law_of_its_noise_is_what_the_ledger_was_charged_for(name: str) -> None:
+    """Whatever a fit was charged for is named by the law, and no noise is named that no budget gets."""
+    source = type(synthesizer(name)).source
+    if source is None:
+        assert method(name).package is not None, f"{name} needs a Source: where it was published, and its law"
+        return
+    charged: set[str] = set()
+    for given in filter(lambda given: accepts(name, given), BUDGETS.values()):
+        _, curator = fit(name, given, UNITS["add-remove"])
+        for entry in curator.ledger.entries():
+            charged |= set() if entry.event is None else _acts(entry.event)
+    assert charged <= set(LAWS)
+    for kind in charged:
+        assert re.search(LAWS[kind], source.law), (
+            f"{name} was charged for a {kind}; its law is {source.law!r}"
+        )
+    for kind in ("LaplaceEvent", "GaussianEvent"):
+        if re.search(LAWS[kind], source.law):
+            assert {kind, f"Subsampled{kind}"} & charged, f"{source.law!r}: no fit was charged for a {kind}"
 
 
 EPSILONS = (0.1, 1.0, 8.0, 50.0)

@@ -129,6 +129,27 @@ def test_methods_lists_them_all() -> None:
     assert understudy("methods").code == 0
 
 
+def test_methods_says_paper_section_and_law_of_each() -> None:
+    """No empty cell: every method of Understudy names where it was published and what its noise is."""
+    from understudy.mechanisms import methods
+
+    rows = {row["method"]: row for row in json.loads(understudy("methods", "--json").out)}
+    for item in methods():
+        row = rows[item.name]
+        assert row["law"]
+        assert row["papers"] or row["origin"]
+        if item.package is None:
+            assert all(row["papers"].values())
+    text = " ".join(understudy("methods").out.split())
+    assert "AIM, Algorithms 2 to 4" in text
+    assert "Poisson draw of every cell" in text
+    one = understudy("methods", "binomial-beta").out
+    assert "DIPS, section 3.2.1" in one
+    assert "beta-binomial draw of records" in one
+    assert json.loads(understudy("methods", "binomial-beta", "--json").out) == rows["binomial-beta"]
+    assert "Did you mean 'mst'?" in understudy("methods", "mts").err
+
+
 def test_tables_in_a_pipe_keep_their_words(folder: Path) -> None:
     """Eighty columns, as a pipe has: the names of the columns must still be there."""
     import io

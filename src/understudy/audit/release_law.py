@@ -27,6 +27,7 @@ from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import WorkloadError
 from understudy.mechanisms import Model, no_progress
 from understudy.privacy import Ledger
+from understudy.privacy.rows import PublicRows
 from understudy.release import RecordTypes, SlackTest
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import draw_candidate, fit_model
@@ -182,7 +183,7 @@ def _any_model(spec: Spec, configuration: Configuration, rows: int) -> Model:
     """Fit a model of a made-up table; only its kind and the scale of its noise are used."""
     table = LocalTable(spec.schema, {spec.schema.names[0]: np.zeros(rows, dtype=np.int64)})
     with Ledger.in_memory(budget=spec.total, unit=spec.unit, table="audit") as book:
-        curator = Curator(table, unit=spec.unit, ledger=book, rows=rows, exact_rows=True)
+        curator = Curator(table, unit=spec.unit, ledger=book, rows=PublicRows.exactly(rows))
         return fit_model(spec, configuration, curator, progress=no_progress)
 
 

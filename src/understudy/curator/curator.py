@@ -26,6 +26,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent, declare_rows
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.noise.randomness import Randomness
 from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
+from understudy.privacy.rows import PublicRows
 from understudy.schema import Clique, Domain, Schema
 
 # ----------------------------------------------------------------------------------------
@@ -95,13 +96,8 @@ class Curator:
     ledger
         Pays for every look. It must have been opened for the same unit.
     rows
-        A public number of rows to work with where the exact one is private: measured and paid for before,
-        or guessed. Models are scaled to it, but no sensitivity relies on it.
-    exact_rows
-        Whether the exact number of rows is declared public, so that sensitivities may rely on it: ``rows``, or without it
-        whatever it is.
-    rows_scale
-        Scale of the Laplace noise that ``rows`` was measured with, where it was.
+        What is public about the number of rows, where the schema and the unit do not say it. A whole number is an estimate: models are
+        scaled to it, but no sensitivity relies on it.
     scope
         Public name of the work, written into the ledger with each charge.
     cleaning
@@ -128,9 +124,7 @@ class Curator:
         *,
         unit: Unit,
         ledger: Ledger,
-        rows: int | None = None,
-        exact_rows: bool = False,
-        rows_scale: float | None = None,
+        rows: PublicRows | int | None = None,
         scope: str = "",
         cleaning: Sequence[str] = (),
         consent: Consent = NO_CONSENT,
@@ -143,8 +137,6 @@ class Curator:
                 "Curator(read_table(source, schema), ...)."
             )
         table.schema.require_public()
-        if rows is not None and rows < 0:
-            raise BudgetError(f"rows ({rows}) must not be negative.")
         if ledger.unit != unit:
             raise BudgetError(
                 f"The ledger protects {ledger.unit.describe()}; the curator was asked to protect "
@@ -159,9 +151,7 @@ class Curator:
                 "filtered: False if every record of the source is in it, True otherwise (see understudy.data.Table)."
             )
         self._table = table
-        self._rows = rows
-        self._rows_are_exact = exact_rows
-        self._rows_scale = rows_scale
+        self._rows = rows if isinstance(rows, PublicRows) else PublicRows(rows)
         self._unit = unit
         self._journal = journal
         self._allowance = Allowance(ledger, scope=scope, journal=journal)
@@ -170,10 +160,10 @@ class Curator:
     def _state_rows(self, cleaning: Sequence[str], consent: Consent, scope: str) -> None:
         """Write an exact number of rows that is public into the ledger, before anything relies on it."""
         filtered, given = self._table.filtered, self._rows
-        declared = self.schema.row_count if self.schema.row_count is not None else given
-        if self.schema.row_count is None and not self._rows_are_exact:
+        declared = self.schema.row_count if self.schema.row_count is not None else given.number
+        if self.schema.row_count is None and not given.exact:
             # a number that is measured takes the place of the one that the relation fixes
-            if given is not None or self._rows_scale is not None or self._exact_known_rows is None:
+            if given.number is not None or given.scale is not None or self._exact_rows is None:
                 return
             declared = None
         rules = cleaning or (("rules that were not named",) if filtered else ())
@@ -187,8 +177,8 @@ class Curator:
             consent=consent,
             scope=scope,
         )
-        if self._rows_are_exact:
-            self._rows = exact
+        if given.exact:
+            self._rows = PublicRows.exactly(exact)
 
     # ------------------------------------------------------------------ public facts
 
@@ -213,32 +203,33 @@ class Curator:
         return self._allowance.ledger
 
     @property
-    def known_rows(self) -> int | None:
-        """The number of rows to work with where it is no secret: given, declared public, or fixed by the relation.
+    def rows(self) -> PublicRows:
+        """What is public about the number of rows: given, declared public, or fixed by the relation.
 
         Under replace-one with one row per unit all neighbours have equally many rows, so the number
         is released at no cost, unless records were left out by their values: a replaced record may then
         be one that is left out. Otherwise it is private unless the schema declares it.
         """
-        return self._rows if self._rows is not None else self._exact_known_rows
-
-    @property
-    def rows_are_exact(self) -> bool:
-        """Whether :attr:`known_rows` is the exact number of rows; a measured or guessed one is not."""
-        return self._exact_known_rows is not None
+        given, exact = self._rows, self._exact_rows
+        number = exact if given.number is None else given.number
+        scale = None if exact is not None or given.number is None else given.scale
+        return PublicRows(
+            number, exact=exact is not None, scale=scale, fixed=self._unit.keeps_rows and exact is not None
+        )
 
     @property
     def rows_measurement(self) -> Measurement | None:
-        """The earlier measurement that :attr:`known_rows` comes from, where there was one."""
-        if self._rows is None or self._rows_scale is None or self._rows_are_exact:
+        """The earlier measurement that the number of rows comes from, where there was one."""
+        rows = self.rows
+        if rows.number is None or rows.scale is None:
             return None
-        return Measurement((), np.array(float(self._rows)), "laplace", self._rows_scale)
+        return Measurement((), np.array(float(rows.number)), "laplace", rows.scale)
 
     @property
-    def _exact_known_rows(self) -> int | None:
+    def _exact_rows(self) -> int | None:
         """The number of rows that sensitivities may rely on; an estimate of it is no such number."""
-        if self._rows is not None:
-            return self._rows if self._rows_are_exact else None
+        if self._rows.number is not None:
+            return self._rows.number if self._rows.exact else None
         if self.schema.row_count is not None:
             return self.schema.row_count
         if self._unit.keeps_rows and not self._table.filtered:
@@ -391,7 +382,7 @@ class Curator:
             for batch in in_batches(canonical, self.domain.cells, most=_CELLS_PER_PASS)
             for counts in self._table.count_many(batch)
         ]
-        known = self._exact_known_rows
+        known = self._exact_rows
         return [
             SealedCounts(counts, clique=clique, domain=self.domain, unit=self._unit, known_rows=known)
             for clique, counts in zip(canonical, exact, strict=True)
@@ -404,7 +395,7 @@ class Curator:
         ``counts(clique).grouped(groups)``, at the cost of the coarse table. Every row lies in exactly one
         cell of the coarser public partition, so the sensitivities are those of any histogram.
         """
-        unit, known = self._unit, self._exact_known_rows
+        unit, known = self._unit, self._exact_rows
         return [
             SealedCounts(exact, clique=shape.names, domain=shape, unit=unit, known_rows=known)
             for shape, exact in count_grouped(self._table, wanted)

@@ -21,6 +21,7 @@ from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.model import Model, Provenance
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.source import Source
 from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
@@ -210,6 +211,8 @@ class Synthesizer(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    source: ClassVar[Source | None] = None
+    """Where it was published and the law of its noise; required of Understudy's own mechanisms."""
     budgets: ClassVar[tuple[type, ...]] = ALL_BUDGETS
     _accounting_fixed: bool = False
 
@@ -380,7 +383,7 @@ class Synthesizer(ABC):
             accounting=purse.accounting.name,
             spent=purse.spent,
             ledger_id=curator.ledger.ledger_id,
-            rows_exact=curator.rows_are_exact,
+            rows_exact=curator.rows.exact,
             condition=curator.ledger.guarantee().condition.text,
             ledger_head="" if anchor is None else anchor.head,
             ledger_length=None if anchor is None else anchor.length,
@@ -475,17 +478,3 @@ def total_deviation(looks: Iterable[tuple[float, Noise]]) -> float:
 def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
     """Return the record constraints of a schema as allowed cells over the columns each one names."""
     return [(constraint.columns, constraint.allowed(schema.domain)) for constraint in schema.constraints]
-
-
-def fixed_total(curator: Curator) -> float | None:
-    """Return the number of rows to fix in an estimate, or ``None`` to estimate it.
-
-    Only the exact number is fixed. A measured or guessed one is off by some rows, and an estimate that must
-    sum to it would share those rows out equally between the cells of each table, rare ones included.
-
-    A distribution cannot be proportional to an empty table, so a table known to be empty counts as
-    one row; what is drawn from it is noise in either case.
-    """
-    if curator.known_rows is None or not curator.rows_are_exact:
-        return None
-    return float(max(1, curator.known_rows))

@@ -92,7 +92,7 @@ def accounted_measures(
         raise WorkloadError("The synthetic table has no rows to compare with.")
     accounting = accounting_for(budget)
     purse = curator.within(budget, scope="evaluation", accounting=accounting)
-    known = purse.known_rows
+    known = purse.rows.number
     shares = purse.split([1.0] * (2 * len(wanted) + (1 if known is None else 0)))
     found: list[AccountedMeasure] = []
     if known is None:

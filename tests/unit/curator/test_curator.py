@@ -3,11 +3,14 @@ from __future__ import annotations
 import copy
 import pickle
 from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import understudy
 from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar
 from understudy.data import LocalTable
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LookFailed
@@ -142,8 +145,8 @@ def test_an_inner_allowance_counts_against_the_outer_one() -> None:
 
 
 def test_the_number_of_rows_is_private_unless_the_relation_fixes_it() -> None:
-    assert make().known_rows is None
-    assert make(unit=Unit.replace_one(), rows=31).known_rows == 31
+    assert make().rows.number is None
+    assert make(unit=Unit.replace_one(), rows=31).rows.number == 31
 
 
 def test_choose_prefers_high_scores_and_charges_once() -> None:
@@ -323,6 +326,9 @@ def _seals(cls: type = Sealed) -> list[type]:
 
 def test_every_holder_of_exact_values_keeps_them() -> None:
     """All subclasses, those written later included: none may loosen a guard or print what it holds."""
+    source = Path(understudy.__file__).parent
+    for path in source.rglob("look.py"):
+        import_module(".".join(["understudy", *path.relative_to(source).with_suffix("").parts]))
     assert len(_seals()) >= 8
     acts = (
         float,
@@ -387,7 +393,7 @@ def test_a_table_that_does_not_say_whether_it_is_filtered_is_refused() -> None:
     """Fails on 0.1.0, which gave away its exact number of rows under replace-one, and a sum of sensitivity 0."""
     unit = Unit.replace_one()
     table = LocalTable(SCHEMA, {"a": np.zeros(5, dtype=np.uint8), "b": np.zeros(5, dtype=np.uint8)})
-    assert Curator(table, unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit)).known_rows == 5
+    assert Curator(table, unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit)).rows.number == 5
     with pytest.raises(DataError, match="does not say whether records were left out"):
         Curator(Silent(table), unit=unit, ledger=Ledger.in_memory(budget=PureDP(1.0), unit=unit))  # type: ignore[arg-type]
 

@@ -15,6 +15,7 @@ from understudy.errors import DataError, LedgerMismatch
 from understudy.mechanisms import Provenance, create
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.privacy.invariants import Consent
+from understudy.privacy.rows import PublicRows
 from understudy.schema import Constraint, Schema
 
 PLAIN = {"columns": [{"name": "age", "kind": "integer", "minimum": 0, "maximum": 9}]}
@@ -37,7 +38,7 @@ def cleaned(rule: str = "age >= 2") -> Any:
 def test_the_number_that_the_relation_fixes_is_written_down() -> None:
     book = ledger(Unit.replace_one())
     curator = Curator(read_table(FRAME, SCHEMA), unit=book.unit, ledger=book)
-    assert (curator.known_rows, told(book)) == (50, [("", 50)])
+    assert (curator.rows.number, told(book)) == (50, [("", 50)])
     Curator(read_table(FRAME, SCHEMA), unit=book.unit, ledger=book)
     assert len(told(book)) == 1
 
@@ -47,7 +48,7 @@ def test_one_row_each_makes_the_number_of_persons_public() -> None:
     unit = Unit.replace_person("person", max_rows=1)
     book = ledger(unit)
     curator = Curator(read_table(FRAME, SCHEMA, id_column="person"), unit=unit, ledger=book)
-    assert curator.known_rows == FRAME["person"].nunique() == 25
+    assert curator.rows.number == FRAME["person"].nunique() == 25
     assert told(book) == [("at most 1 row of each person", 25)]
     assert "25 rows" in book.guarantee().condition.among
     page = (Path(__file__).parents[3] / "docs" / "explanation" / "units.md").read_text(encoding="utf-8")
@@ -71,14 +72,16 @@ def test_one_row_each_makes_the_number_of_persons_public() -> None:
 def test_a_private_number_is_not_written_down(unit: Unit) -> None:
     book = ledger(unit)
     curator = Curator(read_table(FRAME, SCHEMA, id_column=unit.id_column), unit=unit, ledger=book)
-    assert (curator.known_rows, told(book)) == (None, [])
+    assert (curator.rows.number, told(book)) == (None, [])
 
 
 def test_a_number_that_was_measured_is_no_exact_one() -> None:
     book = ledger(Unit.replace_one())
     table = read_table(FRAME, SCHEMA)
-    Curator(table, unit=book.unit, ledger=book, rows_scale=2.0)  # it is about to be measured
-    Curator(table, unit=book.unit, ledger=book, rows=48, rows_scale=2.0)
+    Curator(
+        table, unit=book.unit, ledger=book, rows=PublicRows.measured(None, scale=2.0)
+    )  # it is about to be measured
+    Curator(table, unit=book.unit, ledger=book, rows=PublicRows.measured(48, scale=2.0))
     assert told(book) == []
 
 
@@ -86,17 +89,19 @@ def test_a_number_that_was_measured_is_no_exact_one() -> None:
 def test_an_exact_number_is_declared_after_its_rules(rows: int | None) -> None:
     book = ledger(Unit.add_remove())
     curator = Curator(
-        cleaned(), unit=book.unit, ledger=book, rows=rows, exact_rows=True, cleaning=["age >= 2"]
+        cleaned(), unit=book.unit, ledger=book, rows=PublicRows.exactly(rows), cleaning=["age >= 2"]
     )
-    assert (curator.known_rows, curator.rows_are_exact, told(book)) == (40, True, [("age >= 2", 40)])
+    assert (curator.rows.number, curator.rows.exact, told(book)) == (40, True, [("age >= 2", 40)])
     with pytest.raises(LedgerMismatch, match="accept-invariant"):
-        Curator(cleaned("age >= 3"), unit=book.unit, ledger=book, exact_rows=True, cleaning=["age >= 3"])
+        Curator(
+            cleaned("age >= 3"), unit=book.unit, ledger=book, rows=PublicRows.exactly(), cleaning=["age >= 3"]
+        )
     agreed = Consent(invariant=True, by="A. Owner")
     Curator(
         cleaned("age >= 3"),
         unit=book.unit,
         ledger=book,
-        exact_rows=True,
+        rows=PublicRows.exactly(),
         cleaning=["age >= 3"],
         consent=agreed,
     )
@@ -105,7 +110,7 @@ def test_an_exact_number_is_declared_after_its_rules(rows: int | None) -> None:
 
 def test_rules_that_nobody_named_are_said_to_be_so() -> None:
     book = ledger(Unit.replace_one())
-    Curator(cleaned(), unit=book.unit, ledger=book, rows=40, exact_rows=True)
+    Curator(cleaned(), unit=book.unit, ledger=book, rows=PublicRows.exactly(40))
     assert told(book) == [("rules that were not named", 40)]
 
 
@@ -113,9 +118,9 @@ def test_a_wrong_exact_number_is_refused() -> None:
     """Version 0.1.0 took it at its word, and sensitivities relied on it."""
     book = ledger(Unit.add_remove())
     with pytest.raises(DataError, match="does not have 41 rows"):
-        Curator(cleaned(), unit=book.unit, ledger=book, rows=41, exact_rows=True, cleaning=["age >= 2"])
+        Curator(cleaned(), unit=book.unit, ledger=book, rows=PublicRows.exactly(41), cleaning=["age >= 2"])
     with pytest.raises(LedgerMismatch):
-        Curator(cleaned(), unit=book.unit, ledger=book, rows=40, exact_rows=True, cleaning=["age >= 2"])
+        Curator(cleaned(), unit=book.unit, ledger=book, rows=PublicRows.exactly(40), cleaning=["age >= 2"])
 
 
 def test_the_schema_declares_it() -> None:

@@ -16,6 +16,7 @@ from understudy.curator import Curator
 from understudy.data import Derived, Preparation, read_table
 from understudy.errors import DataError
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
+from understudy.privacy.rows import PublicRows
 from understudy.schema import Categorical, Constraint, Integer, Schema
 
 SCHEMA = Schema(
@@ -114,7 +115,7 @@ def test_records_that_are_left_out_need_not_fit_the_schema() -> None:
 def test_without_rules_the_number_of_rows_stays_fixed_by_the_relation() -> None:
     table = read_table(FRAME, SCHEMA, prepare=Preparation(derived=DERIVED))
     assert not table.filtered  # type: ignore[attr-defined]
-    assert _curator(table).known_rows == 5
+    assert _curator(table).rows.number == 5
 
 
 def test_a_missing_source_column_is_named() -> None:
@@ -169,17 +170,17 @@ def test_the_number_of_rows_after_cleaning_is_no_public_fact() -> None:
     neighbour = read_table(FRAME.assign(weight=[400, 9000, 400, 1500, 9000]), SCHEMA, prepare=PREPARATION)
     assert table.exact_row_count() - neighbour.exact_row_count() == 1
     curator = _curator(table)
-    assert curator.known_rows is None
+    assert curator.rows.number is None
     assert curator.counts(("sex",)).sum().sensitivity == 1.0  # not 0, as it is without cleaning
     assert curator.counts(("sex",)).mean([0.0, 1.0], low=0, high=1).sensitivity == 1.0
 
 
 def test_a_measured_number_scales_models_but_no_sensitivity_relies_on_it() -> None:
     curator = _curator(read_table(FRAME, SCHEMA, prepare=PREPARATION), rows=1000)
-    assert curator.known_rows == 1000
-    assert curator.within(PureDP(1.0), scope="a").known_rows == 1000
+    assert curator.rows.number == 1000
+    assert curator.within(PureDP(1.0), scope="a").rows.number == 1000
     assert curator.counts(("sex",)).mean([0.0, 1.0], low=0, high=1).sensitivity == 1.0
-    declared = _curator(read_table(FRAME, SCHEMA, prepare=PREPARATION), rows=3, exact_rows=True)
+    declared = _curator(read_table(FRAME, SCHEMA, prepare=PREPARATION), rows=PublicRows.exactly(3))
     assert declared.counts(("sex",)).mean([0.0, 1.0], low=0, high=1).sensitivity == pytest.approx(1 / 3)
 
 

@@ -18,6 +18,7 @@ from understudy.mechanisms import Model, Provenance, create
 from understudy.mechanisms.marginal.fixed import _nearest, margins_of, smooth_pairs, with_rare
 from understudy.mechanisms.marginal.look import RareCounts
 from understudy.privacy import GDP, ZCDP, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.rows import PublicRows
 from understudy.schema import Categorical, Constraint, Domain, Ordinal, Schema
 
 SIZES = {"a": 6, "b": 8, "c": 10}
@@ -183,7 +184,7 @@ def test_single_columns_are_estimated_as_well_as_linear_algebra_allows() -> None
 def test_a_measured_number_of_rows_does_not_bend_rare_values() -> None:
     """An estimate forced to sum to a wrong total would move each of six values by a sixth of the error."""
     rows = _rows()
-    known = {"rows": ROWS + 600, "rows_scale": 300.0}
+    known = {"rows": PublicRows.measured(ROWS + 600, scale=300.0)}
     model, _, _ = _fit(rows, 4, PureDP(50.0), known=known)
     exact = _table(rows).count(("a",))
     assert np.abs(model.marginal(("a",)) - exact).max() < 20
@@ -192,7 +193,7 @@ def test_a_measured_number_of_rows_does_not_bend_rare_values() -> None:
 
 def test_exact_numbers_of_rows_are_kept() -> None:
     rows = _rows()
-    model, _, _ = _fit(rows, 4, known={"rows": ROWS, "exact_rows": True})
+    model, _, _ = _fit(rows, 4, known={"rows": PublicRows.exactly(ROWS)})
     assert math.isclose(model.total, ROWS)
 
 
@@ -200,7 +201,7 @@ def test_a_number_of_rows_that_cleaning_changed_is_not_taken_for_exact(tmp_path)
     """Replace-one fixes the number of raw records, not of those that cleaning left: intervals must allow for it."""
     rows = _rows()
     fixed, _, _ = _fit(rows, 4)
-    noisy, _, _ = _fit(rows, 4, known={"rows": ROWS + 300, "rows_scale": 300.0})
+    noisy, _, _ = _fit(rows, 4, known={"rows": PublicRows.measured(ROWS + 300, scale=300.0)})
     assert fixed._public_total() == pytest.approx(ROWS)
     assert noisy._public_total() is None
     noisy.save(tmp_path / "model.zip")

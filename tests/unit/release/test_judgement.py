@@ -275,7 +275,7 @@ def test_a_declared_number_of_rows_must_be_the_right_one() -> None:
     right = small_spec(cleaning=["age >= 20"], public={"row_count": "declared"})
     data = Transformed(right, people())
     ledger = Ledger.in_memory(budget=PureDP(9.0), unit=right.unit)
-    known = data.curator(configuration, ledger).known_rows
+    known = data.curator(configuration, ledger).rows.number
     assert known is not None
     assert known < 600
     wrong = small_spec(cleaning=["age >= 20"], public={"row_count": 600})

@@ -13,6 +13,7 @@ from understudy import datasets
 from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
 from understudy.privacy import Ledger, PureDP, SeededRandomness
+from understudy.privacy.rows import PublicRows
 from understudy.release import PredictionError, RecordTypes, RegressionCoefficients
 from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.run.candidate import draw_candidate, fit_model
@@ -53,7 +54,7 @@ def test_planned_noise_is_that_of_a_release_on_the_births_example() -> None:
     rows = private.exact_row_count()
     book = Ledger.in_memory(budget=PureDP(100.0), unit=spec.unit)
     curator = Curator(
-        private, unit=spec.unit, ledger=book, rows=rows, exact_rows=True, randomness=SeededRandomness(5)
+        private, unit=spec.unit, ledger=book, rows=PublicRows.exactly(rows), randomness=SeededRandomness(5)
     )
     model = fit_model(spec, configuration, curator, progress=lambda stage, fraction: None)
     candidate = draw_candidate(spec, configuration, model, rows=rows, seed=3)
@@ -85,7 +86,7 @@ def deviation(
     rows = private.exact_row_count()
     book = Ledger.in_memory(budget=PureDP(EPSILON), unit=spec.unit)
     curator = Curator(
-        private, unit=spec.unit, ledger=book, rows=rows, exact_rows=True, randomness=SeededRandomness(seed)
+        private, unit=spec.unit, ledger=book, rows=PublicRows.exactly(rows), randomness=SeededRandomness(seed)
     )
     baseline = fit_baseline(spec, criterion.regression, curator, rows=rows, epsilon=EPSILON)
     return 2**0.5 * replace(criterion, baseline=baseline).sensitivity(spec.unit, rows, types) / EPSILON

@@ -56,7 +56,9 @@ def epsilon(spec: Spec) -> float:
 
 def charged(path: Path) -> list[tuple[str, float]]:
     with Ledger.open(path) as book:
-        return [(e.purpose.split(":")[0], e.costs["pure"]) for e in book.entries() if e.event is not None]
+        return [
+            (e.purpose.split(":")[0], e.costs.get("pure", 0.0)) for e in book.entries() if e.event is not None
+        ]
 
 
 # ---------------------------------------------------------------------- where and how often
@@ -228,6 +230,40 @@ def test_a_loop_that_version_01_began_goes_on_with_the_regressions_it_paid_for(t
     assert result.guarantee.budget == old.shares.promise
     document = verify_bundle(write_bundle(result, tmp_path / "bundle"))
     assert document["guarantee"]["budget"]["epsilon"] == pytest.approx(428.0)
+
+
+@pytest.mark.parametrize("begun", ["now", "by version 0.1"])
+def test_an_approximate_loop_verifies_with_its_regressions_in_either_place(
+    begun: str, tmp_path: Path
+) -> None:
+    """Bounds on the trade-off are proved from the parts as they were charged."""
+
+    def stopped(*args: Any, **words: Any) -> None:
+        raise KeyboardInterrupt
+
+    ages = ONE | {f"at {age}": {"bins": [f"<{age}", f"{age - 1}<"]} for age in range(25, 55)}
+    plain = small(**published(2.0), transformations={"age": ages})
+    plain["selection"] = {"rule": "until-accepted", "gamma": 0.01}
+    for item in plain["acceptance"]["criteria"]:
+        item |= {"by": ["everyone"]} if item["kind"] == "conditional-means" else {}
+        item |= {"threshold": 9.0} if item["kind"] == "regression-coefficients" else {}
+    plain["budget"] = {"total": {"epsilon": 400, "delta": 1e-5}, "model": {"epsilon": 4, "delta": 1e-6}}
+    spec, ledger = Spec.from_dict(plain), tmp_path / "people.ledger"
+    assert spec.shares.regressions == (2.0,)
+    assert spec.shares.shared is not None
+    assert spec.shares.shared.baselines == (2.0,) * 31
+    paid = spec if begun == "now" else replace(spec, shares=spec.shares.shared)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "fit_model", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_release(paid, ledger=ledger, source=people(), randomness=SeededRandomness(0))
+    before = charged(ledger)
+    assert len(before) == (1 if begun == "now" else 32)
+    result = run_release(spec, ledger=ledger, source=people(), randomness=SeededRandomness(0))
+    assert isinstance(result, ReleaseResult)
+    assert len(charged(ledger)) == len(before)
+    assert result.guarantee.budget == paid.shares.promise
+    verify_bundle(write_bundle(result, tmp_path / "bundle"))
 
 
 def test_a_loop_stopped_between_two_regressions_fits_only_the_other(tmp_path: Path) -> None:

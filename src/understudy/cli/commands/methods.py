@@ -2,39 +2,87 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
 from understudy.cli.options import Json
 
+if TYPE_CHECKING:
+    from understudy.mechanisms import Method
 
-def show_methods(json: Json = False) -> None:
-    """List every method, what it promises and which tables it takes."""
+NAME = Annotated[str | None, typer.Argument(help="One method, in detail.")]
+
+
+def show_methods(name: NAME = None, json: Json = False) -> None:
+    """List every method, its papers and the law of its noise. With a name, describe that one."""
     from understudy.cli.output import print_json, print_table, tell
-    from understudy.errors import MissingExtra, UnknownMethod
-    from understudy.mechanisms import methods
+    from understudy.mechanisms import method, methods
 
-    rows = []
-    for item in methods():
-        try:
-            cls = item.load()
-            notions, summary = [kind.__name__ for kind in cls.budgets], cls.summary
-        except (MissingExtra, UnknownMethod) as error:
-            notions, summary = [], str(error)
-        rows.append({"method": item.name, "budgets": notions, "data": item.data, "summary": summary})
+    if name is not None:
+        row = _facts(method(name))
+        if json:
+            print_json(row)
+            return
+        told = row | {"budgets": _budgets(row["budgets"]), "papers": _papers(row), "page": _page(row)}
+        print_table(name, ("fact", "value"), [(key, text) for key, text in told.items() if text])
+        return
+    rows = [_facts(item) for item in methods()]
     if json:
         print_json(rows)
         return
     print_table(
         "Methods",
-        ("method", "budgets", "data", "what it does"),
-        [(row["method"], _budgets(row["budgets"]), row["data"], row["summary"]) for row in rows],
+        ("method", "what it does", "paper, section", "law of its noise"),
+        [(row["method"], row["summary"], _papers(row), _law(row)) for row in rows],
     )
-    tell("Budgets: all are --epsilon, --epsilon with --delta, --rho and --mu.")
     tell(
-        "In doubt begin with aim, mst or privsyn: they take any table. The manual says more (Choose a method)."
+        "Every kind of budget (--epsilon, --epsilon with --delta, --rho, --mu) unless something else is said."
+    )
+    tell(
+        "Laplace or Gaussian: --epsilon alone gets Laplace noise, --rho and --mu Gaussian noise, and --epsilon with --delta the one that is smaller."
+    )
+    tell("One of them, with its budgets and its kind of tables: understudy methods NAME.")
+    tell(
+        "In doubt begin with aim, mst or privsyn: they take any table. The manual says more (Choose a method; The five papers)."
     )
 
 
-def _budgets(names: object) -> str:
+def _facts(item: Method) -> dict[str, Any]:
+    """Return what is known of a method without fitting it; a missing dependency takes the place of its summary."""
+    from understudy.errors import MissingExtra, UnknownMethod
+
+    known: dict[str, Any] = {"method": item.name, "budgets": [], "data": item.data, "package": item.package}
+    nowhere = "" if item.package is None else f"see the package {item.package}"
+    try:
+        cls = item.load()
+    except (MissingExtra, UnknownMethod) as error:
+        return known | {"summary": str(error), "law": nowhere, "papers": {}, "origin": nowhere}
+    known |= {"budgets": [kind.__name__ for kind in cls.budgets], "summary": cls.summary}
+    if cls.source is None:
+        return known | {"law": nowhere, "papers": {}, "origin": nowhere}
+    return known | cls.source.to_plain()
+
+
+def _papers(row: dict[str, Any]) -> str:
+    """Return the papers with their sections; where there are none, the work that proposed the method."""
+    return "; ".join(f"{title}, {place}" for title, place in row["papers"].items()) or str(row["origin"])
+
+
+def _law(row: dict[str, Any]) -> str:
+    """Return the law of the noise and, where not every kind of budget is taken, which are."""
+    given = _budgets(row["budgets"])
+    return row["law"] if given.startswith(("all", "none")) else f"{row['law']} ({given} only)"
+
+
+def _page(row: dict[str, Any]) -> str:
+    return "" if row["package"] else f"docs/methods/{row['method']}.md"
+
+
+def _budgets(names: list[str]) -> str:
     """Return the kinds of budget in the words of the command line."""
     options = {"PureDP": "epsilon", "ApproxDP": "epsilon+delta", "ZCDP": "rho", "GDP": "mu"}
-    given = [options[name] for name in names if name in options]  # type: ignore[attr-defined]
-    return "all" if len(given) == len(options) else ", ".join(given)
+    given = [options[name] for name in names if name in options]
+    if len(given) == len(options):
+        return "all: --epsilon, --epsilon with --delta, --rho and --mu"
+    return ", ".join(given) or "none that can be told"

@@ -25,7 +25,7 @@ from understudy.mechanisms.counts.look import draw_from_urns
 from understudy.mechanisms.counts.table import UrnSynthesizer
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records
 from understudy.mechanisms.options import between, refuse
-from understudy.mechanisms.parametric.look import rows_are_fixed
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.privacy.count_models.urn import UrnPrior
 from understudy.schema import Domain, Schema
@@ -138,6 +138,11 @@ class BinomialBeta(BinarySynthesizer):
     summary: ClassVar[str] = (
         "binary columns drawn from a binomial whose share is drawn from a beta posterior; columns independent"
     )
+    source: ClassVar[Source] = Source(
+        law="beta-binomial draw of records; Laplace on a private number of rows",
+        papers={Paper.DIPS: "section 3.2.1"},
+        origin="Abowd and Vilhuber 2008",
+    )
 
     def _pseudocount(
         self, unit: Unit, accounting: Accounting, cost: float, *, records: int, fixed: bool
@@ -188,6 +193,11 @@ class McClureReiter(BinarySynthesizer):
     summary: ClassVar[str] = (
         "binary columns drawn from a binomial with the posterior mean of a beta prior; columns independent"
     )
+    source: ClassVar[Source] = Source(
+        law="binomial draw of records; Laplace on a private number of rows",
+        papers={Paper.DIPS: "section 3.2.1"},
+        origin="McClure and Reiter 2012",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,7 +215,7 @@ class McClureReiter(BinarySynthesizer):
     def _drawn(
         self, curator: Curator, sealed: Sequence[SealedCounts], costs: Sequence[float], records: int
     ) -> list[tuple[npt.NDArray[np.int64], float]]:
-        fixed, found = rows_are_fixed(curator), []
+        fixed, found = curator.rows.fixed, []
         for item, cost in zip(sealed, costs, strict=True):
             smoothing = Smoothing.affordable(
                 curator.unit, curator.accounting, cost, records=records, rows_fixed=fixed

@@ -22,6 +22,7 @@ from understudy.mechanisms.counts.table import (
     possible_cells,
     require_enumerable,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.privacy.count_models.urn import UrnPrior
 from understudy.schema import Schema
@@ -58,6 +59,11 @@ class MultinomialDirichlet(UrnSynthesizer):
 
     name: ClassVar[str] = "multinomial-dirichlet"
     summary: ClassVar[str] = "records drawn from a multinomial with a Dirichlet prior on every cell"
+    source: ClassVar[Source] = Source(
+        law="Dirichlet-multinomial draw of records; Laplace on a private number of rows",
+        papers={Paper.DIPS: "section 3.2.1", Paper.POISSON: "Example 3"},
+        origin="Machanavajjhala et al. 2008; Abowd and Vilhuber 2008",
+    )
 
     post_processing: str = "none"
     max_cells: int = MAX_CELLS

@@ -14,6 +14,7 @@ from understudy.inference import History
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.counts.table import MAX_CELLS, check_table_options, legitimate, require_enumerable
 from understudy.mechanisms.options import one_of, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import (
     GDP,
     ZCDP,
@@ -59,6 +60,11 @@ class GaussianTable(Synthesizer):
 
     name: ClassVar[str] = "gaussian-table"
     summary: ClassVar[str] = "Gaussian noise on every cell of the full cross-tabulation"
+    source: ClassVar[Source] = Source(
+        law="Gaussian on every cell",
+        papers={Paper.POISSON: "Example 2"},
+        origin="Balle and Wang 2018; Canonne, Kamath and Steinke 2020",
+    )
     budgets: ClassVar[tuple[type, ...]] = (ApproxDP, ZCDP, GDP)
 
     noise: str = "rounded"
@@ -117,7 +123,7 @@ class GaussianTable(Synthesizer):
         if self.post_processing == "none":
             table = DenseTable(curator.domain, np.maximum(noisy, 0.0))
         else:
-            known = curator.known_rows
+            known = curator.rows.number
             total = float(known) if known is not None else max(0.0, float(noisy.sum()))
             table = legitimate(curator.schema, noisy, total)
         progress("done", 1.0)

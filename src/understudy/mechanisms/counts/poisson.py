@@ -14,6 +14,7 @@ from understudy.marginals import Statistic
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.counts.look import redraw, redraw_event
 from understudy.mechanisms.counts.table import MAX_CELLS, check_table_options, legitimate, require_enumerable
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, ApproxDP, Budget, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.count_models.divergence import probabilistic_delta
@@ -136,7 +137,7 @@ class RedrawnTable(Synthesizer):
             table = DenseTable(curator.domain, drawn)
         else:
             centred = drawn - law.alpha
-            known = curator.known_rows
+            known = curator.rows.number
             total = float(known) if known is not None else max(0.0, float(centred.sum()))
             table = legitimate(curator.schema, centred, total)
         progress("done", 1.0)
@@ -173,6 +174,11 @@ class PoissonTable(RedrawnTable):
 
     name: ClassVar[str] = "poisson"
     summary: ClassVar[str] = "every cell of the full table redrawn from a Poisson distribution"
+    source: ClassVar[Source] = Source(
+        law="Poisson draw of every cell",
+        papers={Paper.POISSON: "section 4"},
+        origin="Jackson, Mitra, Francis and Dove 2022",
+    )
     family: ClassVar[Family] = "poisson"
 
 
@@ -203,6 +209,11 @@ class NegativeBinomialTable(RedrawnTable):
 
     name: ClassVar[str] = "negative-binomial"
     summary: ClassVar[str] = "every cell of the full table redrawn from a negative binomial distribution"
+    source: ClassVar[Source] = Source(
+        law="negative binomial draw of every cell",
+        papers={Paper.POISSON: "section 4, last paragraph"},
+        origin="Jackson, Mitra, Francis and Dove 2022",
+    )
     family: ClassVar[Family] = "negative-binomial"
 
     sigma: float = 0.05
@@ -232,6 +243,11 @@ class PoissonInverseGaussianTable(RedrawnTable):
     name: ClassVar[str] = "poisson-inverse-gaussian"
     summary: ClassVar[str] = (
         "every cell of the full table redrawn from a Poisson-inverse-Gaussian distribution"
+    )
+    source: ClassVar[Source] = Source(
+        law="Poisson-inverse-Gaussian draw of every cell",
+        papers={Paper.POISSON: "section 4, last paragraph"},
+        origin="Rigby and Stasinopoulos for the distribution",
     )
     family: ClassVar[Family] = "poisson-inverse-gaussian"
 
@@ -263,6 +279,11 @@ class DelaporteTable(RedrawnTable):
 
     name: ClassVar[str] = "delaporte"
     summary: ClassVar[str] = "every cell of the full table redrawn from a Delaporte distribution"
+    source: ClassVar[Source] = Source(
+        law="Delaporte draw of every cell",
+        papers={Paper.POISSON: "section 4, last paragraph"},
+        origin="Rigby and Stasinopoulos for the distribution",
+    )
     family: ClassVar[Family] = "delaporte"
 
     sigma: float = 0.05
@@ -294,6 +315,11 @@ class SichelTable(RedrawnTable):
 
     name: ClassVar[str] = "sichel"
     summary: ClassVar[str] = "every cell of the full table redrawn from a Sichel distribution"
+    source: ClassVar[Source] = Source(
+        law="Sichel draw of every cell",
+        papers={Paper.POISSON: "section 4, last paragraph"},
+        origin="Rigby and Stasinopoulos for the distribution",
+    )
     family: ClassVar[Family] = "sichel"
 
     sigma: float = 0.05

@@ -56,7 +56,7 @@ class UrnSynthesizer(Synthesizer):
 
     def _drawing(self, curator: Curator) -> Drawing:
         """Say how many records to draw; the number of rows is measured where nobody says it."""
-        known, cost = curator.known_rows, curator.remaining
+        known, cost = curator.rows.number, curator.remaining
         measurements: list[Measurement] = []
         if known is None and self.records is None:
             first, cost = curator.split([self.rows_share, 1 - self.rows_share])

@@ -149,7 +149,7 @@ class Adversarial(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         with few_threads(self._layout(curator.schema)):
-            known = curator.rows_are_exact
+            known = curator.rows.exact
             found = self._trained(curator, Pace(progress))
             total = self._total(found.rows, known, found.measurements)
             model = found.generator.distribution(curator.domain, total, calibrate=self.calibrate)
@@ -158,8 +158,8 @@ class Adversarial(Synthesizer):
 
     def _rows(self, curator: Curator) -> tuple[int, list[Measurement]]:
         """Return the number of rows to plan with: public, or measured with a small share of the budget."""
-        if curator.known_rows is not None:
-            return curator.known_rows, []
+        if curator.rows.number is not None:
+            return curator.rows.number, []
         noise = rows_noise(curator.accounting, curator.unit, curator.remaining * ROWS_SHARE)
         told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
         return _rounded(max(1.0, float(told.values))), [told]

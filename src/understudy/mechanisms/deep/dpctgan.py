@@ -16,6 +16,7 @@ from understudy.mechanisms.deep.base import ROWS_SHARE, Adversarial, Pace, Train
 from understudy.mechanisms.deep.critic import Critic
 from understudy.mechanisms.deep.look import TrainingPlan, open_training
 from understudy.mechanisms.options import at_least, between
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, ApproxDP, Budget, Gaussian, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.accounting.conversions import approx_to_gdp
@@ -82,6 +83,11 @@ class DPCTGAN(Adversarial):
 
     name: ClassVar[str] = "dpctgan"
     summary: ClassVar[str] = "conditional generator against a discriminator trained by DP-SGD"
+    source: ClassVar[Source] = Source(
+        law="Gaussian on clipped gradients of random batches and on marginals; Laplace on a private number of rows",
+        papers={Paper.BIRTHS: "section 4.7.2"},
+        origin="Xu et al. 2019; Rosenblatt et al. 2020; Abadi et al. 2016",
+    )
     budgets: ClassVar[tuple[type, ...]] = (ApproxDP,)
 
     max_per_sample_grad_norm: float = 1.0

@@ -15,6 +15,7 @@ from understudy.mechanisms.base import Plan, total_deviation
 from understudy.mechanisms.deep.base import ROWS_SHARE, WIDEST, Adversarial, Pace, Trained
 from understudy.mechanisms.deep.look import PanelPlan, dense_inputs, open_panel, votes_l2
 from understudy.mechanisms.options import at_least, between, one_of, unused, up_to_one
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Noise, Unit, noise_for
 from understudy.privacy.noise.noise import noise_within
 from understudy.schema import Schema
@@ -81,6 +82,11 @@ class PATECTGAN(Adversarial):
 
     name: ClassVar[str] = "patectgan"
     summary: ClassVar[str] = "conditional generator against a student of noisy teacher votes"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on votes of teachers and on marginals",
+        papers={Paper.BIRTHS: "section 4.7.2"},
+        origin="Papernot et al. 2017 and 2018; Jordon, Yoon and van der Schaar 2019; Rosenblatt et al. 2020",
+    )
 
     regularization: str | None = None
     sample_per_teacher: int = 100

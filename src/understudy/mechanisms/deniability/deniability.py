@@ -20,6 +20,7 @@ from understudy.mechanisms.deniability.learning import Recipe
 from understudy.mechanisms.deniability.look import open_parts, records_event
 from understudy.mechanisms.deniability.network import Conditional, NetworkSeedModel, omega_range
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, ApproxDP, Budget, Event, Unit, accounting_for
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.events import ApproxEvent, Composed, Parallel
@@ -162,6 +163,10 @@ class Deniability(Synthesizer):
 
     name: ClassVar[str] = "deniability"
     summary: ClassVar[str] = "Bayesian network from noisy entropies; optionally records grown from seeds"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on entropies and counts; with seeds, draws under Privacy Test 2",
+        papers={Paper.DENIABILITY: "sections 2 and 3"},
+    )
 
     omega: int | tuple[int, int] | None = None
     records: int | None = None
@@ -372,7 +377,7 @@ class Deniability(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         if self._seeded(curator.schema):
             return self._fit_with_seeds(curator, progress)
-        rows_known = curator.known_rows is not None and not self.disjoint
+        rows_known = curator.rows.number is not None and not self.disjoint
         design = self._recipe.design(
             curator.schema, curator.unit, curator.accounting, curator.remaining, rows_known=rows_known
         )
@@ -397,11 +402,11 @@ class Deniability(Synthesizer):
 
     def _fit_with_seeds(self, curator: Curator, progress: Progress) -> Fitted:
         """Learn the network and release the records, all charged at once."""
-        test = self.seed_test(rows=curator.known_rows)
+        test = self.seed_test(rows=curator.rows.number)
         event = self._records_event(test, curator.unit, curator.reserve)
         left = self._left_for_the_network(event, curator.remaining, curator.unit)
         cost = left * (1 - 1e-12)
-        rows_known = curator.known_rows is not None and not self.disjoint
+        rows_known = curator.rows.number is not None and not self.disjoint
         design = self._recipe.design(curator.schema, curator.unit, PURE, cost, rows_known=rows_known)
         plans = [plan for plan in (design.structure, design.parameters, (event,)) if plan]
         shares = None

@@ -273,8 +273,8 @@ class Recipe:
     @staticmethod
     def _rows(curator: Curator, design: Design, part: Part, shares: Sequence[float] | None) -> float:
         """Return the number of rows of the whole table: known, or measured on the part."""
-        if curator.known_rows is not None and design.rows is None:
-            return float(max(1, curator.known_rows))
+        if curator.rows.number is not None and design.rows is None:
+            return float(max(1, curator.rows.number))
         assert design.rows is not None
         return max(1.0, part.row_count(design.rows) / (1.0 if shares is None else shares[0]))
 

@@ -39,7 +39,6 @@ from understudy.data import LocalTable, Table
 from understudy.errors import BudgetError, NoSuchGuarantee
 from understudy.mechanisms.deniability.bounds import SeedTest, require_single_rows
 from understudy.mechanisms.deniability.network import Ints, NetworkSeedModel, SeedModel
-from understudy.mechanisms.parametric.look import rows_are_fixed
 from understudy.privacy import Event, Laplace, Noise, Unit
 from understudy.privacy.events import ApproxEvent, Composed, Parallel
 from understudy.privacy.noise.randomness import Randomness, below_many
@@ -448,7 +447,7 @@ def open_parts(
     if any(not plan for plan in plans) or not plans:
         raise BudgetError("Every part needs something to be done with it.")
     composed = [plan[0] if len(plan) == 1 else Composed(tuple(plan)) for plan in plans]
-    rows_fixed = rows_are_fixed(curator)
+    rows_fixed = curator.rows.fixed
     if shares is None:
         curator._pay(*composed, purpose=purpose)
         tables: list[Table] = [curator._table] * len(plans)

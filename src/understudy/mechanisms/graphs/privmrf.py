@@ -21,7 +21,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -29,6 +28,7 @@ from understudy.mechanisms.base import (
 from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
 from understudy.mechanisms.options import at_least, positive, refuse
 from understudy.mechanisms.rounds import measure_worst, require_columns, small_first
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -265,6 +265,11 @@ class PrivMRF(Synthesizer):
 
     name: ClassVar[str] = "privmrf"
     summary: ClassVar[str] = "Markov random field on a graph of noisy dependences, refined in rounds"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on distances from independence and on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2"},
+        origin="Cai, Lei, Wei and Xiao 2021",
+    )
 
     workload: Workload | None = None
     theta: float = 3.0
@@ -358,7 +363,7 @@ class PrivMRF(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         support = support_of(curator.schema)
-        total = fixed_total(curator)
+        total = curator.rows.total
         prices = self._prices(accounting, curator.remaining, domain, total_known=total is not None)
         noise = noise_for(accounting, unit, prices.marginal)
         measurements: list[Measurement] = []
@@ -431,7 +436,7 @@ class PrivMRF(Synthesizer):
     ) -> GraphicalModel:
         """Choose, measure and refit until all marginals are measured; appends to ``measurements``."""
         domain, accounting = curator.domain, curator.accounting
-        total, support = fixed_total(curator), support_of(curator.schema)
+        total, support = curator.rows.total, support_of(curator.schema)
         number = self._number(domain) - sum(1 for item in measurements if item.clique)
         if number < 1:
             return model

@@ -22,7 +22,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -31,6 +30,7 @@ from understudy.mechanisms.graphs.gum import Updates, make_consistent, synthesiz
 from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, unused
 from understudy.mechanisms.rounds import columns_again, expected_absolute_noise, require_columns
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -226,6 +226,11 @@ class PrivSyn(Synthesizer):
 
     name: ClassVar[str] = "privsyn"
     summary: ClassVar[str] = "a dense graph of dependent pairs, made consistent, records fitted to it"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on distances from independence and on marginals",
+        papers={Paper.AIM: "Table 2"},
+        origin="Zhang et al. 2021",
+    )
 
     workload: Workload | None = None
     column_share: float = 0.1
@@ -358,7 +363,7 @@ class PrivSyn(Synthesizer):
         )
         if not pairs:
             return measurements
-        total = fixed_total(curator)
+        total = curator.rows.total
         rows = estimate_total(measurements) if total is None else total
         return measurements + columns_again(
             curator, sealed, cost=cost, spent=first, rows=rows, tolerated=self.column_noise
@@ -398,7 +403,7 @@ class PrivSyn(Synthesizer):
         self, curator: Curator, measurements: list[Measurement]
     ) -> tuple[Distribution, Workload | None]:
         """Turn measurements into a distribution, and say which marginals drawn rows are fitted to."""
-        domain, total, support = curator.domain, fixed_total(curator), support_of(curator.schema)
+        domain, total, support = curator.domain, curator.rows.total, support_of(curator.schema)
         if curator.rows_measurement is not None:  # paid for before; one more number to go by
             measurements = [*measurements, curator.rows_measurement]
         if self.records == "fitted":

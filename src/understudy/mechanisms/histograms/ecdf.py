@@ -16,6 +16,7 @@ from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progres
 from understudy.mechanisms.histograms.bins import Grid, even_grid, require_ordered
 from understudy.mechanisms.histograms.look import MAX_BINS, SLACK, PathDesign, choose_path
 from understudy.mechanisms.options import between, refuse, shares
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit
 from understudy.schema import Schema
 
@@ -54,6 +55,11 @@ class EmpiricalDistribution(Synthesizer):
     name: ClassVar[str] = "ecdf"
     summary: ClassVar[str] = (
         "a synthetic data set chosen by the distance of its distribution function to the real one"
+    )
+    source: ClassVar[Source] = Source(
+        law="exponential mechanism over data sets; Laplace or Gaussian on a private number of rows",
+        papers={Paper.DIPS: "section 3.1.2, equation (3.4)"},
+        origin="Wasserman and Zhou 2010",
     )
 
     points: int = 64
@@ -118,7 +124,7 @@ class EmpiricalDistribution(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         grid = self._grid(curator.schema)
-        known = curator.known_rows
+        known = curator.rows.number
         noise, epsilon = self._design(
             curator.unit, curator.accounting, curator.remaining, known=known is not None
         )

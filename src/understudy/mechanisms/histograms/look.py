@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts, SealedScalar
 from understudy.errors import BudgetError
-from understudy.mechanisms.parametric.look import rows_are_fixed
 from understudy.privacy import Accounting, Event, Unit
 from understudy.privacy.events import PureEvent, SelectionEvent
 from understudy.privacy.exact_floats import float_up
@@ -385,7 +384,7 @@ def smoothed_records(
     """
     if not 1 <= records <= MAX_SMOOTHED:
         raise BudgetError(f"records ({records}) must be between 1 and {MAX_SMOOTHED:,}.")
-    if sealed._unit != smoothing.unit or (smoothing.rows_fixed and not rows_are_fixed(curator)):
+    if sealed._unit != smoothing.unit or (smoothing.rows_fixed and not curator.rows.fixed):
         raise BudgetError(
             "The smoothing was worked out for another unit, or for tables of equally many rows."
         )

@@ -25,6 +25,7 @@ from understudy.mechanisms.histograms.bins import (
     planned_grids,
 )
 from understudy.mechanisms.options import at_least, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Schema
 
@@ -66,6 +67,11 @@ class PerturbedHistogram(Synthesizer):
     name: ClassVar[str] = "perturbed-histogram"
     summary: ClassVar[str] = (
         "noise on every bin of the joint histogram; bins from the schema, given or chosen privately"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on every bin; exponential mechanism for private bins",
+        papers={Paper.DIPS: "section 3.1.2, equation (3.1)"},
+        origin="Wasserman and Zhou 2010",
     )
 
     bins: int | str = "schema"
@@ -129,7 +135,7 @@ class PerturbedHistogram(Synthesizer):
             grid.seal(curator), noise=noise, purpose=f"measure a histogram of {large(grid.cells)} bins"
         )
         progress("post-processing", 0.8)
-        cells = legitimate(measured.values, curator.known_rows, how=self.post_processing)
+        cells = legitimate(measured.values, curator.rows.number, how=self.post_processing)
         measurements, statistics = grid.released(measured)
         progress("done", 1.0)
         return Fitted(

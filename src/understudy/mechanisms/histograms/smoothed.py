@@ -15,7 +15,7 @@ from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.histograms.bins import Grid, check_bins, large, planned_grids
 from understudy.mechanisms.histograms.look import MAX_SMOOTHED, Smoothing, smoothed_records
 from understudy.mechanisms.options import at_least, between, refuse
-from understudy.mechanisms.parametric.look import rows_are_fixed
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Schema
 
@@ -57,6 +57,11 @@ class SmoothedHistogram(Synthesizer):
     name: ClassVar[str] = "smoothed-histogram"
     summary: ClassVar[str] = (
         "a fixed number of records from the histogram mixed with the uniform distribution"
+    )
+    source: ClassVar[Source] = Source(
+        law="draws from the histogram mixed with the uniform law",
+        papers={Paper.DIPS: "section 3.1.2, equations (3.2) and (3.3)"},
+        origin="Wasserman and Zhou 2010",
     )
 
     records: int = 1_000
@@ -111,7 +116,7 @@ class SmoothedHistogram(Synthesizer):
         grid = self._grid(curator.schema)
         progress("counting", 0.1)
         sealed = grid.seal(curator)
-        fixed = rows_are_fixed(curator)
+        fixed = curator.rows.fixed
         smoothing = self.smoothing(curator.unit, curator.accounting, curator.remaining, rows_fixed=fixed)
         progress("drawing", 0.5)
         drawn = smoothed_records(
@@ -122,7 +127,7 @@ class SmoothedHistogram(Synthesizer):
             purpose=f"draw {self.records} records from a smoothed histogram of {large(grid.cells)} bins",
         )
         codes = _inside(grid, drawn)
-        total = float(max(1, self.records if curator.known_rows is None else curator.known_rows))
+        total = float(max(1, self.records if curator.rows.number is None else curator.rows.number))
         shown = Statistic(
             f"counts of {self.records} records in {large(grid.cells)} bins",
             np.bincount(drawn, minlength=grid.cells).astype(np.float64),

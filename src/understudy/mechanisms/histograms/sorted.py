@@ -24,6 +24,7 @@ from understudy.mechanisms.base import (
 from understudy.mechanisms.histograms.bins import Grid, check_bins, large, legitimate, planned_grids
 from understudy.mechanisms.histograms.look import sorted_counts
 from understudy.mechanisms.options import at_least, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Schema
 
@@ -74,6 +75,11 @@ class SortedHistogram(Synthesizer):
     name: ClassVar[str] = "sorted-histogram"
     summary: ClassVar[str] = (
         "noisy counts in sorted order, smoothed by isotonic regression and given back to the bins"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on sorted counts and on their order",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Hay, Rastogi, Miklau and Suciu 2010",
     )
 
     order: str | Sequence[int] = "measured"
@@ -175,8 +181,8 @@ class SortedHistogram(Synthesizer):
         progress("post-processing", 0.8)
         cells = np.empty(grid.cells)
         cells[order] = np.maximum(fitted, 0.0)
-        if curator.known_rows is not None:
-            cells = legitimate(cells, float(curator.known_rows), how="simplex")
+        if curator.rows.number is not None:
+            cells = legitimate(cells, float(curator.rows.number), how="simplex")
         measurements, statistics = grid.released(ranking)
         if ascending is not None:
             statistics = [

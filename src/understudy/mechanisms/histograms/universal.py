@@ -25,6 +25,7 @@ from understudy.mechanisms.base import (
 )
 from understudy.mechanisms.histograms.bins import POST_PROCESSING, Grid, check_bins, legitimate, planned_grids
 from understudy.mechanisms.options import at_least, between, one_of, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Schema
 
@@ -213,6 +214,11 @@ class UniversalHistogram(Synthesizer):
 
     name: ClassVar[str] = "universal-histogram"
     summary: ClassVar[str] = "noisy counts at every scale of a tree of bins, reconciled by least squares"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on counts of every level of a tree",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Hay, Rastogi, Miklau and Suciu 2010; Qardaji, Yang and Li 2013; Cormode et al. 2012",
+    )
 
     branching: int = 4
     levels: str = "geometric"
@@ -282,7 +288,7 @@ class UniversalHistogram(Synthesizer):
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         tree = self.tree(curator.schema)
-        known = curator.known_rows
+        known = curator.rows.number
         design = self._design(tree, curator.unit, curator.accounting, curator.remaining, root=known is None)
         progress("counting", 0.1)
         measured = tree[len(tree) - len(design) :]

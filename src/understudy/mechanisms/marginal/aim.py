@@ -21,7 +21,6 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
@@ -38,6 +37,7 @@ from understudy.mechanisms.rounds import (
     require_fixed,
     small_first,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -204,6 +204,10 @@ class AIM(Synthesizer):
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "adaptive choice of marginals for a workload, graphical model"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Algorithms 2 to 4"},
+    )
 
     workload: Workload | None = None
     max_model_mb: float = 80.0
@@ -338,7 +342,7 @@ class AIM(Synthesizer):
             if smoother is not None and rows is not None:
                 targets = smoother.targets(measurements, rows=rows)
             return estimate(
-                domain, targets, total=fixed_total(curator), zeros=support, warm_start=start,
+                domain, targets, total=curator.rows.total, zeros=support, warm_start=start,
                 keep_start=self.prior is not None, thorough=thorough,
             )  # fmt: skip
 

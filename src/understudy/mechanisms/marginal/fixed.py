@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from understudy.curator import Curator
 from understudy.engine import GraphicalModel, estimate, model_cells
 from understudy.marginals import Measurement
-from understudy.mechanisms.base import fixed_total, support_of
+from understudy.mechanisms.base import support_of
 from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
 from understudy.mechanisms.marginal.look import RareCounts, count_rare
 from understudy.schema import Clique, Domain, Schema
@@ -343,7 +343,7 @@ def estimate_fixed(
     return _estimate(
         curator,
         [*measurements, *([] if rows is None else [rows])],
-        total=fixed_total(curator),
+        total=curator.rows.total,
         max_model_mb=max_model_mb,
     )
 

@@ -16,6 +16,7 @@ from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, plan
 from understudy.mechanisms.marginal.fixed import estimate_fixed, estimate_smoothed, measure_rare, model_note
 from understudy.mechanisms.marginal.look import RareCounts
 from understudy.mechanisms.options import at_least, positive, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit
 from understudy.schema import Clique, Domain, Schema
 
@@ -63,6 +64,11 @@ class GaussianWorkload(Synthesizer):
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = "every workload marginal measured once, budget divided by size"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals",
+        papers={Paper.AIM: "Table 2 and section 6.1"},
+        origin="Zhang et al. 2021 for the division of the budget",
+    )
 
     workload: Workload | None = None
     max_model_mb: float = 80.0

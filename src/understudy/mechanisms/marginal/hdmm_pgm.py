@@ -21,6 +21,7 @@ from understudy.mechanisms.allocation import (
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.marginal.fixed import estimate_fixed, model_note
 from understudy.mechanisms.options import at_least, one_of, positive, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -61,6 +62,11 @@ class HDMMPGM(Synthesizer):
 
     name: ClassVar[str] = "hdmm-pgm"
     summary: ClassVar[str] = "marginals and precisions optimised for the workload in advance"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals",
+        papers={Paper.AIM: "Table 2"},
+        origin="McKenna, Miklau, Hay and Machanavajjhala 2018; McKenna, Sheldon and Miklau 2019",
+    )
 
     workload: Workload | None = None
     norm: str = "l1"

@@ -13,10 +13,10 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     total_deviation,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -43,6 +43,10 @@ class Independent(Synthesizer):
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "noisy one-way marginals; columns independent"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on one-way marginals",
+        papers={Paper.AIM: "Table 2 and section 6.1", Paper.DENIABILITY: "section 3.2"},
+    )
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviations of the cells of all columns."""
@@ -74,7 +78,7 @@ class Independent(Synthesizer):
             sealed, noise=[noise for _, noise in design], purpose=f"measure {len(design)} one-way marginals"
         )
         progress("estimating", 0.8)
-        distribution = estimate(curator.domain, measurements, total=fixed_total(curator))
+        distribution = estimate(curator.domain, measurements, total=curator.rows.total)
         progress("done", 1.0)
         return Fitted(distribution, measurements, history=History.planned(len(measurements)))
 

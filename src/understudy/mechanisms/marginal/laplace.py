@@ -15,6 +15,7 @@ from understudy.inference import History
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned
 from understudy.mechanisms.options import at_least, refuse, shares
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, ApproxDP, Budget, Laplace, Unit, accounting_for
 from understudy.privacy.accounting.accounting import PURE
 from understudy.schema import Clique, Domain, Schema
@@ -59,6 +60,11 @@ class LaplaceTable(Synthesizer):
 
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "Laplace noise on every cell of the full cross-tabulation"
+    source: ClassVar[Source] = Source(
+        law="Laplace on every cell",
+        papers={Paper.DIPS: "section 3.1.1", Paper.POISSON: "Example 1"},
+        origin="Dwork, McSherry, Nissim and Smith 2006; Barak et al. 2007",
+    )
 
     post_processing: str = "simplex"
     max_cells: int = 50_000_000
@@ -124,7 +130,7 @@ class LaplaceTable(Synthesizer):
         ]
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        known = curator.known_rows
+        known = curator.rows.number
         design = self._design(
             curator.domain, curator.unit, curator.accounting, curator.remaining, total_known=known is not None
         )

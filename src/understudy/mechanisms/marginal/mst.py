@@ -17,13 +17,13 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
 )
 from understudy.mechanisms.options import positive, refuse
 from understudy.mechanisms.rounds import require_columns
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -62,6 +62,11 @@ class MST(Synthesizer):
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "one-way marginals and a privately chosen tree of pairs"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2"},
+        origin="McKenna, Miklau and Sheldon 2021",
+    )
 
     workload: Workload | None = None
     max_model_mb: float = 80.0
@@ -134,7 +139,7 @@ class MST(Synthesizer):
             noise=noises_by_size(accounting, unit, one_way, domain.sizes),
             purpose=f"measure {len(columns)} one-way marginals",
         )
-        total = fixed_total(curator)
+        total = curator.rows.total
         model = estimate(domain, measurements, total=total, zeros=support)
         if pairs:
             progress("choosing pairs", 0.4)

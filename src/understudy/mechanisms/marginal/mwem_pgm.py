@@ -17,13 +17,13 @@ from understudy.mechanisms.base import (
     Plan,
     Progress,
     Synthesizer,
-    fixed_total,
     planned,
     support_of,
     total_deviation,
 )
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.rounds import RoundCost, measure_worst, require_fixed
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -66,6 +66,11 @@ class MWEMPGM(Synthesizer):
 
     name: ClassVar[str] = "mwem-pgm"
     summary: ClassVar[str] = "a fixed number of rounds on the worst workload marginal, graphical model"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Algorithm 1"},
+        origin="Hardt, Ligett and McSherry 2012; McKenna, Sheldon and Miklau 2019",
+    )
 
     workload: Workload | None = None
     rounds: int | None = None
@@ -158,7 +163,7 @@ class MWEMPGM(Synthesizer):
         domain, accounting = curator.domain, curator.accounting
         support = support_of(curator.schema)
         candidates = self._candidates(domain)
-        total = fixed_total(curator)
+        total = curator.rows.total
         rows, price = self._prices(domain, accounting, curator.remaining, total_known=total is not None)
         progress("counting", 0.0)
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))

@@ -18,7 +18,6 @@ from understudy.mechanisms.base import (
     PlannedMeasurement,
     Progress,
     Synthesizer,
-    fixed_total,
     total_deviation,
 )
 from understudy.mechanisms.networks.conditionals import Learnt, network_of
@@ -34,6 +33,7 @@ from understudy.mechanisms.networks.network import (
 )
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, shares, unused
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Domain, Schema
 
@@ -107,6 +107,11 @@ class PrivBayes(Synthesizer):
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "privately chosen Bayesian network, noisy conditional tables"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on tables of families; exponential mechanism for choices",
+        papers={Paper.BIRTHS: "section 4.7.2", Paper.AIM: "Table 2", Paper.DIPS: "Table 2"},
+        origin="Zhang, Cormode, Procopiuc, Srivastava and Xiao 2014 and 2017",
+    )
 
     flavour: str = "theta"
     theta: float = 4.0
@@ -233,7 +238,7 @@ class PrivBayes(Synthesizer):
             curator, resolution_of(curator.schema, generalise=self.generalise), None, progress
         )
         progress("consistency", 0.8)
-        total = learnt.total(fixed_total(curator))
+        total = learnt.total(curator.rows.total)
         network = network_of(curator.schema, learnt, total)
         progress("done", 1.0)
         workload = workload_for(self.workload, curator.domain) if self.workload or network.exact else None
@@ -244,7 +249,7 @@ class PrivBayes(Synthesizer):
     ) -> Learnt:
         """Spend the budget: number of rows where needed, structure, tables."""
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
-        known = curator.known_rows
+        known = curator.rows.number
         row_cost, structure, tables = self._shares(
             accounting, curator.remaining, domain, known=known is not None
         )

@@ -10,11 +10,12 @@ from understudy.curator import Curator
 from understudy.engine import CoarseModel, Distribution, Resolution, View, candidate_sizes, estimate
 from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import workload_for
-from understudy.mechanisms.base import Fitted, Plan, Progress, fixed_total, support_of
+from understudy.mechanisms.base import Fitted, Plan, Progress, support_of
 from understudy.mechanisms.networks.conditionals import Learnt
 from understudy.mechanisms.networks.network import Family, resolution_of
 from understudy.mechanisms.networks.privbayes import PrivBayes
 from understudy.mechanisms.options import positive, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Budget, Unit
 from understudy.schema import Clique, Schema
 
@@ -49,6 +50,11 @@ class PrivBayesPGM(PrivBayes):
 
     name: ClassVar[str] = "privbayes-pgm"
     summary: ClassVar[str] = "tables of a privately chosen Bayesian network, graphical model"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on tables of families; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2"},
+        origin="Zhang et al. 2017; McKenna, Sheldon and Miklau 2019",
+    )
 
     max_model_mb: float = 80.0
 
@@ -119,7 +125,7 @@ class PrivBayesPGM(PrivBayes):
         model = estimate(
             extended.domain,
             [*tables, *([] if learnt.rows is None else [learnt.rows])],
-            total=fixed_total(curator),
+            total=curator.rows.total,
             zeros=[*support_of(curator.schema), *extended.links],
             max_cells=int(self.max_model_mb * 2**20 / 8),
             thorough=True,

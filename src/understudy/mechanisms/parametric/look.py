@@ -318,11 +318,6 @@ class MomentBlock:
         return places
 
 
-def rows_are_fixed(curator: Curator) -> bool:
-    """Whether all neighbours of the curator's table have equally many rows."""
-    return curator.unit.keeps_rows and curator._exact_known_rows is not None
-
-
 def moment_noise(
     block: MomentBlock,
     domain: Domain,
@@ -365,7 +360,7 @@ def seal_moments(curator: Curator, blocks: Sequence[MomentBlock]) -> list[Sealed
     :func:`understudy.mechanisms.parametric.look.bounds_of` finds the largest norm of such a vector, or of the difference of two,
     over all possible rows. The table is already cut to the unit's rows per person.
     """
-    fixed = rows_are_fixed(curator)
+    fixed = curator.rows.fixed
     bounds = [block.bounds(curator.domain, curator.unit, rows_fixed=fixed) for block in blocks]
     exact = _exact_sums(curator._table, blocks)
     return [

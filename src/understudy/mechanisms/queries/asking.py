@@ -14,7 +14,6 @@ from understudy.engine.graphical.targets import estimate_total
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Measurement, Query, QuerySource, Statistic, read_queries
 from understudy.mechanisms.allocation import noises_by_size, rows_noise
-from understudy.mechanisms.base import fixed_total
 from understudy.mechanisms.options import refuse
 from understudy.mechanisms.queries.look import measure_answers, seal_answers
 from understudy.mechanisms.rounds import expected_absolute_noise, measure_worst
@@ -93,7 +92,7 @@ def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
     -------
     In: private. Out: releasable. One unit moves the number of rows by at most its ``max_rows``.
     """
-    known = fixed_total(curator)
+    known = curator.rows.total
     if known is not None:
         return known, []
     noise = rows_noise(curator.accounting, curator.unit, curator.remaining * TOTAL_SHARE)
@@ -140,7 +139,7 @@ def first_look(curator: Curator, cost: float) -> tuple[float, list[Measurement]]
         noise=noises_by_size(curator.accounting, curator.unit, cost, domain.sizes),
         purpose=f"measure {len(domain)} one-way marginals",
     )
-    rows = fixed_total(curator)
+    rows = curator.rows.total
     return estimate_total(measured) if rows is None else rows, measured
 
 

@@ -18,6 +18,7 @@ from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer
 from understudy.mechanisms.options import at_least, refuse, unused
 from understudy.mechanisms.queries.asking import TOTAL_SHARE, own_queries, plain_queries, reach_of, rows_of
 from understudy.mechanisms.queries.look import draw_queries, seal_answers
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.privacy.events import SelectionEvent
 from understudy.schema import Domain, Schema
@@ -175,6 +176,11 @@ class DualQuery(Synthesizer):
 
     name: ClassVar[str] = "dualquery"
     summary: ClassVar[str] = "records that answer queries drawn where earlier records answer badly"
+    source: ClassVar[Source] = Source(
+        law="exponential mechanism for queries; Laplace or Gaussian on a private number of rows",
+        papers={Paper.BIRTHS: "section 5"},
+        origin="Gaboardi, Gallego Arias, Hsu, Roth and Wu 2014",
+    )
 
     num_query: int = 1024
     rounds: int | None = None

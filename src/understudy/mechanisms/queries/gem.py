@@ -20,6 +20,7 @@ from understudy.mechanisms.queries.product import (
     softmax_back,
 )
 from understudy.mechanisms.queries.relaxed import Learner, RelaxedProjection
+from understudy.mechanisms.source import Paper, Source
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,6 +80,11 @@ class GEM(RelaxedProjection):
     name: ClassVar[str] = "gem"
     summary: ClassVar[str] = (
         "a generator network of product distributions, trained on the worst-answered marginals"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2 and footnote 7"},
+        origin="Liu, Vietri and Wu 2021",
     )
 
     batch: int = 500

@@ -29,6 +29,7 @@ from understudy.mechanisms.queries.asking import (
     require_narrow,
     rows_of,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Clique, Domain, Schema
 
@@ -241,6 +242,11 @@ class MWEM(Synthesizer):
 
     name: ClassVar[str] = "mwem"
     summary: ClassVar[str] = "multiplicative weights on random counting queries, worst first"
+    source: ClassVar[Source] = Source(
+        law="exponential mechanism for queries; Laplace or Gaussian on answers",
+        papers={Paper.BIRTHS: "section 4.7.2", Paper.DIPS: "section 3.1.1"},
+        origin="Hardt, Ligett and McSherry 2012",
+    )
 
     num_query: int = 512
     num_iterations: int | None = None

@@ -39,6 +39,7 @@ from understudy.mechanisms.queries.asking import (
     require_narrow,
 )
 from understudy.mechanisms.rounds import require_fixed, small_first
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -102,6 +103,11 @@ class PEP(Synthesizer):
     name: ClassVar[str] = "pep"
     summary: ClassVar[str] = (
         "most random distribution that agrees with the worst-answered marginals or queries"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.BIRTHS: "section 4.7.2"},
+        origin="Liu, Vietri and Wu 2021",
     )
 
     ask: Literal["marginals", "queries"] = "marginals"

@@ -22,6 +22,7 @@ from understudy.mechanisms.queries.product import (
     sparsemax_back,
 )
 from understudy.mechanisms.queries.relaxed import Learner, RelaxedProjection
+from understudy.mechanisms.source import Paper, Source
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,6 +85,11 @@ class RAP(RelaxedProjection):
 
     name: ClassVar[str] = "rap"
     summary: ClassVar[str] = "relaxed rows fitted to the worst-answered marginals or queries"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on marginals; exponential mechanism for choices",
+        papers={Paper.AIM: "Table 2 and section 6"},
+        origin="Aydore et al. 2021; Liu, Vietri and Wu 2021 for the relaxation",
+    )
 
     relaxed_rows: int = 500
     relax: Literal["softmax", "sparsemax"] = "softmax"

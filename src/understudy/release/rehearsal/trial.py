@@ -31,7 +31,7 @@ from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import baseline_key, fit_baseline, regressions_for
-from understudy.release.run.transform import neighbours, rows_scale
+from understudy.release.run.transform import neighbours, public_rows
 from understudy.release.selection.slack import SlackTest
 from understudy.release.spec.spec import Spec
 
@@ -188,7 +188,7 @@ class _Attempt:
             rows = max(1, round(table.exact_row_count() + float(noise)))
         if kind == "invariant":
             rows = None
-        self._rows, self._exact = rows, kind in ("given", "declared")
+        self._rows = public_rows(spec, rows)
         budget = shares.total if shares.single else shares.attempt
         reserve = shares.reserve if shares.single else 0.0
         accounting = shares.accounting if shares.single else None
@@ -196,7 +196,7 @@ class _Attempt:
             budget=budget, unit=spec.unit, accounting=accounting, approximate_delta=reserve
         ) as book:
             curator = self._curator(book)
-            known = curator.known_rows
+            known = curator.rows.number
             if known is None or known < 1:
                 raise DataError("The table has no rows to release.")
             self.rows = known
@@ -213,8 +213,6 @@ class _Attempt:
             unit=self.spec.unit,
             ledger=book,
             rows=self._rows,
-            exact_rows=self._exact,
-            rows_scale=rows_scale(self.spec),
             randomness=self.randomness,
         )
 

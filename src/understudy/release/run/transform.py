@@ -13,6 +13,7 @@ from understudy.privacy import Ledger, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.noise.randomness import Randomness
+from understudy.privacy.rows import PublicRows
 
 if TYPE_CHECKING:
     from understudy.data import Table
@@ -35,8 +36,8 @@ class Transformed:
         What to read; by default what the specification names.
     consent
         What the owner of the table agrees to.
-    rows, exact_rows
-        The public number of rows once it is known, and whether it is the exact one.
+    rows
+        The public number of rows once it is known.
 
     Privacy
     -------
@@ -52,7 +53,6 @@ class Transformed:
         self._from_file = source is None and spec.source.database is None
         self._tables: dict[tuple[str, ...], Table] = {}
         self.rows: int | None = spec.row_count.value
-        self.exact_rows = spec.row_count.kind in ("given", "declared")
         if self._source is None:
             raise DataError("The specification names no file to read; name one, or pass the table.")
 
@@ -73,9 +73,7 @@ class Transformed:
             self._table(configuration),
             unit=self._spec.unit,
             ledger=ledger,
-            rows=self.rows,
-            exact_rows=self.exact_rows,
-            rows_scale=rows_scale(self._spec),
+            rows=public_rows(self._spec, self.rows),
             scope=scope,
             cleaning=tuple(map(rule_meaning, self._spec.cleaning)),
             consent=self._consent,
@@ -126,11 +124,14 @@ class Transformed:
         )
 
 
-def rows_scale(spec: Spec) -> float | None:
-    """Return the scale of the noise that the number of rows is measured with, where it is."""
-    if spec.row_count.kind != "measured":
-        return None
-    return PURE.laplace_scale(spec.shares.rows, float(spec.unit.max_rows))
+def public_rows(spec: Spec, number: int | None) -> PublicRows:
+    """Return what a specification makes public of the number of rows, with the number itself where there is one."""
+    if spec.row_count.kind in ("given", "declared"):
+        return PublicRows.exactly(number)
+    if spec.row_count.kind == "measured":
+        scale = PURE.laplace_scale(spec.shares.rows, float(spec.unit.max_rows))
+        return PublicRows.measured(number, scale=scale)
+    return PublicRows(number)
 
 
 def neighbours(spec: Spec) -> tuple[Unit, ...]:

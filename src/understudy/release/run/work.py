@@ -132,7 +132,7 @@ class Work:
             recorded = max(1, round(float(noisy.values)))
         if kind == "measured":
             data.rows = int(recorded)
-        rows = data.curator(configuration, self.ledger, scope=self.scope).known_rows
+        rows = data.curator(configuration, self.ledger, scope=self.scope).rows.number
         if rows is None or rows < 1:
             raise DataError("The table has no rows to release.")
         require_room(rows, self.spec.least_rows(configurations))

@@ -25,6 +25,7 @@ from understudy.mechanisms.histograms.bins import Grid, check_post_processing, l
 from understudy.mechanisms.histograms.partitions.look import merged_cells
 from understudy.mechanisms.histograms.partitions.partition import noise_of, possible_cells
 from understudy.mechanisms.options import at_least, one_of, refuse, shares
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Schema
 
@@ -210,6 +211,11 @@ class DPCube(Synthesizer):
 
     name: ClassVar[str] = "dpcube"
     summary: ClassVar[str] = "noisy cells, merged into boxes of like cells by a kd-tree, and noisy boxes"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on cells, then on boxes",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Xiao, Gardner and Xiong 2012",
+    )
 
     cell_share: float = 0.5
     rule: str = "variance"
@@ -288,7 +294,7 @@ class DPCube(Synthesizer):
         boxes = curator.measure(grouped, noise=second, purpose=f"measure {grouped.shape[0]} boxes of cells")
         estimate = self._estimate(cells, boxes, labels, allowed)
         table = np.zeros(estimate.shape)
-        known = None if curator.known_rows is None else float(curator.known_rows)
+        known = None if curator.rows.number is None else float(curator.rows.number)
         table[allowed] = legitimate(estimate[allowed], known, how=self.post_processing)
         measurements, statistics = grid.released(cells)
         statistics.append(

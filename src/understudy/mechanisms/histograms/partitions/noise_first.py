@@ -22,6 +22,7 @@ from understudy.mechanisms.base import (
 from understudy.mechanisms.histograms.bins import check_post_processing
 from understudy.mechanisms.histograms.partitions.partition import best_buckets, check_cells, line_of
 from understudy.mechanisms.options import one_of, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Schema
 
@@ -66,6 +67,11 @@ class NoiseFirst(Synthesizer):
 
     name: ClassVar[str] = "noise-first"
     summary: ClassVar[str] = "noisy bins of one ordered column, merged into the best buckets afterwards"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on every bin",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Xu et al. 2013",
+    )
 
     penalty: str = "search"
     bins: int | str = "schema"

@@ -73,7 +73,7 @@ class Line:
 
     def distribution(self, curator: Curator, cells: Array, *, how: str) -> Distribution:
         """Make noisy cells legitimate and return them as a distribution of the column."""
-        known = None if curator.known_rows is None else float(curator.known_rows)
+        known = None if curator.rows.number is None else float(curator.rows.number)
         return self.grid.distribution(legitimate(cells, known, how=how))
 
 

@@ -19,6 +19,7 @@ from understudy.mechanisms.histograms.partitions.look import bisect_ranges
 from understudy.mechanisms.histograms.partitions.partition import Line, check_cells, fit_buckets, line_of
 from understudy.mechanisms.options import at_least, refuse, shares
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Schema
 
@@ -60,6 +61,11 @@ class PHPartition(Synthesizer):
 
     name: ClassVar[str] = "p-hp"
     summary: ClassVar[str] = "one ordered column bisected privately, level by level, then measured"
+    source: ClassVar[Source] = Source(
+        law="exponential mechanism for the cuts; Laplace or Gaussian on the counts between them",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Acs, Castelluccia and Chen 2012",
+    )
 
     levels: int | None = None
     structure_share: float = 0.3

@@ -20,6 +20,7 @@ from understudy.mechanisms.histograms.bins import check_post_processing
 from understudy.mechanisms.histograms.partitions.look import SealedBuckets
 from understudy.mechanisms.histograms.partitions.partition import Line, check_cells, fit_buckets, line_of
 from understudy.mechanisms.options import at_least, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Schema
 
@@ -68,6 +69,11 @@ class StructureFirst(Synthesizer):
 
     name: ClassVar[str] = "structure-first"
     summary: ClassVar[str] = "buckets of one ordered column chosen privately, then measured"
+    source: ClassVar[Source] = Source(
+        law="exponential mechanism for the buckets; Laplace or Gaussian on their counts",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Xu et al. 2013",
+    )
 
     buckets: int | None = None
     max_count: int | None = None

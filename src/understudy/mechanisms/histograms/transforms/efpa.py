@@ -28,6 +28,7 @@ from understudy.mechanisms.histograms.transforms.look import (
     tail_norms,
 )
 from understudy.mechanisms.options import one_of, refuse, shares
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit
 from understudy.schema import Schema
 
@@ -73,6 +74,11 @@ class EFPA(Synthesizer):
     name: ClassVar[str] = "efpa"
     summary: ClassVar[str] = (
         "few noisy Fourier coefficients of one ordered column, their number chosen privately"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on Fourier coefficients; exponential mechanism for their number",
+        papers={Paper.DIPS: "section 3.1.3"},
+        origin="Acs, Castelluccia and Chen 2012; Rastogi and Nath 2010",
     )
 
     basis: str = "fourier"

@@ -23,6 +23,7 @@ from understudy.mechanisms.histograms.transforms.coefficients import (
 )
 from understudy.mechanisms.histograms.transforms.look import fourier_coefficients, grid_step
 from understudy.mechanisms.options import at_least, one_of, positive, refuse
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
 from understudy.schema import Domain, Schema
 
@@ -80,6 +81,11 @@ class Fourier(Synthesizer):
 
     name: ClassVar[str] = "fourier"
     summary: ClassVar[str] = "consistent k-way tables from noisy Fourier coefficients by linear programming"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on Fourier coefficients",
+        papers={Paper.DIPS: "section 3.1.1"},
+        origin="Barak et al. 2007",
+    )
 
     k: int = 2
     workload: Workload | None = None
@@ -172,7 +178,7 @@ class Fourier(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         accounting, unit = curator.accounting, curator.unit
         workload = self._wanted(curator.domain)
-        design = self._design(workload, accounting, total=curator.known_rows is None)
+        design = self._design(workload, accounting, total=curator.rows.number is None)
         cost = curator.remaining
         step = grid_step(design.reach(unit).noise(accounting, cost).scale)
         progress("counting", 0.1)
@@ -195,7 +201,7 @@ class Fourier(Synthesizer):
         domain = curator.domain
         pieces = design.pieces(released.values)
         # where the number of rows is known, or was measured before, it is not among the coefficients
-        known = None if () in pieces else float(max(1, curator.known_rows or 0))
+        known = None if () in pieces else float(max(1, curator.rows.number or 0))
         total = max(1.0, float(pieces[()][0])) if known is None else known
         if self._fits(design):
             allowed = possible_cells(curator.schema, schema_grid(curator.schema))

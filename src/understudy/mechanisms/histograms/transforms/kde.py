@@ -22,6 +22,7 @@ from understudy.mechanisms.histograms.transforms.look import (
     smoothing_error,
 )
 from understudy.mechanisms.options import at_least, refuse, shares, unused
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Gaussian, Unit
 from understudy.schema import Column, Schema
 
@@ -68,6 +69,11 @@ class KernelDensity(Synthesizer):
 
     name: ClassVar[str] = "kde"
     summary: ClassVar[str] = "kernel density estimate with Gaussian-process noise"
+    source: ClassVar[Source] = Source(
+        law="Gaussian process on the density; exponential mechanism for a private bandwidth",
+        papers={Paper.DIPS: "section 3.1.2"},
+        origin="Hall, Rinaldo and Wasserman 2013",
+    )
     budgets: ClassVar[tuple[type, ...]] = (ApproxDP, ZCDP, GDP)
 
     bandwidth: float | str = "private"
@@ -198,7 +204,7 @@ class KernelDensity(Synthesizer):
         (released,) = measure_numbers(curator, [sealed], noise=[noise], purpose=f"measure {name}")
         progress("post-processing", 0.8)
         density = estimate(released.values, factors, steps, kernels)
-        cells = legitimate(density, curator.known_rows, how="simplex")
+        cells = legitimate(density, curator.rows.number, how="simplex")
         progress("done", 1.0)
         return Fitted(grid.distribution(cells), (), statistics=[released])
 

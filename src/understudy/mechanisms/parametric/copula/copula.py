@@ -40,7 +40,7 @@ from understudy.mechanisms.parametric.copula.look import (
     seal_concordance,
 )
 from understudy.mechanisms.parametric.features import Feature
-from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import MomentBlock, moment_noise, seal_moments
 from understudy.mechanisms.parametric.margins import (
     Ladder,
     combined_total,
@@ -49,6 +49,7 @@ from understudy.mechanisms.parametric.margins import (
     proportions_of,
     refine,
 )
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -243,6 +244,11 @@ class DPCopula(Synthesizer):
     summary: ClassVar[str] = (
         "noisy margins and rank correlations of a Gaussian copula, in parts by unordered columns"
     )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on margins and rank correlations",
+        papers={Paper.DIPS: "Table 2"},
+        origin="Li, Xiong and Jiang 2014",
+    )
 
     correlation: str = "scores"
     partition: tuple[str, ...] | None = None
@@ -374,7 +380,7 @@ class DPCopula(Synthesizer):
             sealed, noise=noise, purpose=f"measure {len(sealed)} margins on grids"
         )
         progress("margins", 0.4)
-        parts, margins = layout.estimate(released, noise, curator.known_rows)
+        parts, margins = layout.estimate(released, noise, curator.rows.number)
         measurements, statistics = layout.sort(released)
         dimensions = [
             dimension
@@ -422,7 +428,7 @@ class DPCopula(Synthesizer):
         features = tuple(layout.feature(item) for item in dimensions)
         within = layout.partition if self.per_part else ()
         block = MomentBlock("products of scores", features, layout.pairs, within)
-        fixed = rows_are_fixed(curator)
+        fixed = curator.rows.fixed
         block, kind = moment_noise(block, curator.domain, unit, accounting, cost, rows_fixed=fixed)
         statistic = measure_numbers(curator, seal_moments(curator, [block]), noise=[kind], purpose=purpose)[0]
         return statistic, block.unit

@@ -31,7 +31,6 @@ from understudy.curator import Curator, Reach, SealedNumbers
 from understudy.data import Table
 from understudy.errors import BudgetError
 from understudy.marginals import cell_numbers
-from understudy.mechanisms.parametric.look import rows_are_fixed
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.schema import Domain
 
@@ -169,7 +168,7 @@ def seal_concordance(
     if not per_part:
         exact = exact.sum(axis=0, keepdims=True)
     l1, l2 = concordance_bounds(
-        curator.unit, pairs=len(pairs), parts=parts, per_part=per_part, rows_fixed=rows_are_fixed(curator)
+        curator.unit, pairs=len(pairs), parts=parts, per_part=per_part, rows_fixed=curator.rows.fixed
     )
     return SealedNumbers(exact, name=f"rows times Kendall's tau of {len(pairs)} pairs", reach=Reach(l1, l2))
 

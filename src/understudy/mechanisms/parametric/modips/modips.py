@@ -23,7 +23,7 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.options import at_least, positive, refuse, unused
-from understudy.mechanisms.parametric.look import moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import moment_noise, seal_moments
 from understudy.mechanisms.parametric.modips.conjugate import Conjugate, ConjugateModel
 from understudy.mechanisms.parametric.modips.glom import GeneralLocation, Normal, Saturated
 from understudy.mechanisms.parametric.modips.loglinear import Loglinear
@@ -39,6 +39,7 @@ from understudy.mechanisms.parametric.modips.models import (
     can_be_number,
 )
 from understudy.mechanisms.parametric.modips.slomag import SequentialLogistic
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Noise, Unit, noise_for
 from understudy.schema import Domain, Schema
 
@@ -120,6 +121,11 @@ class Modips(Synthesizer):
 
     name: ClassVar[str] = "modips"
     summary: ClassVar[str] = "noisy sufficient statistics of a Bayesian model, then draws from its posterior"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on sufficient statistics",
+        papers={Paper.DIPS: "section 3.2.2"},
+        origin="Liu 2016; Bernstein and Sheldon 2018 for noise-aware draws",
+    )
 
     model: str = "auto"
     continuous: tuple[str, ...] | None = None
@@ -284,8 +290,8 @@ class Modips(Synthesizer):
     # ------------------------------------------------------------------ fit
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        fixed = rows_are_fixed(curator)
-        setting = self._setting(curator.schema, rows=curator.known_rows, rows_fixed=fixed)
+        fixed = curator.rows.fixed
+        setting = self._setting(curator.schema, rows=curator.rows.number, rows_fixed=fixed)
         model = self._model(setting)
         design = _design(
             model.ask(setting),

@@ -23,12 +23,13 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.options import at_least, one_of, refuse
-from understudy.mechanisms.parametric.look import moment_noise, rows_are_fixed, seal_moments
+from understudy.mechanisms.parametric.look import moment_noise, seal_moments
 from understudy.mechanisms.parametric.margins import ladder_of
 from understudy.mechanisms.parametric.regression.distribution import SequentialModel
 from understudy.mechanisms.parametric.regression.layout import RegressionLayout
 from understudy.mechanisms.parametric.regression.look import fit_softmax, objective_for
 from understudy.mechanisms.parametric.regression.steps import fitted_steps, histogram_shares, total_rows
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Schema
 
@@ -85,6 +86,11 @@ class SequentialRegression(Synthesizer):
     name: ClassVar[str] = "sequential-regression"
     summary: ClassVar[str] = (
         "each column from a private linear, logistic or multinomial regression on those before it"
+    )
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on histograms and moments; or Laplace on objectives",
+        papers={Paper.DIPS: "sections 3.2.3 and 4.3.2"},
+        origin="Zhang et al. 2012; Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakurta 2012",
     )
 
     order: tuple[str, ...] | None = None
@@ -204,7 +210,7 @@ class SequentialRegression(Synthesizer):
         tables, regressions, moments = _costs(layout, accounting, curator.remaining)
         progress("histograms", 0.1)
         released, noise, owners = _measure_tables(curator, layout, tables)
-        counted = total_rows(curator.known_rows, released, noise, np.zeros((0, 0)), 0.0)
+        counted = total_rows(curator.rows.number, released, noise, np.zeros((0, 0)), 0.0)
         shares = histogram_shares(layout, released, noise, owners, counted)
         layout = layout.with_ranks(shares)
         statistics: list[Statistic] = []
@@ -220,7 +226,7 @@ class SequentialRegression(Synthesizer):
         if layout.block is not None:
             progress("moments", 0.7)
             block, kind = moment_noise(
-                layout.block, domain, unit, accounting, moments, rows_fixed=rows_are_fixed(curator)
+                layout.block, domain, unit, accounting, moments, rows_fixed=curator.rows.fixed
             )
             statistic = measure_numbers(
                 curator, seal_moments(curator, [block]), noise=[kind], purpose="moments of the regressions"
@@ -229,7 +235,7 @@ class SequentialRegression(Synthesizer):
             matrix = block.matrix(statistic.values)[0]
             deviation = math.sqrt(statistic.variance) / block.unit
         progress("fitting", 0.8)
-        total = total_rows(curator.known_rows, released, noise, matrix, deviation)
+        total = total_rows(curator.rows.number, released, noise, matrix, deviation)
         steps = fitted_steps(layout, shares, weights, matrix, deviation, total)
         distribution = SequentialModel(domain, total, tuple(steps), layout.features)
         plain = [item for item in released if item.values.shape == domain.shape(item.clique)]

@@ -117,7 +117,7 @@ def seal_subset_counts(curator: Curator, subsets: Subsets, wanted: Sequence[Labe
     histogram.
     """
     domain, found = curator.domain, []
-    known = curator._exact_known_rows
+    known = curator._exact_rows
     for labels, exact in zip(wanted, _count(curator._table, subsets, wanted), strict=True):
         names = (_free_name(domain), *domain.canonical(labels))
         shape = Domain(names, exact.shape)

@@ -26,6 +26,7 @@ from understudy.mechanisms.parametric.margins import (
     refine,
 )
 from understudy.mechanisms.parametric.steps.look import Subsets, elect, election_epsilon, seal_subset_counts
+from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Column, Schema
 
@@ -158,6 +159,11 @@ class STEPS(Synthesizer):
     name: ClassVar[str] = "steps"
     summary: ClassVar[str] = (
         "the table divided by elected columns, layer by layer; columns independent in each part"
+    )
+    source: ClassVar[Source] = Source(
+        law="exponential mechanism for elections; Laplace or Gaussian on histograms",
+        papers={Paper.DIPS: "section 3.2.3"},
+        origin="Bowen, Liu and Su 2018",
     )
 
     order: tuple[str, ...] | None = None
@@ -384,7 +390,7 @@ class STEPS(Synthesizer):
         ]
         weight = math.fsum(1.0 / variance for _, variance in sums)
         sizes = sum((values / variance for values, variance in sums), np.zeros(subsets.number)) / weight
-        known = curator.known_rows
+        known = curator.rows.number
         total = (
             float(max(1, known))
             if known is not None
