@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ LOOP = (
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts schemas of the table (made-up ones have other columns), plans for it, and models that are read."""
     found: Counter[str] = Counter()
     mechanism = method("independent").load()
@@ -58,7 +57,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     monkeypatch.setattr(Schema, "__init__", made)
     monkeypatch.setattr(mechanism, "plan", planned)
     monkeypatch.setattr(Model, "load", staticmethod(loaded))
-    yield found
+    return found
 
 
 @pytest.mark.parametrize(("selection", "most"), [(SINGLE, 3), (LOOP, 5)], ids=["single", "loop"])
