@@ -3,8 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TESTS ?= tests
+# What to run on every save: the walls between rooms, schemas, accounting, ledger, noise, curator, error codes, names in the documentation, and
+# files of 0.1. No fits of large models, no killed processes, no statistics; the slower proofs of single families are left out by name.
+FAST := tests/unit/schema tests/unit/marginals tests/unit/privacy tests/unit/curator tests/unit/inference tests/unit/datasets \
+  $(wildcard tests/unit/test_*.py) tests/docs/test_names.py tests/docs/test_limits.py tests/docs/test_trust.py tests/golden
+NOT_FAST := tests/unit/privacy/test_subsampled.py tests/unit/privacy/test_count_divergence.py tests/unit/curator/test_count_mechanisms.py \
+  tests/unit/curator/test_deniability_guarantee.py tests/unit/curator/test_gradients.py tests/unit/curator/test_rank_correlation.py \
+  tests/unit/curator/test_subsets.py tests/unit/privacy/test_count_laws.py tests/unit/privacy/test_count_solving.py \
+  tests/unit/privacy/test_ledger_kinds.py tests/unit/schema/test_schema_entries.py
 
-.PHONY: audit demo test test-unit test-statistical check docs bench clean faults wheel sbom services
+.PHONY: audit demo test test-fast test-unit test-statistical coverage check docs house bench clean faults wheel sbom services
 
 demo: $(STAMP)  ## simulate a registry, make its private stand-in, show the ledger
 	$(BIN)/understudy demo --out demo-out
@@ -16,7 +25,16 @@ services: $(STAMP)  ## what the optional tests need: Spark, PyTorch, and on Debi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,deep]' 'torch==2.13.0'
 	bash scripts/system-packages.sh
 
-test-unit: $(STAMP)  ## the quick part
+test-fast: $(STAMP)  ## under a minute on two idle cores: the walls, the core, schemas, accounting, and files of 0.1
+	$(BIN)/python -m pytest -q -n 2 $(FAST) $(NOT_FAST:%=--ignore=%)
+
+coverage: $(STAMP)  ## the whole suite (or TESTS=...) once more, watched: which lines it runs, and the total; slower than make test
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q -n 2 $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --sort=cover --skip-covered
+
+test-unit: $(STAMP)  ## all unit tests
 	$(BIN)/python -m pytest -q tests/unit
 
 test-statistical: $(STAMP)  ## distributions, sensitivities, kills
@@ -31,6 +49,9 @@ docs: $(STAMP)  ## regenerate the generated reference pages and build the site i
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html"
+
+house: $(STAMP)  ## measure the house and write docs/explanation/house-numbers.md (a few minutes)
+	$(BIN)/python scripts/house.py --markdown
 
 audit: $(STAMP)  ## attacks on every mechanism, claimed against demonstrated (about nine minutes on two cores)
 	$(BIN)/understudy audit --all --quick --out audit.json --chart audit.svg
@@ -48,7 +69,7 @@ sbom: $(STAMP)  ## software bill of materials of the installed package (CycloneD
 	$(BIN)/python scripts/sbom.py --out dist/understudy.cdx.json
 
 clean:
-	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \

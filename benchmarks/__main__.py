@@ -20,6 +20,7 @@ FOLDER = Path(__file__).resolve().parent
 QUICK = {
     "aim": ["--quick"],
     "ablation": ["--quick"],
+    "aim_figures": ["--quick"],
     "every_table": ["--quick"],
     "families": ["--quick"],
     "dips": ["--quick"],

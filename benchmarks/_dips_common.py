@@ -1,4 +1,4 @@
-"""What the studies of paper DIPS share: budgets, summaries of coverage, finished cells, pictures."""
+"""What the studies of paper DIPS share: budgets, summaries of estimates and intervals, finished cells, pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECOMMENDED = "posterior, percentile"
 class Job:
     """One scenario under one budget (none for what does not depend on it)."""
 
-    study: int
+    study: str
     scenario: str
     epsilon: float | None
     repetitions: int
@@ -73,11 +73,16 @@ def summary(
     truth: npt.ArrayLike,
     scale: float = 1.0,
 ) -> Record:
-    """Bias, RMSE, coverage and width of intervals; arrays may have several components after the repetitions."""
+    """Bias, RMSE, coverage and width of intervals; arrays may have several components after the repetitions.
+
+    Several components (cell means, coefficients) share one record: coverage, width and squared error are averaged over them, and
+    the bias is their mean absolute bias, because biases of different sign would cancel.
+    """
     q, low, high = result
     true = np.asarray(truth, dtype=np.float64)
     error = (q - true) / scale
     covered = (low <= true) & (true <= high)
+    bias = error.mean(axis=0)
     return {
         "study": job.study,
         "scenario": job.scenario,
@@ -85,7 +90,7 @@ def summary(
         "method": method,
         "parameter": parameter,
         "repetitions": job.repetitions,
-        "bias": float(error.mean()),
+        "bias": float(bias if bias.ndim == 0 else np.abs(bias).mean()),
         "rmse": float(np.sqrt((error**2).mean())),
         "coverage": float(covered.mean()),
         "width": float(((high - low) / scale).mean()),
@@ -163,24 +168,73 @@ _SMALLEST = 1e-3
 """Smallest value in a picture, whose axes are logarithmic."""
 
 
-def pictures(records: Sequence[Record], folder: Path, study: int, methods: Sequence[str]) -> list[Path]:
+def _panel(title: str, records: Sequence[Record], value_of: Callable[[Record], float]) -> LinePanel:
+    """One measure of one parameter in one scenario over epsilon."""
+    series: dict[str, list[tuple[float, float, float, float]]] = {}
+    for item in records:
+        value = max(value_of(item), _SMALLEST)
+        point = (float(f"{item['epsilon']:.2g}"), value, value, value)
+        series.setdefault(item["method"], []).append(point)
+    return LinePanel(title, series)
+
+
+def pictures(records: Sequence[Record], folder: Path, study: str, methods: Sequence[str]) -> list[Path]:
     """Draw each measure of each parameter over epsilon, one panel per scenario."""
     written = []
     shown = [item for item in records if item["epsilon"] is not None and item["method"] in methods]
     for parameter in dict.fromkeys(item["parameter"] for item in shown):
         mine = [item for item in shown if item["parameter"] == parameter]
         for measure, (label, value_of) in MEASURES.items():
-            panels = []
-            for scenario in dict.fromkeys(item["scenario"] for item in mine):
-                series: dict[str, list[tuple[float, float, float, float]]] = {}
-                for item in mine:
-                    if item["scenario"] == scenario:
-                        value = max(value_of(item), _SMALLEST)
-                        point = (float(f"{item['epsilon']:.2g}"), value, value, value)
-                        series.setdefault(item["method"], []).append(point)
-                panels.append(LinePanel(scenario, series))
+            panels = [
+                _panel(scenario, [item for item in mine if item["scenario"] == scenario], value_of)
+                for scenario in dict.fromkeys(item["scenario"] for item in mine)
+            ]
             path = folder / f"study{study}-{parameter}-{measure}.svg"
             title = f"Study {study}: {label}, {parameter}"
             path.write_text(line_chart(title, panels, x_label="epsilon", y_label=label), encoding="utf-8")
             written.append(path)
     return written
+
+
+def overview(
+    records: Sequence[Record], study: str, methods: Sequence[str], scenario: str, parameters: Sequence[str]
+) -> str:
+    """Draw every measure of some parameters in one scenario as one picture."""
+    shown = [
+        item
+        for item in records
+        if item["epsilon"] is not None and item["method"] in methods and item["scenario"] == scenario
+    ]
+    panels = [
+        _panel(
+            f"{parameter}: {'misses (nominal .05)' if measure == 'misses' else label}",
+            [item for item in shown if item["parameter"] == parameter],
+            value_of,
+        )
+        for parameter in parameters
+        for measure, (label, value_of) in MEASURES.items()
+    ]
+    repetitions = shown[0]["repetitions"]
+    title = f"Study {study} of paper DIPS, {scenario}, {repetitions:,} repetitions"
+    return line_chart(title, panels, x_label="epsilon", y_label=f"see each panel; cut at {_SMALLEST:g}")
+
+
+COLUMNS = (
+    "study", "scenario", "method", "epsilon", "quantity", "repetitions", "bias", "rmse", "coverage", "width",
+)  # fmt: skip
+
+
+def result_rows(records: Sequence[Record]) -> list[tuple[object, ...]]:
+    """What a study found, as rows of :data:`COLUMNS`; ``width`` is the median width."""
+    return [
+        (
+            item["study"],
+            item["scenario"],
+            item["method"],
+            "none" if item["epsilon"] is None else float(item["epsilon"]),
+            item["parameter"],
+            item["repetitions"],
+            *(float(item[name]) for name in ("bias", "rmse", "coverage", "median_width")),
+        )
+        for item in records
+    ]

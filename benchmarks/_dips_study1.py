@@ -35,6 +35,7 @@ CHARTED = (
     "modips",
     "laplace",
     "multinomial-dirichlet",
+    "binomial-beta",
     "mcclure-reiter",
     "posterior, full",
     "posterior, percentile",
@@ -83,6 +84,9 @@ def run(job: Job) -> list[Record]:
     note("laplace", combined(*analysed(rounded(noisy, n, generator)[..., 0]), "partial"))
     drawn = multinomial_dirichlet(sets_of(counts, SETS), part, n, generator)[..., 0]
     note("multinomial-dirichlet", combined(*analysed(generator.binomial(n, drawn)), "partial"))
+    # one set with the whole budget: drawn from a posterior (Abowd and Vilhuber) or with its mean (McClure and Reiter)
+    drawn = multinomial_dirichlet(counts, job.epsilon, n, generator)[..., 0]
+    note("binomial-beta", single(*analysed(generator.binomial(n, drawn))))
     note("mcclure-reiter", single(*analysed(generator.binomial(n, mcclure_reiter(ones, job.epsilon, n)))))
     # one release with the whole budget
     noisy = laplace_cells(counts, job.epsilon, generator)

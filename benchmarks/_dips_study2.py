@@ -1,7 +1,8 @@
 """Study 2 of paper DIPS: mean and variance of a normal variable (section 4.2).
 
-Data are drawn from N(0, σ²) and cut to [-3σ, 4σ]. Bins are public here, as many as the medians the paper reports for
-Scott's rule, which it computes from the private data.
+Data are drawn from N(0, σ²) and cut to [-3σ, 4σ], or in the second form of the study to the symmetric [-4σ, 4σ]. Bins are public
+here: as many as the medians the paper reports for Scott's rule, which it computes from the private data, and as wide with
+symmetric bounds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from understudy.inference import normal_draws, normal_draws_from_sums
 from understudy.marginals import Statistic
 
 SCENARIOS = {f"n={n} sigma2={s:g}": (n, float(s)) for n in (20, 100, 1000) for s in (1, 4, 9)}
-BINS = {20: 7, 100: 10, 1000: 21}
+BOUNDS = {"2": (-3.0, 4.0), "2-symmetric": (-4.0, 4.0)}
+"""Ends of the public range by form of the study, in standard deviations."""
+BINS = {"2": {20: 7, 100: 10, 1000: 21}, "2-symmetric": {20: 8, 100: 11, 1000: 24}}
 CHARTED = (
     "modips",
     "perturbed-histogram",
@@ -84,7 +87,9 @@ def _piece(
 ) -> dict[tuple[str, str], tuple[Array, Array, Array]]:
     n, sigma2 = SCENARIOS[job.scenario]
     sigma = float(np.sqrt(sigma2))
-    bounds = (-3 * sigma, 4 * sigma)
+    low, high = BOUNDS[job.study]
+    bounds = (low * sigma, high * sigma)
+    bins = BINS[job.study][n]
     values = np.clip(generator.normal(0.0, sigma, (size, n)), *bounds)
     mean, variance, _ = moments(values)
     found: dict[tuple[str, str], tuple[Array, Array, Array]] = {}
@@ -113,9 +118,9 @@ def _piece(
     spread = np.clip(sets_of(variance, SETS) + generator.laplace(0, wide, (size, SETS)), 0.0, largest)
     note("modips", normal_sets(centre, spread), "partial")
     # histograms
-    edges = np.linspace(*bounds, BINS[n] + 1)
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, BINS[n] - 1)
-    counts = np.stack([(place == k).sum(axis=1) for k in range(BINS[n])], axis=-1).astype(np.float64)
+    edges = np.linspace(*bounds, bins + 1)
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
+    counts = np.stack([(place == k).sum(axis=1) for k in range(bins)], axis=-1).astype(np.float64)
     noisy = np.maximum(laplace_cells(sets_of(counts, SETS), job.epsilon / SETS, generator), 0.0)
     note("perturbed-histogram", binned_values(shares(noisy), edges, n, generator), "partial")
     note("smoothed-histogram", binned_values(smoothed(counts, job.epsilon, n), edges, n, generator), None)

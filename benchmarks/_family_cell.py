@@ -7,18 +7,16 @@ kept for testing classifiers. Everything that is compared reads the real table w
 from __future__ import annotations
 
 import json
-import resource
-import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks._cell import CpuLimit, cpu_limit, peak_mb
 from benchmarks._tables import load, workload_of
 from understudy.curator import Curator
 from understudy.data import LocalTable
@@ -41,27 +39,6 @@ TARGETS = {
 CLASSIFIERS = ("forest", "logistic")
 _TRAIN, _TEST = 20_000, 10_000
 Codes = dict[str, npt.NDArray[Any]]
-
-
-class CpuLimit(Exception):
-    """The time that a cell may compute is over."""
-
-
-@contextmanager
-def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise :class:`CpuLimit` inside the block after so many seconds of computing, as soon as Python gets to it."""
-
-    def stop(*_: object) -> None:
-        raise CpuLimit
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    before = signal.signal(signal.SIGXCPU, stop)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-        signal.signal(signal.SIGXCPU, before)
 
 
 def split(table: LocalTable) -> tuple[LocalTable, Codes]:
@@ -154,11 +131,6 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
         "kind": model.distribution.kind,
     }
     return result | compare(spec, table, test, workload, drawn)
-
-
-def peak_mb() -> float:
-    """Return the most memory this process has held, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -95,7 +96,10 @@ RUNS = (
     _run("queries", "queries"),
     _run("privbayes", "privbayes"),
     _run("deniability", "deniability", "--rows 30000"),
-    _run("deniability-classifiers", "deniability", "--part classifiers --rows 80000"),
+    _run("deniability-figure1", "deniability", "--part figure1 --models 10 --write"),
+    _run("deniability-figure2", "deniability", "--part figure2 --trees 20 --write"),
+    _run("deniability-figure6", "deniability", "--part figure6 --models 5 --write"),
+    _run("deniability-table4", "deniability", "--part table4 --splits 2 --write"),
     _run("release-frontier", "release_frontier", "--candidates 40 --write"),
     _run(
         "release-variants", "release_frontier", "--variants same simulated --candidates 60 --totals --jobs 1"
@@ -120,13 +124,13 @@ RUNS = (
         "aim",
         "--tables titanic,nltcs,adult,salary,msnbc,fire --methods aim --epsilons 1,10,.1 --seeds 1 --out .benchmarks/aim-grid",
     ),
-    _run("dips", "dips", "--studies 1,2,3 --by-budget"),
-    _run(
-        "dips-share",
-        "dips",
-        "--studies 1 --repetitions 5000 --seed 2 --by-budget --out .benchmarks/dips-share",
-    ),
-    _run("dips-four", "dips", "--studies 4 --by-budget"),
+    _run("aim-figure1", "aim_figures", "--figure 1 --write"),
+    _run("aim-figure2", "aim_figures", "--figure 2 --write"),
+    _run("dips-study1", "dips", "--studies 1 --by-budget --write"),
+    _run("dips-study2", "dips", "--studies 2 --repetitions 1000 --by-budget --write"),
+    _run("dips-study2-symmetric", "dips", "--studies 2-symmetric --by-budget --write"),
+    _run("dips-study3", "dips", "--studies 3 --by-budget --write"),
+    _run("dips-study4", "dips", "--studies 4 --by-budget --write"),
     _run("dips-fertility", "dips", "--studies fertility"),
     _run("large-fit", "large_fit", "1000000 10000000 100000000"),
     _run("large-output", "large_output", "1000000 10000000 100000000"),
@@ -148,11 +152,36 @@ def machine() -> str:
     )
 
 
+def current_commit() -> str:
+    """Return the short name of the commit that is checked out; empty where that cannot be told."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip()
+
+
+def write_page(run: Run, printed: Sequence[str], *, commit: str, wall: float, cpu: float) -> None:
+    """Write the page of a run, and the list of pages."""
+    PAGES.mkdir(exist_ok=True)
+    page = [
+        f"# {run.name}",
+        "",
+        f"`{run.shown}`",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}: {wall:.0f} s ({cpu:.0f} s of CPU).",
+        f"{machine()}.",
+        "",
+        "```text",
+        *printed,
+        "```",
+    ]
+    (PAGES / f"{run.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+    (PAGES / "index.md").write_text(index(), encoding="utf-8")
+
+
 def measure(run: Run) -> int:
     """Run one benchmark, show what it prints, and write its page when it passed."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    commit = current_commit()
     (ROOT / ".benchmarks").mkdir(exist_ok=True)
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = []
@@ -170,21 +199,7 @@ def measure(run: Run) -> int:
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if process.returncode == 0:
-        PAGES.mkdir(exist_ok=True)
-        page = [
-            f"# {run.name}",
-            "",
-            f"`{run.shown}`",
-            "",
-            f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}: {wall:.0f} s ({cpu:.0f} s of CPU).",
-            f"{machine()}.",
-            "",
-            "```text",
-            *printed,
-            "```",
-        ]
-        (PAGES / f"{run.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
-        (PAGES / "index.md").write_text(index(), encoding="utf-8")
+        write_page(run, printed, commit=commit, wall=wall, cpu=cpu)
         if run.name == "audit":
             from benchmarks._trust import fill
 

@@ -13,9 +13,12 @@ import looks
 import papers
 import typer.main
 
+from understudy import errors
 from understudy.cli import registered as commands
 from understudy.cli.main import __doc__ as exit_codes
-from understudy.cli.main import app
+from understudy.cli.main import app, exit_code
+from understudy.data.private_files import FolderInUse
+from understudy.errors import UnderstudyError
 from understudy.mechanisms import Method, Synthesizer, methods
 from understudy.mechanisms.source import Source
 from understudy.release.spec.spec import Spec
@@ -112,7 +115,7 @@ def method_pages() -> dict[Path, str]:
 
 ROOMS = (
     "schema", "privacy", "marginals", "data", "curator", "engine", "mechanisms", "inference", "evaluation", "release",
-    "report", "bulk", "audit", "adapters", "datasets",
+    "report", "bulk", "audit", "workflow", "adapters", "datasets",
 )  # fmt: skip
 
 
@@ -132,6 +135,29 @@ def api() -> str:
             parts.append(f"| `{name}{_signature(thing)}` | {_summary(thing)} |")
         parts.append("")
     return "\n".join(parts)
+
+
+def error_list() -> str:
+    """List every error with its code, the exit code of the command line, its meaning and what to do first."""
+    classes = [
+        thing
+        for thing in vars(errors).values()
+        if inspect.isclass(thing) and issubclass(thing, UnderstudyError)
+    ]
+    lines = [
+        NOTE,
+        "# Errors\n",
+        "Every deliberate error is an `understudy.errors.UnderstudyError` and has a `code`, which the command line prints behind the message in",
+        "square brackets. A code never changes and is never given to another error; messages may change from version to version.",
+        "Compare codes or classes in programs, and read the message: it says what was wanted, where, and what to do next.\n",
+        "| code | exception | exit code | meaning | what to do first |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{cls.code}` | `{cls.__name__}` | {exit_code(cls.__new__(cls))} | {_summary(cls)} | {cls.advice} |"
+        for cls in sorted([*classes, FolderInUse], key=lambda cls: cls.code)
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _signature(thing: Any) -> str:
@@ -158,6 +184,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "cli.md": command_line(),
         REFERENCE / "methods.md": method_list(),
         REFERENCE / "python.md": api(),
+        REFERENCE / "errors.md": error_list(),
         **method_pages(),
         REFERENCE.parent / "explanation" / "every-look.md": looks.page(NOTE),
         REFERENCE.parent / "explanation" / "papers.md": papers.write_page(NOTE),

@@ -30,12 +30,12 @@ from kept_runs import (  # noqa: E402
     spoken,
 )
 
-from understudy.mechanisms import methods
+from understudy.mechanisms import methods  # noqa: E402
 from understudy.mechanisms.source import Paper  # noqa: E402
-from understudy.privacy import PureDP, Unit
-from understudy.privacy.count_models.divergence import probabilistic_delta, true_delta
+from understudy.privacy import PureDP, Unit  # noqa: E402
+from understudy.privacy.count_models.divergence import probabilistic_delta, true_delta  # noqa: E402
 from understudy.privacy.count_models.laws import CountLaw  # noqa: E402
-from understudy.release import selection_guarantee
+from understudy.release import selection_guarantee  # noqa: E402
 from understudy.release.selection.accounting import UnlimitedAttempts  # noqa: E402
 from understudy.release.spec.spec import Spec  # noqa: E402
 

@@ -1,5 +1,8 @@
 """Differentially private stand-ins for sensitive tables.
 
+``TableSynthesizer(...).fit(frame).sample(n)`` and ``synthesize(...)`` make one, ``publish(...)`` carries out a specified release; `Curator` is
+for those who write mechanisms.
+
 The names below are the front door; each is imported when first used, so that ``import understudy`` is quick.
 """
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from understudy import datasets
+    from understudy.adapters import TableSynthesizer
     from understudy.curator import Curator
     from understudy.data import read_table, write_frame
     from understudy.errors import UnderstudyError
@@ -20,14 +24,18 @@ if TYPE_CHECKING:
     from understudy.mechanisms.marginal.aim import AIM
     from understudy.mechanisms.marginal.independent import Independent
     from understudy.mechanisms.marginal.laplace import LaplaceTable
-    from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+    from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+    from understudy.release.spec.spec import Spec
     from understudy.schema import Domain, Schema
+    from understudy.workflow import publish, synthesize
 
+__version__: str
 __all__ = [
     "AIM",
     "GDP",
     "ZCDP",
     "ApproxDP",
+    "Budget",
     "Curator",
     "Domain",
     "Independent",
@@ -36,15 +44,20 @@ __all__ = [
     "Model",
     "PureDP",
     "Schema",
+    "Spec",
+    "TableSynthesizer",
     "UnderstudyError",
     "Unit",
     "Workload",
+    "__version__",
     "all_kway",
     "create",
     "datasets",
     "methods",
+    "publish",
     "read_table",
     "skewed",
+    "synthesize",
     "target",
     "workload_error",
     "write_frame",
@@ -53,6 +66,7 @@ __all__ = [
 _HOMES = {
     "AIM": "mechanisms.marginal.aim",
     "ApproxDP": "privacy",
+    "Budget": "privacy",
     "Curator": "curator",
     "Domain": "schema",
     "GDP": "privacy",
@@ -62,6 +76,8 @@ _HOMES = {
     "Model": "mechanisms",
     "PureDP": "privacy",
     "Schema": "schema",
+    "Spec": "release.spec.spec",
+    "TableSynthesizer": "adapters",
     "UnderstudyError": "errors",
     "Unit": "privacy",
     "Workload": "marginals",
@@ -69,8 +85,10 @@ _HOMES = {
     "all_kway": "marginals",
     "create": "mechanisms",
     "methods": "mechanisms",
+    "publish": "workflow",
     "read_table": "data",
     "skewed": "marginals",
+    "synthesize": "workflow",
     "target": "marginals",
     "workload_error": "marginals",
     "write_frame": "data",
@@ -80,6 +98,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("understudy.datasets")
+    if name == "__version__":  # of the installed package, asked for when first used
+        globals()[name] = import_module("importlib.metadata").version("understudy")
+        return globals()[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'understudy' has no attribute {name!r}")
     value = getattr(import_module(f"understudy.{_HOMES[name]}"), name)

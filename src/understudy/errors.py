@@ -23,15 +23,20 @@
     ├── UnknownMethod (LookupError)         no synthesizer of that name
     ├── UnusableMethod (RuntimeError)       a synthesizer that does not work on this machine
     ├── MissingExtra (ImportError)          an optional dependency that is not installed
+    ├── UnsupportedSystem (RuntimeError)    an operating system that lacks what is needed
     └── OutputError (OSError)               a file that cannot be written
 
 Messages say what was wanted, where, and what to do next. They never contain a private value, a
 private count, or anything computed from the records without noise.
+
+Each class has a ``code`` that never changes and is never given to another class, and ``advice``: what to do first. Both are listed in
+``docs/reference/errors.md``, which is generated from here; programs compare codes, people read messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 __all__ = [
     "BudgetError",
@@ -53,6 +58,7 @@ __all__ = [
     "SchemaError",
     "UnderstudyError",
     "UnknownMethod",
+    "UnsupportedSystem",
     "UnusableMethod",
     "UsageError",
     "WorkloadError",
@@ -63,29 +69,60 @@ __all__ = [
 class UnderstudyError(Exception):
     """Base of every deliberate error; the command line prints its message without a traceback."""
 
+    code: ClassVar[str] = "US-GENERAL-01"
+    advice: ClassVar[str] = "Read the message; catch this class to catch every deliberate error."
+
 
 class SchemaError(UnderstudyError, ValueError):
     """A schema that cannot be used as written."""
+
+    code: ClassVar[str] = "US-SCHEMA-01"
+    advice: ClassVar[str] = (
+        "Correct the columns that the message names; `understudy schema check SCHEMA` lists all problems at once."
+    )
 
 
 class ConstraintError(SchemaError):
     """A record constraint that does not parse or does not fit the columns it names."""
 
+    code: ClassVar[str] = "US-SCHEMA-02"
+    advice: ClassVar[str] = (
+        "Correct the rule that the message quotes; the page on constraints gives the grammar."
+    )
+
 
 class DomainNotPublic(SchemaError):
     """A schema holds facts read from the data that its owner has not declared public."""
+
+    code: ClassVar[str] = "US-SCHEMA-03"
+    advice: ClassVar[str] = (
+        "Decide for each fact that the message lists whether it is public, and declare it in the schema; replace those that are not."
+    )
 
 
 class DataError(UnderstudyError, ValueError):
     """A table that cannot be read or does not fit its schema."""
 
+    code: ClassVar[str] = "US-DATA-01"
+    advice: ClassVar[str] = (
+        "Correct the file or the schema where the message says; values of records are never shown, look them up in the table itself."
+    )
+
 
 class UsageError(UnderstudyError, ValueError):
     """Options of the command line that contradict each other or lack something."""
 
+    code: ClassVar[str] = "US-USAGE-01"
+    advice: ClassVar[str] = (
+        "Change the options that the message names; `understudy COMMAND --help` explains each."
+    )
+
 
 class BudgetError(UnderstudyError, ValueError):
     """A budget, privacy unit or noise scale that makes no sense."""
+
+    code: ClassVar[str] = "US-BUDGET-01"
+    advice: ClassVar[str] = "Correct the budget, unit or noise scale that the message names."
 
 
 class BudgetExceeded(BudgetError):
@@ -101,6 +138,11 @@ class BudgetExceeded(BudgetError):
         Name of the accounting those two numbers are in (``"pure"``, ``"zcdp"`` or ``"gdp"``).
     """
 
+    code: ClassVar[str] = "US-BUDGET-02"
+    advice: ClassVar[str] = (
+        "Ask for less, or let the owner of the table raise the total of its ledger; nothing was spent."
+    )
+
     def __init__(self, message: str, *, requested: float, remaining: float, accounting: str) -> None:
         super().__init__(message)
         self.requested = requested
@@ -111,29 +153,62 @@ class BudgetExceeded(BudgetError):
 class NoSuchGuarantee(BudgetError):
     """A mechanism cannot give the kind of guarantee that was asked for."""
 
+    code: ClassVar[str] = "US-BUDGET-03"
+    advice: ClassVar[str] = (
+        "Choose another kind of budget or another method; `understudy methods` says which go together."
+    )
+
 
 class LedgerError(UnderstudyError, RuntimeError):
     """A ledger that cannot be opened, read or written."""
+
+    code: ClassVar[str] = "US-LEDGER-01"
+    advice: ClassVar[str] = (
+        "Give the ledger a folder that exists and can be written, or wait for the process that uses it."
+    )
 
 
 class LedgerCorrupted(LedgerError):
     """A ledger whose hash chain does not hold: it was damaged or edited."""
 
+    code: ClassVar[str] = "US-LEDGER-02"
+    advice: ClassVar[str] = (
+        "Stop spending on this table. Restore the ledger from a copy whose head you trust; `understudy ledger verify` compares."
+    )
+
 
 class LedgerMismatch(LedgerError):
     """A ledger that belongs to another table, privacy unit or total budget."""
+
+    code: ClassVar[str] = "US-LEDGER-03"
+    advice: ClassVar[str] = (
+        "Use the ledger of this table, or the unit, total and facts that this ledger was opened with."
+    )
 
 
 class LookFailed(UnderstudyError, RuntimeError):
     """A look at the records ended in an error after it was charged: an outcome that says no more than this name."""
 
+    code: ClassVar[str] = "US-LOOK-01"
+    advice: ClassVar[str] = (
+        "The charge stands. Rehearse the same command on a simulated table to find the cause without looking at the records again."
+    )
+
 
 class WorkloadError(UnderstudyError, ValueError):
     """Cliques or workloads that do not fit the schema."""
 
+    code: ClassVar[str] = "US-WORKLOAD-01"
+    advice: ClassVar[str] = "Name columns that the schema has, each once, and weights that are positive."
+
 
 class WrongPairing(UnderstudyError, ValueError):
     """A combining rule that is not valid for the way in which the synthetic sets were made."""
+
+    code: ClassVar[str] = "US-INFERENCE-01"
+    advice: ClassVar[str] = (
+        "Choose the combining rule that belongs to the way in which the sets were made; the message names it."
+    )
 
 
 class DomainTooLarge(UnderstudyError, ValueError):
@@ -147,6 +222,9 @@ class DomainTooLarge(UnderstudyError, ValueError):
         How many are allowed.
     """
 
+    code: ClassVar[str] = "US-SIZE-01"
+    advice: ClassVar[str] = "Use coarser bins, a smaller workload or more memory; nothing was spent."
+
     def __init__(self, message: str, *, cells: int, allowed: int) -> None:
         super().__init__(message)
         self.cells = cells
@@ -156,25 +234,56 @@ class DomainTooLarge(UnderstudyError, ValueError):
 class ModelFileError(UnderstudyError, ValueError):
     """A model file that cannot be read or written."""
 
+    code: ClassVar[str] = "US-MODEL-01"
+    advice: ClassVar[str] = (
+        "Get the file again from where it was made, or update Understudy if it is of a newer version."
+    )
+
 
 class BundleError(UnderstudyError, ValueError):
     """A published bundle that was changed or does not hold what it says."""
+
+    code: ClassVar[str] = "US-BUNDLE-01"
+    advice: ClassVar[str] = "Do not use the bundle as it is; get it again from its publisher."
 
 
 class UnknownMethod(UnderstudyError, LookupError):
     """No synthesizer of that name is registered."""
 
+    code: ClassVar[str] = "US-METHOD-01"
+    advice: ClassVar[str] = (
+        "Choose a name that `understudy methods` lists, or install the package that brings the method."
+    )
+
 
 class UnusableMethod(UnderstudyError, RuntimeError):
     """A synthesizer does not work with this installation on this machine; found out before anything was charged."""
+
+    code: ClassVar[str] = "US-METHOD-02"
+    advice: ClassVar[str] = "Install what the message names or choose another method; nothing was spent."
 
 
 class MissingExtra(UnderstudyError, ImportError):
     """An optional dependency that is needed for this feature is not installed."""
 
+    code: ClassVar[str] = "US-INSTALL-01"
+    advice: ClassVar[str] = "Run the `pip install` command of the message."
+
+
+class UnsupportedSystem(UnderstudyError, RuntimeError):
+    """An operating system that lacks what is needed, such as file locks that end with their process."""
+
+    code: ClassVar[str] = "US-INSTALL-02"
+    advice: ClassVar[str] = "Run Understudy on Linux or macOS; on Windows in WSL 2 or in a Linux container."
+
 
 class OutputError(UnderstudyError, OSError):
     """A file that cannot be written; existing files are left as they were."""
+
+    code: ClassVar[str] = "US-OUTPUT-01"
+    advice: ClassVar[str] = (
+        "Choose a place that can be written and has room, then run the same command again."
+    )
 
 
 class Problems:

@@ -142,11 +142,14 @@ def _fit_total(book: Ledger, budget: Budget, accounting: str | None, approximate
     )
 
 
-def _whole(budget: PureDP | ZCDP | GDP) -> Event:
+def _whole(budget: Budget) -> Event:
     """Return the event that spends a whole budget at once."""
     if isinstance(budget, PureDP):
         return PureEvent(budget.epsilon)
-    return ZcdpEvent(budget.rho) if isinstance(budget, ZCDP) else GaussianEvent(budget.mu, 1.0)
+    if isinstance(budget, ZCDP):
+        return ZcdpEvent(budget.rho)
+    assert isinstance(budget, GDP)
+    return GaussianEvent(budget.mu, 1.0)
 
 
 @dataclass(frozen=True)
@@ -257,6 +260,11 @@ class LedgerPlace:
         if self._record is None:
             return ()
         return self._record.remember(KnownLedger(book.anchor(), self.path, charged), self._marks)
+
+
+def ledger_at(path: Path) -> LedgerPlace:
+    """Return the place of a ledger that is taken as it is, whatever it calls its table; nothing else is asked about the table."""
+    return LedgerPlace(path.absolute(), _same_table=path.exists())
 
 
 def find_ledger(

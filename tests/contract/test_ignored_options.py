@@ -51,6 +51,9 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "pep": [{"ask": "queries", "num_query": 60}],
     "dpcopula": [{"correlation": "kendall"}],
     "gaussian": [{"rare_share": 0.1}],
+    "aim": [{"initialise": False}, {"estimation": "relaxed"}],
+    "rap": [{"form": "published"}],
+    "gem": [{"form": "published"}],
 }
 AUTO = "the model chosen for this table has no numbers"
 NEEDS: dict[tuple[str, ...], str] = {
@@ -97,7 +100,7 @@ def _fit(name: str, **options: Any) -> str:
     digest = hashlib.sha256(repr((plan.measurements, plan.notes, plan.model_cells)).encode())
     digest.update(repr([entry.event for entry in ledger.entries()]).encode())
     for item in (*model.measurements, *model.statistics):
-        digest.update(np.ascontiguousarray(item.values).tobytes())
+        digest.update(np.ascontiguousarray(item.values).tobytes())  # type: ignore[attr-defined]
     for cells in model.marginals([(column,) for column in case.schema.names]):
         digest.update(np.ascontiguousarray(cells).tobytes())
     digest.update(model.sample(200, seed=1).to_csv().encode())
@@ -125,7 +128,7 @@ def _others(value: object, kind: str) -> list[Any]:
         start = 2 if value is None else int(value)  # type: ignore[call-overload]
         return [other for other in (start + 1, 1, 2, max(1, start // 2), 2 * start) if other != value]
     if isinstance(value, float) or (value is None and kind == "float | None"):
-        start = 0.5 if not value else float(value)  # type: ignore[arg-type]
+        start = 0.5 if not value else float(value)  # type: ignore[arg-type,assignment]
         return [start / 2, 2 * start if start >= 0.5 else 1.5 * start + 0.01, 1e-3]
     return []
 

@@ -127,7 +127,9 @@ def test_a_mechanism_is_tried_once_in_a_process(monkeypatch: pytest.MonkeyPatch)
     fits = []
     real = MST._fit
     monkeypatch.setattr(
-        MST, "_fit", lambda self, curator, **rest: fits.append(1) or real(self, curator, **rest)
+        MST,
+        "_fit",
+        lambda self, curator, **rest: fits.append(1) or real(self, curator, **rest),  # type: ignore[func-returns-value]
     )
     monkeypatch.setattr(_trial, "_tried", set())
     budget = PureDP(1.0)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_cases import OPTIONS_OF, case_of
-from test_synthesizers import METHODS
+from contract_cases import case_of, made
+from test_synthesizers import EVERY
 
 from understudy.curator import Curator, Journal
 from understudy.data import read_table
@@ -35,7 +35,7 @@ class Run:
     """One mechanism on one ledger, with the same noise for the same question in every run."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.synthesizer: Synthesizer = create(name, **OPTIONS_OF.get(name, {}))
+        self.synthesizer: Synthesizer = made(name)
         self.case = case_of(name)
         reserve = self.synthesizer.reserve(self.case.schema, SHARE)
         self.ledger = Ledger.create(
@@ -84,7 +84,7 @@ class Run:
             patch.setattr(Journal, "open_conversation", stopping(converse))
             with paid_work(self.ledger, facts) as work:
                 if sets is None:
-                    model = work.fit(self.synthesizer, table, unit=UNIT, budget=SHARE)
+                    model: Any = work.fit(self.synthesizer, table, unit=UNIT, budget=SHARE)
                 else:
                     model = work.fit_many(
                         self.synthesizer,
@@ -106,7 +106,7 @@ class Run:
         return list(self.folder.glob("*.state"))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", EVERY)
 def test_an_interrupted_fit_goes_on_and_pays_for_nothing_twice(name: str, tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     whole = Run(tmp_path / "whole", name)
@@ -133,7 +133,7 @@ def test_an_interrupted_fit_goes_on_and_pays_for_nothing_twice(name: str, tmp_pa
         assert made.equals(wanted)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_model_that_was_not_handed_over_is_taken_up_at_no_cost(name: str, tmp_path: Path) -> None:
     run = Run(tmp_path, name)
     first = run.fit(hand_over=False)

@@ -10,7 +10,9 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +89,12 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     front = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', front)
     assert not fetched, fetched
+    found = {entry["location"].split("#")[0] for entry in json.loads((tmp_path / "site" / "search" / "search_index.json").read_text("utf-8"))["docs"]}  # fmt: skip
+    assert "explanation/noise.html" in found
+    assert not [page for page in found if page.startswith("measured/")], "raw output drowns what explains it"
+    assert front.count("Raw benchmark output") >= 1
+    for page in (ROOT / "docs" / "measured").glob("*.md"):
+        assert f'href="measured/{page.stem}.html"' in front, f"{page.name} is not in the navigation"
 
 
 OWN_METHODS = [item.name for item in methods() if item.package is None]
@@ -110,7 +118,8 @@ def test_every_option_of_a_method_is_on_its_page(name: str) -> None:
     page = _page_of(name)
     for other in re.findall(r"Those of \[`([a-z-]+)`\]", page):
         page += (folder / f"{other}.md").read_text(encoding="utf-8")
-    options = {field.name for field in dataclasses.fields(method(name).load())}
+    cls: Any = method(name).load()
+    options = {field.name for field in dataclasses.fields(cls)}
     told = set(re.findall(r"`([a-z0-9_]+)", page))
     assert options <= told, f"docs/methods/{name}.md, Options: no word about {sorted(options - told)}"
 
@@ -124,7 +133,19 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_front_door_is_exactly_what_it_says() -> None:
     for name in understudy.__all__:
         assert getattr(understudy, name) is not None
-    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets"}
+    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets", "__version__"}
+    assert len(understudy.__all__) <= 40
+
+
+def test_what_the_front_door_calls_release_does_not_depend_on_what_was_imported() -> None:
+    """A function of that name would be hidden by the package as soon as a part of it is imported."""
+    code = (
+        "import understudy; from understudy import publish, Spec; import understudy.release.spec.spec; import types; "
+        "assert understudy.publish is publish and callable(publish); assert isinstance(understudy.release, types.ModuleType); "
+        "print(understudy.__version__)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == metadata.version("understudy")
 
 
 def test_the_readme_shows_the_two_commands() -> None:

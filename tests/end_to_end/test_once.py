@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from command import understudy
 
-from understudy.mechanisms import Model
-from understudy.mechanisms.registry import method
+from understudy.mechanisms import Model, method
 from understudy.schema import Schema
 
 SPEC = """

@@ -114,7 +114,7 @@ def test_a_forgotten_charge_is_caught(place: Path, measured: dict[str, Measured]
     def forget(witness: child.Witness) -> None:
         from understudy.curator import Curator
 
-        Curator._charge = lambda self, *events, purpose: None  # type: ignore[method-assign]
+        Curator._charge = lambda self, *events, purpose: None  # type: ignore[method-assign,assignment]
 
     folder, side = _broken(place, "synth mst", forget)
     with pytest.raises(Fault, match="not charged"):
@@ -132,7 +132,7 @@ def test_a_charge_after_the_draw_is_caught_without_any_kill(
             self._charge(*events, purpose=purpose)
             return drawn
 
-        Curator._answer = answer  # type: ignore[method-assign]
+        Curator._answer = answer  # type: ignore[method-assign,assignment]
 
     folder, side = _broken(place, "synth independent", late)
     with pytest.raises(Fault, match=r"at draw 0: .* not charged"):
@@ -143,7 +143,7 @@ def test_a_file_renamed_into_place_without_a_flush_is_caught(
     place: Path, measured: dict[str, Measured], seed: int
 ) -> None:
     def careless(witness: child.Witness) -> None:
-        os.fsync = lambda descriptor: None
+        os.fsync = lambda fd: None
 
     folder, side = _broken(place, "synth mst", careless)
     assert check_files(folder, killed=False)["out.csv"]

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def project() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return found
 
 
 def test_the_version_is_written_once() -> None:

@@ -11,6 +11,7 @@ import sqlite3
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from understudy.mechanisms import Model
 from understudy.privacy import Ledger
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.bundle.verify import verify_bundle
-from understudy.release.spec.spec import Spec, workload_of
+from understudy.release.spec.space import workload_of
+from understudy.release.spec.spec import Spec
 from understudy.report import release_page
 from understudy.schema import Domain, Schema
 
@@ -45,7 +47,7 @@ class _Bomb:
     def __init__(self, mark: Path) -> None:
         self.mark = mark
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, (str(self.mark),)
 
 

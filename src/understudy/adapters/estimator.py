@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from understudy.data import draft_schema, read_table
-from understudy.data.identity import table_file
-from understudy.errors import BudgetError, WorkloadError
-from understudy.ledgers import LedgerPlace, find_ledger
-from understudy.marginals import Workload, parse_workload
-from understudy.mechanisms import Model, create
-from understudy.mechanisms import method as method_of
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.data import draft_schema
+from understudy.errors import WorkloadError
+from understudy.ledgers import LedgerPlace, ledger_at
+from understudy.marginals import Workload
+from understudy.mechanisms import Model
+from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
-from understudy.workflow import Unfinished, paid_work, table_facts, work_facts
+from understudy.workflow import Fit, Payment, Unfinished, mechanism_for, plan_synthesis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,29 +119,11 @@ class TableSynthesizer:
             setattr(self, name, value)
         return self
 
-    def _budget(self) -> Budget:
-        given = [
-            kind(value)
-            for kind, value in ((ZCDP, self.rho), (GDP, self.mu))
-            if value is not None
-        ]  # fmt: skip
-        budgets: list[Budget] = [*given]
-        if self.epsilon is not None:
-            budgets.append(PureDP(self.epsilon) if self.delta is None else ApproxDP(self.epsilon, self.delta))
-        if len(budgets) != 1 or (self.delta is not None and self.epsilon is None):
-            raise BudgetError("Give exactly one budget: epsilon (with or without delta), rho, or mu.")
-        return budgets[0]
-
-    def _unit(self) -> Unit:
-        if isinstance(self.unit, Unit):
-            return self.unit
-        if self.unit == "add-remove":
-            return Unit.add_remove()
-        if self.unit == "replace-one":
-            return Unit.replace_one()
-        raise BudgetError(
-            "Say who is protected: unit='add-remove', unit='replace-one', or a Unit for people with several rows."
-        )
+    def _ledger(self) -> LedgerPlace | Literal["memory"] | None:
+        """Return the ledger that pays, as a payment names it; a path is taken as it is, whatever the ledger calls its table."""
+        if self.ledger is None:
+            return "memory"
+        return None if self.ledger == "default" else ledger_at(Path(self.ledger))
 
     # ------------------------------------------------------------------ fitting
 
@@ -160,46 +139,18 @@ class TableSynthesizer:
                 "A schema must say what is public about the table before it is read; give schema=... "
                 "(draft one with `understudy schema draft`)."
             )
-        budget, unit = self._budget(), self._unit()
-        options = dict(self.options or {})
-        if self.workload is not None:
-            if not method_of(self.method).takes_workload:
-                raise WorkloadError(f"{self.method} does not take a workload; leave it out.")
-            text = self.workload
-            options["workload"] = parse_workload(self.schema.domain, text) if isinstance(text, str) else text
-        synthesizer = create(self.method, **options)
-        synthesizer.prepare(self.schema, unit=unit, budget=budget)
-        reserve = synthesizer.reserve(self.schema, budget)
-        book: AbstractContextManager[Ledger]
-        if self.ledger is None:
-            book = Ledger.in_memory(budget=budget, unit=unit, table="table", approximate_delta=reserve)
-        else:
-            path = None if self.ledger == "default" else Path(self.ledger)
-            file = table_file(X)
-            name = "table" if file is None else file.name
-            if path is None:
-                place = find_ledger(X, name=name)
-            else:  # a path is taken as it is, whatever the ledger calls its table
-                place = LedgerPlace(path.absolute(), _same_table=path.exists())
-            book = place.opened(
-                budget=budget,
-                unit=unit,
-                table=name,
-                named=False,
-                approximate_delta=reserve,
-                advice="Use the ledger of this table, or another file for another table.",
-            )
-        facts = work_facts(
-            synthesizer, schema_fingerprint=self.schema.fingerprint(), unit=unit, budget=budget
+        budget = Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+        fit = Fit(
+            table=X,
+            schema=self.schema,
+            synthesizer=mechanism_for(self.method, self.schema, workload=self.workload, options=self.options),
+            unit=Unit.of(self.unit),
+            budget=budget,
         )
-        owner, consent = table_facts(self.schema, unit=unit), self.consent or NO_CONSENT
-        with (
-            book as paying,
-            paid_work(paying, facts, unfinished=self.unfinished, owner=owner, consent=consent) as work,
-        ):
-            table = read_table(X, self.schema, id_column=unit.id_column)
-            self.model_ = work.fit(synthesizer, table, unit=unit, budget=budget)
-            work.done()
+        payment = Payment(
+            ledger=self._ledger(), consent=self.consent or NO_CONSENT, unfinished=self.unfinished
+        )
+        self.model_ = plan_synthesis(fit, payment=payment).run().model
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, ndtri
 
-from understudy.errors import WorkloadError
+from understudy.errors import BudgetError, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.privacy.accounting.conversions import zcdp_to_approx
 
@@ -59,6 +59,7 @@ def claim_of(budget: Budget) -> Claim:
             return Claim("epsilon", zcdp_to_approx(rho, _ZCDP_DELTA), _ZCDP_DELTA, words)
         case PureDP(epsilon=epsilon):
             return Claim("epsilon", epsilon, 0.0, words)
+    raise BudgetError(f"{words}: no such budget.")
 
 
 # ----------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ A folder named NAME is therefore never incomplete. All of this is post-processin
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -30,22 +29,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy._system import require_posix, take_lock
 from understudy.data import check_output_format, replacing, require_folder, sync, write_text
+from understudy.data.output import is_folder
 from understudy.errors import OutputError
 from understudy.mechanisms import Model, save_model
 
 __all__ = ["Staging", "is_folder", "unfinished"]
-
-
-def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Say whether a name asks for a folder of parts: it ends in a slash.
-
-    Examples
-    --------
-    >>> is_folder("table.parquet/"), is_folder("table.parquet")
-    (True, False)
-    """
-    return os.fspath(path).endswith(("/", os.sep))
 
 
 def unfinished(out: str | os.PathLike[str]) -> Path | None:
@@ -89,16 +79,15 @@ class Staging:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing the same sample."""
+        require_posix("A sample in parts")
         try:
             self.root.mkdir(exist_ok=True)
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise _refused(self.out, error) from None
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise OutputError(f"Another process is writing {str(self.out)!r} at this moment.") from None
+            if not take_lock(descriptor):
+                raise OutputError(f"Another process is writing {str(self.out)!r} at this moment.")
             yield
         finally:
             os.close(descriptor)

@@ -1,8 +1,8 @@
 """The command line: one application, one place where errors become messages and exit codes.
 
 Exit codes: 0 done; 1 an unexpected fault (a bug: please report it) or no memory left; 2 a command line that cannot be
-understood; 3 a budget or guarantee that cannot be had, or a release that was not accepted; 4 a schema, table, workload or model that
-cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 7 an audit that shows more than
+understood; 3 a budget or guarantee that cannot be had, or a release that was not accepted; 4 a schema, table, workload, model,
+method or system that cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 7 an audit that shows more than
 was claimed; 130 interrupted.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 
 import typer
 
+from understudy._system import require_posix
 from understudy.cli.entry import EXIT_INTERRUPTED
 from understudy.cli.entry import INTERRUPTED as _INTERRUPTED
 from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError, UsageError
@@ -36,9 +37,9 @@ EXIT_FAULT, EXIT_USAGE, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT = 1, 2
 
 def _version(show: bool) -> None:
     if show:
-        from importlib.metadata import version
+        import understudy
 
-        sys.stdout.write(f"understudy {version('understudy')}\n")
+        sys.stdout.write(f"understudy {understudy.__version__}\n")
         raise typer.Exit
 
 
@@ -64,6 +65,12 @@ def exit_code(error: UnderstudyError) -> int:
     return EXIT_INPUT
 
 
+def _with_code(error: UnderstudyError) -> str:
+    """Return the message with the code to look up in the documentation behind it; below it, where it has several lines."""
+    message = str(error)
+    return f"{message}{chr(10) if chr(10) in message else ' '}[{error.code}]"
+
+
 def prepare() -> None:
     """Make every command known; what a command itself needs is imported when it runs."""
     from understudy.cli import registered as commands
@@ -77,6 +84,7 @@ def run() -> None:
     An unexpected fault is reported by its type and place alone: its message could quote a record.
     """
     try:
+        require_posix("Understudy's command line")
         prepare()
         with _discreet():
             code = app(prog_name="understudy", standalone_mode=False)
@@ -85,7 +93,7 @@ def run() -> None:
         if isinstance(code, int) and code:
             raise SystemExit(code)
     except UnderstudyError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {_with_code(error)}\n")
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
         sys.stderr.write(_INTERRUPTED)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from understudy.data import Database, is_database, require_folder
-from understudy.errors import OutputError, SchemaError, UsageError
-from understudy.ledgers import LedgerPlace
-from understudy.marginals import parse_workload
-from understudy.mechanisms import Synthesizer, create, method
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
-from understudy.privacy.facts import Facts, check_facts
+from understudy.data import Database, is_database
+from understudy.errors import SchemaError, UsageError
+from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import Consent
-from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
+
+if TYPE_CHECKING:
+    from understudy.mechanisms import Synthesizer
+    from understudy.privacy.ledger.ledger import LedgerGuarantee
 
 # ----------------------------------------------------------------------------------------
 # Where the private table is, as words of the command line: a file, or a table of a database.
@@ -72,15 +68,6 @@ AnotherLedger = Annotated[
         help="Consent to a further ledger for a table that has one already. What the two promise adds up.",
     ),
 ]
-ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
-"""For those whose ledger is of another table or unit."""
-
-
-def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
-    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
-    if place.path.exists():
-        with place.opened(**terms) as book:
-            check_facts(book, facts, consent)
 
 
 def summary(standing: LedgerGuarantee) -> dict[str, Any]:
@@ -177,40 +164,49 @@ By = Annotated[
     str | None,
     typer.Option("--by", help="Who agrees (--accept-...), a public name. Default: the name of the user."),
 ]
+OutName = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        metavar="<path>",
+        help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, as in rows.parquet/, a folder "
+        "of such files, for any number of rows.",
+    ),
+]
+ChunkRows = Annotated[
+    int | None,
+    typer.Option("--chunk-rows", min=1, help="Rows per part of a folder, and per process in memory."),
+]
+PartitionBy = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-by", help="Columns, comma-separated, whose values become folders of Parquet files."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
+_OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "rho": "--rho",
+    "mu": "--mu",
+    "unit": "--unit",
+    "id_column": "--id-column",
+    "max_rows": "--max-rows-per-person",
+}
+"""What the numbers of a budget and the parts of a unit are called here, for messages."""
+
+
 def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> Budget:
     """Turn the budget options into one budget."""
-    given = [
-        name for name, value in (("--epsilon", epsilon), ("--rho", rho), ("--mu", mu)) if value is not None
-    ]
-    if len(given) != 1:
-        came = " and ".join(given) if given else "none"
-        raise UsageError(f"Give exactly one of --epsilon, --rho or --mu; got {came}.")
-    if delta is not None and epsilon is None:
-        raise UsageError("--delta goes with --epsilon only.")
-    if rho is not None:
-        return ZCDP(rho)
-    if mu is not None:
-        return GDP(mu)
-    assert epsilon is not None
-    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+    return Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu, names=_OPTIONS, error=UsageError)
 
 
 def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     """Turn the unit options into one privacy unit."""
-    if name not in ("add-remove", "replace-one"):
-        raise UsageError(f"--unit ({name!r}) must be add-remove or replace-one.")
-    if (id_column is None) != (max_rows is None):
-        raise UsageError(
-            "--id-column and --max-rows-per-person go together: who is a person, and how many rows count."
-        )
-    if id_column is None or max_rows is None:
-        return Unit.add_remove() if name == "add-remove" else Unit.replace_one()
-    person = Unit.add_remove_person if name == "add-remove" else Unit.replace_person
-    return person(id_column, max_rows=max_rows)
+    return Unit.of(name, id_column=id_column, max_rows=max_rows, names=_OPTIONS, error=UsageError)
 
 
 def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:
@@ -256,72 +252,20 @@ def parse_names(words: str | None, option: str) -> list[str] | None:
     return names
 
 
+def columns_of(words: str | None) -> tuple[str, ...]:
+    """Return the names in a comma-separated list."""
+    return tuple(parse_names(words, "--partition-by") or ())
+
+
 def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
     """Build the method with its options and, where it takes one, its workload."""
-    options = parse_options(words)
-    described = method(name)
-    if workload is not None:
-        if not described.takes_workload:
-            raise UsageError(f"{name} does not take a workload; leave --workload out.")
-        options["workload"] = parse_workload(schema.domain, workload)
-    return create(name, **options)
+    from understudy.workflow import mechanism_for
 
-
-def require_writable(path: Path, *, what: str) -> None:
-    """Refuse an output that cannot be written before anything is spent on making it."""
-    folder = path.parent if str(path.parent) else Path()
-    if path.is_dir():
-        raise OutputError(f"The {what} {str(path)!r} is a folder; give the name of a file.")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
-    if what != "ledger" and _is_sqlite(path):
-        raise OutputError(
-            f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
-        )
-    require_folder(folder, what=what)
-
-
-def _is_sqlite(path: Path) -> bool:
-    """Say whether a file is a database of SQLite, as every ledger is."""
-    if not path.is_file():  # a pipe would wait for its writer
-        return False
-    try:
-        with path.open("rb") as stream:
-            return stream.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False
-
-
-def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Refuse an output that would replace a file the command reads, add to a folder it reads, or replace another output.
-
-    Examples
-    --------
-    >>> require_apart({"output": Path("synthetic.csv")}, {"table": Path("patients.csv")})
-    >>> require_apart({"output": Path("./patients.csv")}, {"table": Path("patients.csv")})
-    Traceback (most recent call last):
-    understudy.errors.OutputError: The output 'patients.csv' would replace the table; choose another name.
-    """
-    written = {what: path for what, path in outputs.items() if path is not None}
-    read = {what: path for what, path in inputs.items() if path is not None}
-    for what, path in written.items():
-        for other, source in read.items():
-            if _same(path, source):
-                raise OutputError(f"The {what} {str(path)!r} would replace the {other}; choose another name.")
-            parts = path.suffix.lower() in (".parquet", ".pq")
-            if parts and source.is_dir() and source.resolve() in path.resolve().parents:
-                raise OutputError(
-                    f"The {what} {str(path)!r} would become part of the {other}, a folder of Parquet files; choose another "
-                    "folder."
-                )
-    for (what, path), (other, another) in combinations(written.items(), 2):
-        if _same(path, another):
-            raise OutputError(f"The {what} and the {other} would be one file, {str(path)!r}; name two.")
-
-
-def _same(path: Path, other: Path) -> bool:
-    """Say whether two names are one file, by whatever links."""
-    try:
-        return path.resolve() == other.resolve() or path.samefile(other)
-    except OSError:
-        return False
+    return mechanism_for(
+        name,
+        schema,
+        workload=workload,
+        options=parse_options(words),
+        workload_name="--workload",
+        error=UsageError,
+    )

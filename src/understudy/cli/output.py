@@ -8,11 +8,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from understudy.bulk import WrittenSample
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -99,3 +102,13 @@ def large(number: int) -> str:
     """Write a whole number so that people can read it, however large."""
     text = str(number)
     return f"{number:,}" if len(text) <= 12 else f"{text[0]}.{text[1:3]}e{len(text) - 1}"
+
+
+def how_close(done: WrittenSample) -> str:
+    """Say how well the rows of a folder fit the model."""
+    if done.error is None:
+        return f"{done.files:,} files, seed {done.seed}."
+    return (
+        f"{done.files:,} files, seed {done.seed}; marginals of the workload differ from the model's by "
+        f"{done.error:.2g} of the rows on average."
+    )

@@ -1,5 +1,8 @@
 """The only code that sees both exact values and the noise."""
 
+from typing import TYPE_CHECKING
+
+from understudy._deprecation import forwarded
 from understudy.curator.curator import Curator
 from understudy.curator.exact import PublicNumbers, to_float
 from understudy.curator.facts import table_facts
@@ -25,3 +28,8 @@ __all__ = [
     "table_facts",
     "to_float",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of these
+    __getattr__ = forwarded(
+        "understudy.curator", "understudy.privacy", names=("Noise", "noise_for"), since="0.2", until="0.4"
+    )

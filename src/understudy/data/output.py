@@ -7,7 +7,8 @@ import errno
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -121,6 +122,77 @@ def require_folder(folder: Path, *, what: str) -> None:
         raise OutputError(
             f"The {what} cannot be written to {str(folder)!r}: {error.strerror or error}. Choose another folder."
         ) from None
+
+
+def is_folder(path: str | PathLike[str]) -> bool:
+    """Say whether a name asks for a folder of parts: it ends in a slash.
+
+    Examples
+    --------
+    >>> is_folder("table.parquet/"), is_folder("table.parquet")
+    (True, False)
+    """
+    return os.fspath(path).endswith(("/", os.sep))
+
+
+def require_writable(path: Path, *, what: str) -> None:
+    """Refuse an output that cannot be written before anything is spent on making it."""
+    folder = path.parent if str(path.parent) else Path()
+    if path.is_dir():
+        raise OutputError(f"The {what} {str(path)!r} is a folder; give the name of a file.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"The {what} {str(path)!r} exists and cannot be replaced; choose another name.")
+    if what != "ledger" and _is_sqlite(path):
+        raise OutputError(
+            f"The {what} {str(path)!r} would replace a database or the ledger of a table; choose another name."
+        )
+    require_folder(folder, what=what)
+
+
+def _is_sqlite(path: Path) -> bool:
+    """Say whether a file is a database of SQLite, as every ledger is."""
+    if not path.is_file():  # a pipe would wait for its writer
+        return False
+    try:
+        with path.open("rb") as stream:
+            return stream.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def require_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Refuse an output that would replace a file that is read, add to a folder that is read, or replace another output.
+
+    Examples
+    --------
+    >>> require_apart({"output": Path("synthetic.csv")}, {"table": Path("patients.csv")})
+    >>> require_apart({"output": Path("./patients.csv")}, {"table": Path("patients.csv")})
+    Traceback (most recent call last):
+    understudy.errors.OutputError: The output 'patients.csv' would replace the table; choose another name.
+    """
+    written = {what: path for what, path in outputs.items() if path is not None}
+    read = {what: path for what, path in inputs.items() if path is not None}
+    for what, path in written.items():
+        for other, source in read.items():
+            if _same(path, source):
+                raise OutputError(f"The {what} {str(path)!r} would replace the {other}; choose another name.")
+            parts = path.suffix.lower() in (".parquet", ".pq")
+            if parts and source.is_dir() and source.resolve() in path.resolve().parents:
+                raise OutputError(
+                    f"The {what} {str(path)!r} would become part of the {other}, a folder of Parquet files; choose another "
+                    "folder."
+                )
+    for (what, path), (other, another) in combinations(written.items(), 2):
+        if _same(path, another):
+            raise OutputError(f"The {what} and the {other} would be one file, {str(path)!r}; name two.")
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Say whether two names are one file, by whatever links."""
+    try:
+        return path.resolve() == other.resolve() or path.samefile(other)
+    except OSError:
+        return False
 
 
 def _writer(target: Path) -> Writer:

@@ -7,7 +7,9 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
+from understudy._system import require_posix, take_lock
 from understudy.data.output import sync
 from understudy.errors import LedgerError, OutputError
 
@@ -43,6 +45,7 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
     ...     oct(folder.stat().st_mode & 0o777)
     '0o700'
     """
+    require_posix("Work that can be gone on with")
     lock = None
     for _ in range(_TRIES):
         try:
@@ -56,7 +59,7 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
             raise OutputError(
                 f"The state of the {what} cannot be kept in {str(folder)!r}: {error.strerror or error}."
             ) from None
-        if _taken(lock):
+        if take_lock(lock):
             if _is_there(lock, folder / _LOCK):
                 break
             os.close(lock)  # it was removed by whoever had it before
@@ -76,6 +79,9 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
 class FolderInUse(LedgerError):
     """A living process is at work in a folder."""
 
+    code: ClassVar[str] = "US-LEDGER-04"
+    advice: ClassVar[str] = "Wait for the other process to end, then run the same command again."
+
 
 def is_in_use(folder: Path) -> bool:
     """Say whether a living process is at work in a folder."""
@@ -84,7 +90,7 @@ def is_in_use(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _taken(lock)
+        return not take_lock(lock)
     finally:
         os.close(lock)
 
@@ -116,14 +122,3 @@ def _is_there(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except OSError:
         return False
-
-
-def _taken(handle: int) -> bool:
-    """Try to take the lock of a folder."""
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

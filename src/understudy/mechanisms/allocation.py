@@ -19,7 +19,7 @@ Both are checked against brute-force generalised least squares in the tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -29,12 +29,16 @@ from scipy import sparse
 
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Workload, all_kway
-from understudy.privacy import Accounting, Noise, Unit, noise_for
+from understudy.privacy import Accounting, Laplace, Noise, Unit, noise_for
 from understudy.privacy.noise.noise import noise_within
 from understudy.schema import Clique, Domain, Schema
 
 Array = npt.NDArray[np.float64]
+Pay = Callable[[Accounting, Unit, float], Noise]
+"""What noise a marginal gets for a cost: that of the accounting (:func:`noise_for`), or Laplace in any (:func:`laplace_for`)."""
 
+TOTAL_SHARE = 0.01
+"""Share of a budget that measures the number of rows where it is private and no marginal is measured first."""
 _GAP = 1e-3
 _MAX_STEPS = 2_000
 _NEGLIGIBLE = 1e-3
@@ -75,12 +79,28 @@ def direct_weights(accounting: Accounting, importance: Sequence[float], cells: S
     return [float(w * n) ** power for w, n in zip(importance, cells, strict=True)]
 
 
-def noises(accounting: Accounting, unit: Unit, total: float, weights: Sequence[float]) -> list[Noise]:
+def laplace_for(accounting: Accounting, unit: Unit, cost: float) -> Noise:
+    """Return the Laplace noise for one marginal that costs at most ``cost``, whatever adds up in the accounting.
+
+    Examples
+    --------
+    >>> from understudy.privacy.accounting.accounting import ZCDP_ACCOUNTING
+    >>> laplace_for(ZCDP_ACCOUNTING, Unit.add_remove(), 0.5).kind, noise_for(ZCDP_ACCOUNTING, Unit.add_remove(), 0.5).kind
+    ('laplace', 'gaussian')
+    """
+    return Laplace(accounting.laplace_scale(cost, unit.histogram_l1))
+
+
+def noises(
+    accounting: Accounting, unit: Unit, total: float, weights: Sequence[float], *, pay: Pay = noise_for
+) -> list[Noise]:
     """Divide a cost in proportion to weights and return the noise each part can pay for."""
-    return [noise_for(accounting, unit, cost) for cost in accounting.split(total, weights)]
+    return [pay(accounting, unit, cost) for cost in accounting.split(total, weights)]
 
 
-def noises_by_size(accounting: Accounting, unit: Unit, cost: float, sizes: Sequence[int]) -> list[Noise]:
+def noises_by_size(
+    accounting: Accounting, unit: Unit, cost: float, sizes: Sequence[int], *, pay: Pay = noise_for
+) -> list[Noise]:
     """Divide a cost over marginals of some sizes so that their expected L1 error together is least.
 
     Examples
@@ -89,7 +109,7 @@ def noises_by_size(accounting: Accounting, unit: Unit, cost: float, sizes: Seque
     >>> [round(noise.scale, 3) for noise in noises_by_size(PURE, Unit.add_remove(), 1.0, [4, 36])]
     [4.0, 1.333]
     """
-    return noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(sizes), sizes))
+    return noises(accounting, unit, cost, direct_weights(accounting, [1.0] * len(sizes), sizes), pay=pay)
 
 
 def cells_of(megabytes: float) -> int:

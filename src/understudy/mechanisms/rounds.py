@@ -14,8 +14,8 @@ from understudy.engine import model_size
 from understudy.errors import DomainTooLarge
 from understudy.inference import Certificate, Round
 from understudy.marginals import Measurement
-from understudy.mechanisms.allocation import cells_of, noises_by_size, require_cells
-from understudy.privacy import Accounting, Noise, Unit
+from understudy.mechanisms.allocation import Pay, cells_of, noises_by_size, require_cells
+from understudy.privacy import Accounting, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
 _NEGLIGIBLE = math.log(1e9)
@@ -55,7 +55,14 @@ def expected_absolute_noise(noise: Noise) -> float:
 
 
 def column_share(
-    accounting: Accounting, unit: Unit, cells: Sequence[int], cost: float, *, rows: float, tolerated: float
+    accounting: Accounting,
+    unit: Unit,
+    cells: Sequence[int],
+    cost: float,
+    *,
+    rows: float,
+    tolerated: float,
+    pay: Pay = noise_for,
 ) -> float:
     """Return the share of a cost that keeps the noise of one-way marginals at a tolerable level.
 
@@ -73,7 +80,7 @@ def column_share(
     >>> column_share(PURE, Unit.add_remove(), cells, 1.0, rows=100, tolerated=0.1)
     0.7
     """
-    split = noises_by_size(accounting, unit, cost, cells)
+    split = noises_by_size(accounting, unit, cost, cells, pay=pay)
     shares = [
         min(1.0, size * expected_absolute_noise(noise) / rows)
         for size, noise in zip(cells, split, strict=True)
@@ -90,6 +97,7 @@ def columns_again(
     spent: float,
     rows: float,
     tolerated: float,
+    pay: Pay = noise_for,
 ) -> list[Measurement]:
     """Measure columns a second time if a first look, which cost ``spent``, left them noisier than tolerated.
 
@@ -102,12 +110,12 @@ def columns_again(
         return []
     accounting, unit = curator.accounting, curator.unit
     cells = [math.prod(item.shape) for item in sealed]
-    share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=tolerated)
+    share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=tolerated, pay=pay)
     if share * cost <= 2 * spent:
         return []
     return curator.measure_many(
         sealed,
-        noise=noises_by_size(accounting, unit, share * cost - spent, cells),
+        noise=noises_by_size(accounting, unit, share * cost - spent, cells, pay=pay),
         purpose=f"measure {len(sealed)} one-way marginals again, more exactly",
     )
 

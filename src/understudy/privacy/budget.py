@@ -10,33 +10,97 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, UnderstudyError
 from understudy.privacy.exact_floats import positive, probability
 
 __all__ = ["GDP", "ZCDP", "ApproxDP", "Budget", "PureDP", "budget_from_dict"]
 
 
-class _Plain:
-    """What the four budgets share: checked numbers, and a plain dictionary in and out."""
+_NAMES = {name: name for name in ("epsilon", "delta", "rho", "mu")}
 
-    __slots__ = ()
-    kind: ClassVar[str]
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A privacy budget: one of `PureDP`, `ApproxDP`, `ZCDP` and `GDP`. Write one of them, or call :meth:`of`."""
+
+    kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
+        if type(self) is Budget:
+            raise BudgetError("A budget is of a kind: PureDP, ApproxDP, ZCDP or GDP; or use Budget.of(...).")
+        for field in fields(self):
             check = probability if field.name == "delta" else positive
             object.__setattr__(self, field.name, check(field.name, getattr(self, field.name)))
 
+    @staticmethod
+    def of(
+        given: Budget | Mapping[str, Any] | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        names: Mapping[str, str] = _NAMES,
+        error: type[UnderstudyError] = BudgetError,
+    ) -> Budget:
+        """Return the one budget that some numbers stand for.
+
+        Parameters
+        ----------
+        given
+            A budget, or its numbers by name, as a specification writes them; None if they are given one by one.
+        epsilon, delta, rho, mu
+            Exactly one kind: epsilon (pure), epsilon with delta (approximate), rho (zero-concentrated) or mu (Gaussian).
+        names
+            What the four are called where the user wrote them, for messages.
+        error
+            What to raise if none or several were given; a number that makes no sense is always a `BudgetError`.
+
+        Examples
+        --------
+        >>> Budget.of(epsilon=1.0, delta=1e-9)
+        ApproxDP(epsilon=1.0, delta=1e-09)
+        >>> Budget.of({"rho": 0.125})
+        ZCDP(rho=0.125)
+        >>> Budget.of(epsilon=1.0, mu=1.0)
+        Traceback (most recent call last):
+        understudy.errors.BudgetError: Give epsilon, epsilon with delta, rho, or mu: exactly one budget; got epsilon and mu.
+        """
+        numbers = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+        if given is not None:
+            if any(value is not None for value in numbers.values()):
+                raise error("Give a budget, or its numbers, not both.")
+            if isinstance(given, Budget):
+                return given
+            if not isinstance(given, Mapping) or not set(given) <= {*numbers, "kind"}:
+                raise error(f"A budget has the fields {', '.join(numbers)}.")
+            if "kind" in given:
+                return budget_from_dict(given)
+            numbers |= given
+        said = {name: value for name, value in numbers.items() if value is not None}
+        for kind in _KINDS.values():
+            if set(said) == {field.name for field in fields(kind)}:
+                return kind(**said)
+        came = " and ".join(names[name] for name in said) or "none"
+        raise error(
+            f"Give {names['epsilon']}, {names['epsilon']} with {names['delta']}, {names['rho']}, or {names['mu']}: "
+            f"exactly one budget; got {came}."
+        )
+
+    def describe(self) -> str:
+        """Return the promise in words."""
+        raise NotImplementedError
+
     def to_dict(self) -> dict[str, Any]:
         """Return the budget as plain values; `budget_from_dict` reads them back."""
-        return {"kind": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the budget of this kind that :meth:`to_dict` described; unknown fields are refused."""
         if not isinstance(values, Mapping) or values.get("kind") != cls.kind:
             raise BudgetError(f"A {cls.__name__} budget has kind: {cls.kind}.")
-        wanted = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        wanted = [field.name for field in fields(cls)]
         given = {name: value for name, value in values.items() if name != "kind"}
         if set(given) != set(wanted):
             raise BudgetError(f"A budget of kind {cls.kind!r} has exactly the fields {', '.join(wanted)}.")
@@ -44,7 +108,7 @@ class _Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class PureDP(_Plain):
+class PureDP(Budget):
     """Pure differential privacy: no outcome is more than ``exp(epsilon)`` times likelier on a neighbour.
 
     Examples
@@ -62,7 +126,7 @@ class PureDP(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxDP(_Plain):
+class ApproxDP(Budget):
     """Approximate differential privacy: ``P(E) <= exp(epsilon) Q(E) + delta`` for every set ``E``.
 
     Examples
@@ -81,7 +145,7 @@ class ApproxDP(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDP(_Plain):
+class ZCDP(Budget):
     """Zero-concentrated differential privacy: Rényi divergence at most ``rho * a`` at every order ``a > 1``.
 
     Examples
@@ -99,7 +163,7 @@ class ZCDP(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class GDP(_Plain):
+class GDP(Budget):
     """Gaussian differential privacy: neighbours are as hard to tell apart as ``N(0, 1)`` and ``N(mu, 1)``.
 
     Examples
@@ -115,9 +179,6 @@ class GDP(_Plain):
         """Return the promise in words."""
         return f"mu={self.mu:g} (Gaussian differential privacy)"
 
-
-Budget = PureDP | ApproxDP | ZCDP | GDP
-"""Any of the four budgets."""
 
 _KINDS: dict[str, type[PureDP] | type[ApproxDP] | type[ZCDP] | type[GDP]] = {
     budget.kind: budget for budget in (PureDP, ApproxDP, ZCDP, GDP)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, UnderstudyError
 from understudy.privacy.exact_floats import float_up, sqrt_up, whole
 
 __all__ = ["Relation", "Unit"]
@@ -20,6 +20,7 @@ __all__ = ["Relation", "Unit"]
 Relation = Literal["add-remove", "replace-one"]
 
 _RELATIONS = ("add-remove", "replace-one")
+_NAMES = {name: name for name in ("unit", "id_column", "max_rows")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,56 @@ class Unit:
                 f"Privacy unit: max_rows={self.max_rows} needs an id_column, since the limit can only be "
                 "enforced when rows say whom they belong to. Name the column, or set max_rows=1."
             )
+
+    @staticmethod
+    def of(
+        given: Unit | str | Mapping[str, Any] | None,
+        *,
+        id_column: str | None = None,
+        max_rows: int | None = None,
+        names: Mapping[str, str] = _NAMES,
+        error: type[UnderstudyError] = BudgetError,
+    ) -> Unit:
+        """Return the unit that a relation, and the column that names persons, stand for.
+
+        Parameters
+        ----------
+        given
+            A unit; a relation, ``"add-remove"`` or ``"replace-one"``; or the fields of a unit by name, as a specification writes them.
+        id_column, max_rows
+            With a relation, to protect persons: the column that names them, and how many rows of each count.
+        names
+            What ``unit``, ``id_column`` and ``max_rows`` are called where the user wrote them, for messages.
+        error
+            What to raise if they do not go together.
+
+        Examples
+        --------
+        >>> Unit.of("add-remove")
+        Unit(relation='add-remove', max_rows=1, id_column=None)
+        >>> Unit.of("replace-one", id_column="patient", max_rows=3) == Unit.replace_person("patient", max_rows=3)
+        True
+        >>> Unit.of("replace-one", max_rows=3)
+        Traceback (most recent call last):
+        understudy.errors.BudgetError: id_column and max_rows go together: who is a person, and how many rows count.
+        """
+        unit, person, rows = names["unit"], names["id_column"], names["max_rows"]
+        if given is None:
+            raise error(
+                f"Say who is protected: {unit} is add-remove (one row more or less) or replace-one, with {person} and {rows} for "
+                "people with several rows."
+            )
+        if not isinstance(given, str):
+            if id_column is not None or max_rows is not None:
+                raise error(
+                    f"{person} and {rows} go with a relation; the unit that was given holds them already."
+                )
+            return given if isinstance(given, Unit) else Unit.from_dict(given)
+        if given not in _RELATIONS:
+            raise error(f"{unit} ({given!r}) must be {' or '.join(_RELATIONS)}.")
+        if (id_column is None) != (max_rows is None):
+            raise error(f"{person} and {rows} go together: who is a person, and how many rows count.")
+        return Unit(given, 1 if max_rows is None else max_rows, id_column)  # type: ignore[arg-type]
 
     @classmethod
     def add_remove(cls) -> Unit:

@@ -13,6 +13,7 @@ _WIDTH, _HEIGHT, _GAP, _PER_ROW = 300, 210, 26, 3
 _LEFT, _TOP, _BOTTOM = 46, 26, 30
 _COLOURS = (
     "#0b6e99", "#c4622d", "#5b8c3e", "#7d4fa3", "#b8912a", "#8a8f98", "#c2457a", "#2d8f85",
+    "#1d2430", "#d98880", "#6fb1d0", "#a3a847", "#b39ddb", "#7b4b2a",
 )  # fmt: skip
 
 
@@ -26,16 +27,19 @@ class LinePanel:
         Heading of the panel.
     series
         Points ``(x, low, middle, high)`` by name of the series; all positive.
+    missing
+        Places ``x`` by name of the series where there is no number: drawn as crosses along the top.
     """
 
     title: str
     series: Mapping[str, Sequence[tuple[float, float, float, float]]] = field(default_factory=dict)
+    missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def line_chart(title: str, panels: Sequence[LinePanel], *, x_label: str, y_label: str) -> str:
     """Draw panels of lines, both axes logarithmic, and return the SVG document.
 
-    A series has the same colour in every panel. Bars show the range of each point.
+    A series has the same colour in every panel. Bars show the range of each point, crosses what has no number.
 
     Examples
     --------
@@ -44,26 +48,36 @@ def line_chart(title: str, panels: Sequence[LinePanel], *, x_label: str, y_label
     >>> svg.startswith("<svg") and svg.endswith("</svg>")
     True
     """
-    names = list(dict.fromkeys(name for panel in panels for name in panel.series))
+    names = list(dict.fromkeys(name for panel in panels for name in (*panel.series, *panel.missing)))
     colours = {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(names)}
     rows = -(-len(panels) // _PER_ROW)
     width = _PER_ROW * _WIDTH + (_PER_ROW + 1) * _GAP
-    height = 96 + rows * (_HEIGHT + _GAP)
+    legend, deep = _legend(names, colours, width)
+    height = 96 + deep + rows * (_HEIGHT + _GAP)
     parts = [
         *sheet(width, height, title, left=_GAP),
         f'<text x="{_GAP}" y="46" fill="#5a6472">across: {escape(x_label)}; up: {escape(y_label)}</text>',
     ]
-    x = float(_GAP)
-    for name in names:
-        parts.append(f'<rect x="{x}" y="58" width="12" height="4" fill="{colours[name]}"/>')
-        parts.append(f'<text x="{x + 17}" y="64" font-size="12" fill="#1d2430">{escape(name)}</text>')
-        x += 34 + 6.8 * len(name)
+    parts.extend(legend)
     for index, panel in enumerate(panels):
         left = _GAP + (index % _PER_ROW) * (_WIDTH + _GAP)
-        top = 84 + (index // _PER_ROW) * (_HEIGHT + _GAP)
+        top = 84 + deep + (index // _PER_ROW) * (_HEIGHT + _GAP)
         parts.extend(_panel(panel, left, top, colours))
     parts.append("</svg>")
     return "\n".join(parts)
+
+
+def _legend(names: Sequence[str], colours: Mapping[str, str], width: float) -> tuple[list[str], int]:
+    """Return the names with their colours, in as many lines as they need, and the height of all lines but the first."""
+    parts, x, y = [], float(_GAP), 0
+    for name in names:
+        wide = 34 + 6.8 * len(name)
+        if x > _GAP and x + wide > width:
+            x, y = float(_GAP), y + 18
+        parts.append(f'<rect x="{x}" y="{58 + y}" width="12" height="4" fill="{colours[name]}"/>')
+        parts.append(f'<text x="{x + 17}" y="{64 + y}" font-size="12" fill="#1d2430">{escape(name)}</text>')
+        x += wide
+    return parts, y
 
 
 def _panel(panel: LinePanel, left: float, top: float, colours: Mapping[str, str]) -> list[str]:
@@ -74,7 +88,8 @@ def _panel(panel: LinePanel, left: float, top: float, colours: Mapping[str, str]
     ]
     if not points:
         return parts
-    x_low, x_high = _range([point[0] for point in points])
+    places = {point[0] for point in points} | {x for some in panel.missing.values() for x in some}
+    x_low, x_high = _range(list(places))
     y_low, y_high = _range([value for point in points for value in point[1:]])
     plot_width, plot_height = _WIDTH - _LEFT - 8, _HEIGHT - _TOP - _BOTTOM
 
@@ -92,7 +107,7 @@ def _panel(panel: LinePanel, left: float, top: float, colours: Mapping[str, str]
         parts.append(
             f'<text x="{left + _LEFT - 5}" y="{y + 4:.1f}" text-anchor="end" fill="#5a6472">{tick:g}</text>'
         )
-    for value in sorted({point[0] for point in points}):
+    for value in sorted(places):
         parts.append(
             f'<text x="{across(value):.1f}" y="{top + _HEIGHT - 12}" text-anchor="middle" fill="#5a6472">{value:g}</text>'
         )
@@ -107,6 +122,15 @@ def _panel(panel: LinePanel, left: float, top: float, colours: Mapping[str, str]
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{up(low):.1f}" y2="{up(high):.1f}" stroke="{colour}"/>'
             )
             parts.append(f'<circle cx="{x:.1f}" cy="{up(middle):.1f}" r="3" fill="{colour}"/>')
+    crowd: dict[float, int] = {}
+    for name, some in panel.missing.items():
+        for value in some:
+            crowd[value] = crowd.get(value, 0) + 1
+            x, y = across(value), top + _TOP + 5 + 8 * (crowd[value] - 1)
+            parts.append(
+                f'<path d="M{x - 3:.1f} {y - 3:.1f}l6 6m0 -6l-6 6" stroke="{colours[name]}" stroke-width="1.6">'
+                f"<title>{escape(name)}, {value:g}: no number</title></path>"
+            )
     return parts
 
 

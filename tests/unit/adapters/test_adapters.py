@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
 FRAME, SCHEMA = datasets.load("toy", 400, seed=1)
 
 
-def made(**changes) -> TableSynthesizer:
-    given = {"method": "independent", "schema": SCHEMA, "unit": "add-remove", "epsilon": 1.0}
+def made(**changes: Any) -> TableSynthesizer:
+    given: dict[str, Any] = {"method": "independent", "schema": SCHEMA, "unit": "add-remove", "epsilon": 1.0}
     return TableSynthesizer(**(given | changes))
 
 
@@ -35,7 +36,7 @@ def test_fit_and_sample() -> None:
         ({"epsilon": None, "mu": 0.5}, GDP),
     ],
 )
-def test_every_kind_of_budget(changes, kind) -> None:
+def test_every_kind_of_budget(changes: dict[str, Any], kind: type) -> None:
     assert isinstance(made(**changes).fit(FRAME).model_.provenance.budget, kind)
 
 
@@ -78,7 +79,9 @@ def test_people_with_several_rows_and_workloads() -> None:
         ({"workload": "all-2way"}, WorkloadError, "workload"),
     ],
 )
-def test_refusals_come_before_anything_is_read(changes, error, words) -> None:
+def test_refusals_come_before_anything_is_read(
+    changes: dict[str, Any], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         made(**changes).fit("no such file.csv")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from understudy.privacy.accounting.conversions import zcdp_to_approx
 CLAIM = Claim("epsilon", 1.0, 0.0, "")
 
 
-def observation(value: float, **more: object) -> Observation:
+def observation(value: float, **more: Any) -> Observation:
     return Observation(told=np.array([value]), scales=np.array([-1.0]), **more)
 
 

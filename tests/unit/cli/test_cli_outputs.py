@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from understudy.cli.main import app, prepare
-from understudy.cli.options import require_apart
+from understudy.data.output import require_apart
 from understudy.errors import OutputError
 from understudy.privacy import Ledger, PureDP, Unit
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from understudy.cli.options import require_writable
+from understudy.data.output import require_writable
 from understudy.errors import OutputError
 
 
@@ -28,7 +28,7 @@ def nameless_files(folder: Path) -> bool:
 STRIKES = """
 import sys, warnings
 from pathlib import Path
-from understudy.cli.options import require_writable
+from understudy.data.output import require_writable
 
 warnings.simplefilter("ignore", ResourceWarning)  # of files that an interrupt cut off from their name
 folder = Path(sys.argv[1])

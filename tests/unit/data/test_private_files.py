@@ -18,7 +18,7 @@ def test_a_lock_whose_folder_was_removed_keeps_nobody_out(
 ) -> None:
     """Whoever has the lock may remove the folder between another's opening of the lock and its taking it."""
     folder = tmp_path / "state"
-    taken = private_files._taken
+    taken = private_files.take_lock
 
     def late(handle: int) -> bool:
         shutil.rmtree(folder)
@@ -27,7 +27,7 @@ def test_a_lock_whose_folder_was_removed_keeps_nobody_out(
             (folder / "lock").touch()
         return taken(handle)
 
-    monkeypatch.setattr(private_files, "_taken", late)
+    monkeypatch.setattr(private_files, "take_lock", late)
     with pytest.raises(LedgerError, match="Another process"), private_folder(folder, what="fit"):
         pass
 

@@ -32,7 +32,7 @@ def removed(frame: pd.DataFrame) -> np.ndarray:
 
 
 def satisfied(frame: pd.DataFrame) -> np.ndarray:
-    return np.logical_and.reduce([rule.holds_raw(frame) for rule in births_schema().constraints])
+    return np.logical_and.reduce([rule.holds_raw(frame) for rule in births_schema().constraints])  # type: ignore[no-any-return]
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,7 +75,7 @@ def test_draw_given_follows_each_groups_table(seed: int) -> None:
 
 def test_draw_stays_inside_the_last_possible_code() -> None:
     class AlmostOne(np.random.Generator):
-        def random(self, *args: object, **kwargs: object) -> np.ndarray:
+        def random(self, *args: Any, **kwargs: Any) -> Any:
             return np.full(args[0], np.nextafter(1.0, 0.0))
 
     rng = AlmostOne(np.random.PCG64(0))

@@ -7,7 +7,7 @@ import pytest
 
 from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, WorkloadError
-from understudy.mechanisms.deep.generator import NeuralGenerator
+from understudy.mechanisms.deep.distribution import NeuralGenerator
 from understudy.schema import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 7, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,13 +63,13 @@ def test_values_outside_the_unit_interval_are_refused(bad: list[float]) -> None:
 
 def test_cells_of_a_marginal_are_a_partition() -> None:
     cells = cells_of_marginal(DOMAIN, ["c", "a"])
-    assert sum(query.values for query in cells).tolist() == np.ones((4, 2)).tolist()
+    assert np.sum([query.values for query in cells], axis=0).tolist() == np.ones((4, 2)).tolist()
     with pytest.raises(DomainTooLarge, match="as a whole"):
         cells_of_marginal(Domain(("x", "y"), (100, 100)), ["x", "y"])
 
 
 def test_descriptions_become_queries(tmp_path: Path) -> None:
-    told = [
+    told: list[Any] = [
         {"range": {"b": ["middle", "high"], "a": [1, 1]}},
         {"prefix": {"a": 2}},
         {"box": {"c": [True], "b": "low"}},

@@ -26,6 +26,7 @@ from understudy.mechanisms.queries.product import (
     softmax_back,
     sparsemax,
     sparsemax_back,
+    target_of_cells,
 )
 from understudy.mechanisms.queries.rap import RAP, RelaxedRows
 from understudy.privacy import (
@@ -399,3 +400,100 @@ def test_the_search_for_records_finds_the_best_one() -> None:
         assert score(climbed) == score(best)
         every = np.stack(np.unravel_index(np.arange(domain.cells()), domain.sizes), axis=1)
         assert score(best) == max(score(record) for record in every)
+
+
+# ---------------------------------------------------------------------------------------- published forms
+
+PUBLISHED: dict[str, Synthesizer] = {
+    "rap": RAP(form="published", rounds=4, per_round=6, relaxed_rows=120, steps=80),
+    "gem": GEM(form="published", rounds=4, batch=120, hidden=48, steps=80),
+}
+
+
+@pytest.mark.parametrize("budget", [PureDP(2.0), ApproxDP(1.0, 1e-6), ZCDP(0.2), GDP(0.7)], ids=repr)
+@pytest.mark.parametrize("unit", [Unit.add_remove(), Unit.replace_one()], ids=lambda u: u.relation)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_forms_spend_no_more_than_the_budget(name: str, unit: Unit, budget: Budget) -> None:
+    """Cells of one marginal that are measured together cost less than the sum that rap reserves for them."""
+    model, ledger = fit(PUBLISHED[name], budget, n=300, unit=unit)
+    accounting = accounting_named(model.provenance.accounting)
+    total, spent = accounting.total(budget), ledger.spending.spent(accounting.name)
+    assert (0.5 if name == "rap" else 0.999) * total <= spent <= total
+    ledger.verify()
+    plan = PUBLISHED[name].plan(SCHEMA, unit=unit, budget=budget)
+    assert [item.clique for item in plan.measurements] == ([] if unit.keeps_rows else [()])
+
+
+def test_rap_as_published_measures_cells_that_are_most_wrong() -> None:
+    """At mu 1000 the choice is the worst cell of all 3-way marginals, by rows of hundreds: no matter of chance."""
+    model, ledger = fit(PUBLISHED["rap"], GDP(1_000.0))
+    assert not model.measurements
+    assert [len(item.values) for item in model.statistics if "cells" in item.name] == [6] * 4
+    purposes = [entry.purpose for entry in ledger.entries() if entry.event is not None]
+    assert purposes[0] == "measure the number of rows"
+    assert purposes[1:8] == ["choose a cell"] * 6 + ["measure 6 cells"]
+    exact = np.concatenate([table(4_000).count(clique).ravel() for clique in all_kway(DOMAIN, 3).cliques])
+    first = next(item for item in model.statistics if "cells" in item.name)
+    assert sorted(np.round(first.values)) == sorted(
+        exact[np.argsort(-np.abs(exact - np.rint(_uniform())), kind="stable")[:6]]
+    )
+
+
+def _uniform() -> np.ndarray:
+    """Counts of 4,000 rows spread as the relaxed rows are at first, over all 3-way marginals."""
+    layout = Layout(DOMAIN)
+    even = {name: np.full(size, 1 / size) for name, size in zip(DOMAIN.names, DOMAIN.sizes, strict=True)}
+    rows = RelaxedRows(layout, even, rows=120, relax="sparsemax", rate=0.1, seed=0)
+    margins = layout.split(rows.margins())
+    return np.concatenate([4_000 * shares(margins, c).ravel() for c in all_kway(DOMAIN, 3).cliques])
+
+
+def test_gem_as_published_measures_workload_marginals_alone() -> None:
+    model, _ = fit(PUBLISHED["gem"], GDP(5.0))
+    assert {len(item.clique) for item in model.measurements} == {3}
+    assert len(model.measurements) == 4
+    usual, _ = fit(QUICK["gem"], GDP(5.0))
+    assert 1 in {len(item.clique) for item in usual.measurements}
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_the_gradient_of_single_cells_is_that_of_differences(absolute: bool) -> None:
+    """Against central differences of the loss, in double steps of single precision: within a hundredth."""
+    layout = Layout(DOMAIN)
+    generator = np.random.default_rng(0)
+    matrix = softmax(layout, generator.normal(size=(7, layout.width)).astype(np.float32))
+    cells = [(("a", "b", "c"), (1, 2, 0)), (("b", "d"), (0, 3)), (("a", "b", "c"), (3, 0, 1))]
+    targets = target_of_cells(layout, cells, np.array([30.0, 5.0, 80.0]), 9.0)
+    assert {target.places.shape for target in targets} == {(2, 3), (1, 2)}
+    _, gradient = loss_gradient(layout, matrix, targets, 400.0, absolute=absolute)
+    for part, column in [(0, 1), (3, 6), (6, 7), (2, 12)]:
+        near = []
+        for step in (1e-2, -1e-2):
+            moved = matrix.copy()
+            moved[part, column] += np.float32(step)
+            near.append(loss_gradient(layout, moved, targets, 400.0, absolute=absolute)[0])
+        assert gradient[part, column] == pytest.approx((near[0] - near[1]) / 2e-2, rel=1e-2, abs=1e-2)
+
+
+def test_cells_and_their_marginal_have_the_same_loss() -> None:
+    layout = Layout(DOMAIN)
+    matrix = softmax(layout, np.random.default_rng(1).normal(size=(5, layout.width)).astype(np.float32))
+    values = np.arange(12.0)
+    cells = [(("a", "b"), (i, j)) for i in range(4) for j in range(3)]
+    one = loss_gradient(layout, matrix, target_of_cells(layout, cells, values, 4.0), 100.0)
+    two = loss_gradient(layout, matrix, [Target(("a", "b"), values, 4.0)], 100.0)
+    assert one[0] == pytest.approx(two[0], rel=1e-5)
+    np.testing.assert_allclose(one[1], two[1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [RAP, GEM])
+def test_options_of_the_improved_form_are_refused_in_the_published(kind: type[RAP] | type[GEM]) -> None:
+    for options in ({"calm": 0.1}, {"one_way_share": 0.2}, {"measure_share": 0.8}, {"max_cells": 9}):
+        with pytest.raises(BudgetError, match="form is published"):
+            kind(form="published", **options)
+    with pytest.raises(BudgetError, match="form"):
+        kind(form="other")  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match="per_round"):
+        kind(form="published", per_round=10_000).plan(SCHEMA, unit=Unit.add_remove(), budget=GDP(1.0))
+    with pytest.raises(BudgetError, match="relax"):
+        RAP(form="published", relax="sparsemax")

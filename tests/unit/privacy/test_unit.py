@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, UsageError
 from understudy.privacy import Unit
 
 CELLS = 4
@@ -102,3 +102,31 @@ def test_units_that_make_no_sense_are_refused(make):
 
 def test_whole_numbers_from_numpy_are_welcome():
     assert Unit.add_remove_person("id", max_rows=np.int64(3)) == Unit.add_remove_person("id", max_rows=3)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=Unit.describe)
+def test_one_function_takes_a_unit_in_every_form(unit):
+    assert Unit.of(unit) is unit
+    assert Unit.of(unit.to_dict()) == unit
+    if unit.id_column is None:
+        assert Unit.of(unit.relation) == unit
+    else:
+        assert Unit.of(unit.relation, id_column=unit.id_column, max_rows=unit.max_rows) == unit
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "words"),
+    [
+        (None, {}, "Say who is protected: --unit is"),
+        ("add", {}, r"--unit \('add'\) must be add-remove or replace-one"),
+        ("add-remove", {"id_column": "id"}, "--id-column and --max-rows go together"),
+        ("add-remove", {"max_rows": 2}, "--id-column and --max-rows go together"),
+        (Unit.add_remove(), {"id_column": "id"}, "go with a relation"),
+    ],
+)
+def test_a_unit_that_is_not_clear_is_refused_in_the_words_of_the_caller(given, more, words):
+    names = {"unit": "--unit", "id_column": "--id-column", "max_rows": "--max-rows"}
+    with pytest.raises(UsageError, match=words):
+        Unit.of(given, **more, names=names, error=UsageError)
+    with pytest.raises(BudgetError):
+        Unit.of(given, **more)

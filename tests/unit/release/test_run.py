@@ -274,6 +274,24 @@ def test_configurations_that_no_method_accepts_are_refused() -> None:
     assert len(usable_configurations(small_spec(synthesizers=both))) == 1
 
 
+def test_a_release_plans_each_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once before the ledger is made, and once more by the fit, which must not trust its caller."""
+    spec, calls = small_spec(**SURE), []
+    methods = {type(spec.synthesizer_for(item, spec.schema_for(item))) for item in spec.configurations}
+    for method in methods:
+        plan = method.plan
+
+        def counted(self: Any, schema: Any, *, _plan: Any = plan, **rest: Any) -> Any:
+            if schema.names == spec.schema.names:  # not the made-up tables of the trial
+                calls.append(self.options())
+            return _plan(self, schema, **rest)
+
+        monkeypatch.setattr(method, "plan", counted)
+    run_release(spec, ledger=tmp_path / "people.ledger", source=people())
+    models = {json.dumps([item.method, item.options, item.transformations]) for item in spec.configurations}
+    assert len(calls) == len(models) + 1
+
+
 # ---------------------------------------------------------------------- state files
 
 

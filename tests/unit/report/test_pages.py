@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ class Tree(HTMLParser):
         self.links: list[str] = []
         self.scripts = 0
 
-    def handle_starttag(self, tag, attrs) -> None:
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
         if tag not in self.void:
             self.stack.append(tag)
         self.scripts += tag == "script"
@@ -55,10 +56,10 @@ class Tree(HTMLParser):
             if name in ("href", "src"):
                 self.links.append(value)
 
-    def handle_startendtag(self, tag, attrs) -> None:
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
         pass
 
-    def handle_endtag(self, tag) -> None:
+    def handle_endtag(self, tag: str) -> None:
         assert self.stack, f"</{tag}> closes nothing"
         assert self.stack.pop() == tag
 
@@ -74,8 +75,8 @@ def curve_of(budget: Budget, points: int = 101) -> list[tuple[float, float]]:
     return trade_off_curve(best_profile([Bound(0.0, budget)]), points)
 
 
-def content(**changes) -> ReportContent:
-    given = {
+def content(**changes: Any) -> ReportContent:
+    given: dict[str, Any] = {
         "title": NASTY,
         "description": NASTY,
         "rows": 1000,
@@ -128,8 +129,8 @@ def test_every_text_is_used() -> None:
 
     used: set[str] = set()
 
-    class Seen(dict):
-        def __getitem__(self, key):
+    class Seen(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
             used.add(key)
             return super().__getitem__(key)
 

@@ -405,13 +405,13 @@ YEAR = Date("d", minimum="2014-01-01", maximum="2014-12-31", resolution="month",
         ["2014-03-31 10:00", "NaT"],
         [dt.date(2014, 3, 31), None],
         [dt.datetime(2014, 3, 31, 23), None],
-        pd.to_datetime(["2014-03-31", None]),
-        pd.Series(pd.to_datetime(["2014-03-31 23:30", None]).tz_localize("America/New_York")),
+        pd.to_datetime(pd.Index(["2014-03-31", None])),
+        pd.Series(pd.to_datetime(pd.Index(["2014-03-31 23:30", None])).tz_localize("America/New_York")),
         pd.Series(np.array(["2014-03-31", "NaT"], dtype="datetime64[s]")),
         pd.Series(pd.PeriodIndex(["2014-03", "NaT"], freq="M")),
         pd.Series([dt.date(2014, 3, 31), None], dtype=pd.ArrowDtype(pa.date32())),
         pd.Series([dt.datetime(2014, 3, 31, 23), None], dtype=pd.ArrowDtype(pa.timestamp("us"))),
-        pd.Series(pd.to_datetime(["2014-03-31 23:30", None]).tz_localize("Asia/Tokyo")).astype(
+        pd.Series(pd.to_datetime(pd.Index(["2014-03-31 23:30", None])).tz_localize("Asia/Tokyo")).astype(
             pd.ArrowDtype(pa.timestamp("us", tz="Asia/Tokyo"))
         ),
         pd.Series([np.datetime64("2014-03-31"), None], dtype=object),

@@ -35,8 +35,8 @@ COLUMNS = (
 LARGE = 2**53
 UNCOMMON = (
     # whole numbers that a double cannot tell apart, and a bin whose ends are alike to six digits
-    Integer("c", bins=Bins(edges=[0, LARGE, LARGE + 1, LARGE + 2, LARGE + 9]), out_of_domain="to-other", missing=True),
-    Real("c", bins=Bins(edges=[0, 10.00000001, 10.00000002, 30]), out_of_domain="to-other", missing=True),
+    Integer("c", bins=Bins(edges=(0, LARGE, LARGE + 1, LARGE + 2, LARGE + 9)), out_of_domain="to-other", missing=True),
+    Real("c", bins=Bins(edges=(0, 10.00000001, 10.00000002, 30)), out_of_domain="to-other", missing=True),
     Categorical("c", values=["1", "1000000000000000", "True"], out_of_domain="to-other", missing=True),
     Date("c", minimum="2014-06-01", maximum="2016-12-31", resolution="year", format="%Y", out_of_domain="to-other",
          missing=True),
@@ -73,7 +73,8 @@ def test_a_file_is_read_entry_by_entry(column: Column, tmp_path: Path) -> None:
         path = tmp_path / "t.csv"
         path.write_text("\n".join(["c", *entries]) + "\n", encoding="utf-8")
         (chunk,) = read_table(path, schema).chunks(rows=100)
-        return np.asarray(chunk["c"]).tolist()
+        found: list[int] = np.asarray(chunk["c"]).tolist()
+        return found
 
     everything = dict(zip(usable, codes(usable), strict=True))
     for entry in usable:

@@ -130,7 +130,10 @@ def test_dpsynth_attributes_with_unknown_categories(tmp_path: Path) -> None:
     )
     with pytest.raises(SchemaError, match=r"(?s)column 'city': values.*column 'job': values"):
         import_schema(file)
-    facts = {"city": {"values": ["NYC", "LA"]}, "job": {"values": ["x"], "out_of_domain": "to-other"}}
+    facts: dict[str, dict[str, Any]] = {
+        "city": {"values": ["NYC", "LA"]},
+        "job": {"values": ["x"], "out_of_domain": "to-other"},
+    }
     assert import_schema(file, facts=facts).domain.sizes == (1, 2, 2)
 
 
@@ -226,10 +229,11 @@ def test_sdv_metadata_with_facts(tmp_path: Path) -> None:
 def test_sdv_metadata_of_one_of_several_tables(tmp_path: Path) -> None:
     one = {"METADATA_SPEC_VERSION": "V1", "tables": {"guests": {"columns": {"vip": {"sdtype": "boolean"}}}}}
     assert import_schema(write(tmp_path, "m.json", one)).name == "guests"
-    two = {"tables": {"a": {"columns": {}}, "b": {"columns": {}}}}
+    two: dict[str, Any] = {"tables": {"a": {"columns": {}}, "b": {"columns": {}}}}
     with pytest.raises(SchemaError, match="describes 2 tables"):
         import_schema(write(tmp_path, "m.json", two))
-    for empty in ({"tables": {"a": 5}}, {"tables": {"a": {"columns": {}}}}):
+    several: list[dict[str, Any]] = [{"tables": {"a": 5}}, {"tables": {"a": {"columns": {}}}}]
+    for empty in several:
         with pytest.raises(SchemaError, match="describes no columns"):
             import_schema(write(tmp_path, "m.json", empty))
 
@@ -248,7 +252,10 @@ def test_sdv_columns_of_unknown_type(tmp_path: Path) -> None:
     )
     with pytest.raises(SchemaError, match=r"column 'x' \(sdtype unknown\): kind"):
         import_schema(file)
-    given = {"x": {"kind": "boolean"}, "z": {"kind": "categorical", "values": ["LA"]}}
+    given: dict[str, dict[str, Any]] = {
+        "x": {"kind": "boolean"},
+        "z": {"kind": "categorical", "values": ["LA"]},
+    }
     assert import_schema(file, facts=given).names == ("x", "z")
 
 

@@ -17,7 +17,7 @@ from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordin
 
 QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
-TEXT = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=6)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 NUMBERS = st.one_of(
     st.integers(-(10**6), 10**6),
     st.floats(-1e6, 1e6, allow_nan=False),
@@ -109,7 +109,7 @@ def dates(draw: st.DrawFn) -> Column:
             return Date("x", bins=draw(bins(days)), **rest)
         low = draw(st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1)))
         high = low + dt.timedelta(days=draw(st.integers(0, 900)))
-        resolution = draw(st.sampled_from(["day", "week", "month", "quarter", "year"]))
+        resolution: Any = draw(st.sampled_from(["day", "week", "month", "quarter", "year"]))
         return Date("x", minimum=low.isoformat(), maximum=high.isoformat(), resolution=resolution, **rest)
     except SchemaError:
         assume(False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.schema import Schema
+from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_values, formula_warnings
 
 
-def column(label: str, kind: str = "categorical"):
+def column(label: str, kind: str = "categorical") -> Column:
     return Schema.from_dict({"columns": [{"name": "a", "kind": kind, "values": [label, "other"]}]}).columns[0]
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import Jobs, Json, OptionWords, Quiet, parse_options, require_writable
+from understudy.cli.options import Jobs, Json, OptionWords, Quiet, parse_options
+from understudy.data.output import require_writable
 from understudy.errors import OutputError, UnknownMethod, UsageError
 
 if TYPE_CHECKING:

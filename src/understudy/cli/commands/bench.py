@@ -92,15 +92,15 @@ def families(
 @app.command("dips")
 def dips(
     studies: Annotated[
-        str, typer.Option(help="Of 1, 2, 3, 4 and fertility, comma-separated.")
-    ] = "1,2,3,4,fertility",
+        str, typer.Option(help="Of 1, 2, 2-symmetric, 3, 4 and fertility, comma-separated.")
+    ] = "1,2,2-symmetric,3,4,fertility",
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: less than 3 minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for results; a second run goes on from there.")] = Path(
         ".benchmarks/dips"
     ),
     data: Annotated[Path | None, typer.Option(help="Folder of tables; default: ../shared/data.")] = None,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, help="Repetitions; default: as in the documentation.")
+        int | None, typer.Option(min=1, help="Repetitions; default: as in the paper.")
     ] = None,
     epsilons: Annotated[
         str | None, typer.Option(help="Budgets, comma-separated; default: e^-4 to e^4.")
@@ -108,7 +108,7 @@ def dips(
     seed: Annotated[int, typer.Option(min=0, help="Of the simulated tables.")] = 1,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=2, help="Processes.")] = 2,
 ) -> None:
-    """Bias, coverage and width of intervals (paper DIPS).
+    """Bias, error, coverage and width of intervals (paper DIPS).
 
     As in sections 4 and 5 of the paper. Tables are simulated; the case study reads a public one without noise.
     """

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import Json, require_writable
+from understudy.cli.options import Json
+from understudy.data.output import require_writable
 from understudy.errors import OutputError
 
 # ----------------------------------------------------------------------------------------

@@ -28,27 +28,29 @@ def demo(
     The whole road: table, release, ledger, bundle. The registry is simulated, so this demo may compare it with its stand-in. With real records such
     a comparison would itself have to be paid for.
     """
-    from understudy.cli.commands.release import load_source
+    from understudy import datasets
     from understudy.cli.output import COMPILES, compiles_first, errors, progress_bar, say, tell
-    from understudy.release.bundle.bundle import write_bundle
+    from understudy.ledgers import LedgerPlace
     from understudy.release.bundle.verify import verify_bundle
     from understudy.release.result import ReleaseResult
-    from understudy.release.run.run import Release
+    from understudy.workflow import Payment, plan_publication
 
     spec = _demo_spec(rows)
     bundle, ledger = out / "bundle", out / "births.ledger"
     _make_room(out)
-    registry: pd.DataFrame = load_source(spec)
+    simulated = spec.source.simulated
+    assert simulated is not None
+    registry: pd.DataFrame = datasets.load(simulated.table, simulated.rows, simulated.seed)[0]
     tell(f"1. Simulated a registry of {rows:,} births with {len(spec.schema.names)} columns.")
     tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.words()}.")
     if compiles_first() and not errors.is_terminal:  # on a terminal the progress bar says so
         say(COMPILES)
-    with (
-        progress_bar("demo", quiet=quiet) as progress,
-        Release.open(spec, ledger=ledger, source=registry) as release,
-    ):
-        outcome = release.run(progress=progress)
-        charges = sum(entry.event is not None for entry in release.ledger.entries())
+    payment = Payment(ledger=LedgerPlace(ledger))  # nothing is remembered of a table that is simulated
+    planned = plan_publication(spec, source=registry, out=bundle, payment=payment)
+    with progress_bar("demo", quiet=quiet) as progress:
+        outcome = planned.run(progress=progress).outcome
+    assert outcome is not None
+    charges = sum(entry.event is not None for entry in outcome.ledger_entries)
     tell(f"3. The ledger {ledger} was charged {charges} times, each time before noise was drawn.")
     if not isinstance(outcome, ReleaseResult):
         tell(
@@ -56,7 +58,6 @@ def demo(
             "Here everything is simulated: run it again, with more --rows if they were few."
         )
         return
-    write_bundle(outcome, bundle)
     verify_bundle(bundle)
     (out / "marginals.svg").write_text(_comparison(registry, outcome), encoding="utf-8")
     tell(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.options import (
-    ADVICE,
     AcceptFacts,
     AcceptInvariant,
     AnotherLedger,
@@ -26,21 +25,19 @@ from understudy.cli.options import (
     SchemaPath,
     Separator,
     TableName,
-    check_before_reading,
     parse_budget,
     parse_consent,
     parse_names,
     parse_unit,
-    require_apart,
-    require_writable,
     summary,
 )
 from understudy.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
-    from understudy.privacy.invariants import Consent
+    from understudy.privacy import Budget, Unit
     from understudy.schema import Schema
+    from understudy.workflow import Payment
 
 
 def evaluate(
@@ -93,7 +90,9 @@ def evaluate(
     measures through the ledger instead, which may be published.
     """
     from understudy.data import is_database
+    from understudy.data.output import require_apart, require_writable
     from understudy.schema import Schema
+    from understudy.workflow import Payment
 
     if is_database(str(real)) or ":/" in str(real):
         raise UsageError(
@@ -121,21 +120,20 @@ def evaluate(
                 f"{', '.join(given)} belong to the evaluation without a budget; the accounted measures are the errors of "
                 "all 1-, 2- and 3-way marginals. Leave them out."
             )
-        budget = parse_budget(epsilon, delta, rho, mu)
-        privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
-        written = {"separator": separator, "encoding": encoding}
         _accounted(
             real,
             synthetic,
             described,
-            budget,
-            privacy_unit,
-            ledger,
-            table_name,
-            out,
-            another=another_ledger,
-            written=written,
-            consent=parse_consent(accept_facts, accept_invariant, by),
+            budget=parse_budget(epsilon, delta, rho, mu),
+            unit=parse_unit(unit, id_column, max_rows_per_person),
+            payment=Payment(
+                ledger=ledger,
+                table_name=table_name,
+                another=another_ledger,
+                consent=parse_consent(accept_facts, accept_invariant, by),
+            ),
+            written={"separator": separator, "encoding": encoding},
+            out=out,
             json=json,
         )
         return
@@ -251,60 +249,30 @@ def _accounted(
     real: Path,
     synthetic: Path,
     schema: Schema,
-    budget: Any,
-    unit: Any,
-    ledger: Path | None,
-    table_name: str | None,
-    out: Path | None,
     *,
-    another: bool,
-    written: dict[str, Any],
-    consent: Consent,
+    budget: Budget,
+    unit: Unit,
+    payment: Payment,
+    written: dict[str, str | None],
+    out: Path | None,
     json: bool,
 ) -> None:
     """Measure under the budget and print what was released."""
     from understudy.cli.output import print_json, print_table, say, tell
-    from understudy.curator import Curator, table_facts
-    from understudy.data import read_frame, read_table, write_text
-    from understudy.ledgers import find_ledger
-    from understudy.privacy.facts import remember_facts
-    from understudy.release.accounted import accounted_measures
+    from understudy.data import write_text
+    from understudy.workflow import measure_errors
 
-    schema.require_public()
-    made = schema.encode_frame(read_frame(synthetic))
-    facts = table_facts(schema, unit=unit, **written)
-    place = find_ledger(
-        real,
-        name=real.name,
-        label=table_name,
-        ledger=ledger,
-        evidence=[synthetic.parent],
-        another=another,
+    found = measure_errors(
+        real, synthetic, schema=schema, unit=unit, budget=budget, payment=payment, notify=say, **written
     )
-    for note in place.notes:
-        say(note)
-    terms: dict[str, Any] = {
-        "budget": budget,
-        "unit": unit,
-        "table": table_name or real.name,
-        "named": table_name is not None,
-        "approximate_delta": 0.0,
-        "advice": ADVICE,
-    }
-    check_before_reading(place, facts, consent, **terms)
-    records = read_table(real, schema, id_column=unit.id_column, **written)
-    with place.opened(**terms) as book:
-        curator = Curator(records, unit=unit, ledger=book, consent=consent)
-        remember_facts(book, facts, consent)
-        found = accounted_measures(curator, made, budget)
-        standing = book.guarantee()
     promise = f"{budget.describe()}; neighbouring tables: {unit.describe()}."
     document = {
-        "guarantee": f"{promise} {standing.condition.text}".rstrip(),
+        "guarantee": f"{promise} {found.standing.condition.text}".rstrip(),
         "measures": [
-            {"measure": item.measure, "value": item.value, "deviation": item.deviation} for item in found
+            {"measure": item.measure, "value": item.value, "deviation": item.deviation}
+            for item in found.errors
         ],
-        "spent": summary(standing),
+        "spent": summary(found.standing),
     }
     if out is not None:
         import json as writer
@@ -316,8 +284,8 @@ def _accounted(
     print_table(
         "released with noise",
         ("measure", "value", "standard deviation of the noise"),
-        [(item.measure, f"{item.value:.5g}", f"{item.deviation:.2g}") for item in found],
+        [(item.measure, f"{item.value:.5g}", f"{item.deviation:.2g}") for item in found.errors],
     )
     if out is not None:
         tell(f"Wrote {out}.")
-    tell(f"Ledger {place.path}:\n{standing.describe()}")
+    tell(f"Ledger {found.ledger}:\n{found.standing.describe()}")

@@ -176,8 +176,8 @@ def anchor(
 
     Keep it where whoever can replace the ledger cannot reach it: `ledger verify --against` finds an older copy by it.
     """
-    from understudy.cli.options import require_writable
     from understudy.cli.output import print_json, tell
+    from understudy.data.output import require_writable
     from understudy.errors import OutputError
     from understudy.privacy import Ledger
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -88,68 +88,44 @@ def release(
     ones need the owner's consent.
     """
     from understudy.cli.output import print_json, progress_bar, say, tell
-    from understudy.ledgers import find_ledger, ledger_name
-    from understudy.release.bundle.bundle import write_bundle
-    from understudy.release.run.run import Release, require_free
-    from understudy.release.run.state import State
-    from understudy.schema.spreadsheets import formula_warnings
+    from understudy.workflow import Payment, plan_publication
 
+    consent = parse_consent(accept_facts, accept_invariant, by)
     described = read_spec(
         spec, source=source, row_count=row_count, in_database=in_database, immutable=immutable
     )
-    folder = out or described.folder or Path(f"{described.name.replace(' ', '-')}-release")
-    private = load_source(described)
-    place = find_ledger(
-        described.source.path or described.source.database,
-        name=described.source.table,
-        ledger=ledger or described.ledger,
-        earlier=Path(f"{ledger_name(described.source.table)}.ledger"),
-        evidence=[folder, folder.absolute().parent],
-        another=another_ledger,
+    planned = plan_publication(
+        described,
+        out=out,
+        payment=Payment(ledger=ledger, another=another_ledger, consent=consent),
+        restart=restart,
     )
-    ledger_path = place.path
-    for note in place.notes:
+    for note in planned.notes:
         say(note)
-    earlier = State.recorded(State.folder_for(ledger_path.absolute(), described.name)) or {}
-    decided = earlier.get("outcome") is not None and not restart
     if (
-        not decided
-    ):  # refused or declined, it leaves everything as it was: no ledger is made before the answer
-        if restart or not earlier:  # what is refused must not forget the earlier run
-            require_free(folder)
+        not planned.decided_before
+    ):  # declined, it leaves everything as it was: no ledger is made before the answer
         if not json:
-            say(_announcement(described, ledger_path))
-        for warning in formula_warnings(described.schema):
-            say(f"Warning: {warning}")
+            say(_announcement(described, planned.place.path))
         if not yes and described.source.simulated is None and sys.stdin.isatty():
             typer.confirm("Go on?", abort=True, err=True)
-    consent = parse_consent(accept_facts, accept_invariant, by)
-    with Release.open(described, ledger=place, source=private, restart=restart, consent=consent) as running:
-        if running.published is None and _is_bundle_of(running.state.release_id, folder):
-            running.mark_published(folder)  # an earlier run was stopped after its last step
-        if running.published is not None:
-            tell(f"This release is complete and was published to {running.published}. Nothing was done.")
-            tell("Use --restart to make another one; it is charged anew.")
-            return
-        require_free(folder)
-        with progress_bar("release", quiet=quiet or json) as progress:
-            outcome = running.run(progress=progress)
-        if _accepted(outcome):
-            write_bundle(outcome, folder)
-            running.mark_published(folder)
-        standing = running.ledger.guarantee().describe()
-    result = summary(outcome, folder) | {"ledger": str(ledger_path)}
+    with progress_bar("release", quiet=quiet or json) as progress:
+        done = planned.run(progress=progress)
+    if done.outcome is None:
+        tell(f"This release is complete and was published to {done.folder}. Nothing was done.")
+        tell("Use --restart to make another one; it is charged anew.")
+        return
     if json:
-        print_json(result)
+        print_json(summary(done.outcome, done.folder) | {"ledger": str(done.ledger)})
     else:
-        _report(outcome, folder)
-        if decided:
+        _report(done.outcome, done.folder)
+        if done.decided_before:
             tell(
                 "An earlier run had decided this; nothing was read or charged now. --restart makes another release, "
                 "charged anew."
             )
-        tell(f"Ledger {ledger_path}:\n{standing}")
-    if not result["accepted"]:
+        tell(f"Ledger {done.ledger}:\n{done.standing.describe()}")
+    if not done.accepted:
         raise typer.Exit(EXIT_NOT_ACCEPTED)
 
 
@@ -175,49 +151,24 @@ def read_spec(
     return described
 
 
-def load_source(spec: Spec) -> Any:
-    """Return a simulated table if the specification asks for one; None if it names a file."""
-    if spec.source.simulated is None:
-        return None
-    from understudy import datasets
-
-    wanted = spec.source.simulated
-    return datasets.load(wanted.table, wanted.rows, wanted.seed)[0]
-
-
 def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, Any]:
     """Return the outcome as plain values."""
+    from understudy.workflow import is_accepted
+
     common: dict[str, Any] = {
-        "accepted": _accepted(outcome),
+        "accepted": is_accepted(outcome),
         "guarantee": outcome.guarantee.to_dict(),
         "criteria": [criterion.to_dict() for criterion in outcome.criteria],
         "ledger_head": outcome.ledger_head,
         "ledger_length": outcome.ledger_length,
     }
-    if _accepted(outcome):
+    if is_accepted(outcome):
         return common | {
             "out": str(folder),
             "rows": len(outcome.synthetic),
             "configuration": outcome.configuration.to_dict(),
         }
     return common | {"reason": outcome.reason}  # type: ignore[union-attr]
-
-
-def _is_bundle_of(release_id: str, folder: Path) -> bool:
-    """Say whether a folder is the bundle of this very release. A bundle appears complete or not at all."""
-    from json import JSONDecodeError, loads
-
-    try:
-        document = loads((folder / "certificate.json").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, JSONDecodeError):
-        return False
-    return isinstance(document, dict) and document.get("release") == release_id
-
-
-def _accepted(outcome: ReleaseResult | ReleaseFailure) -> TypeGuard[ReleaseResult]:
-    from understudy.release.result import ReleaseResult
-
-    return isinstance(outcome, ReleaseResult)
 
 
 def _announcement(spec: Spec, ledger: Path) -> str:
@@ -233,6 +184,7 @@ def _announcement(spec: Spec, ledger: Path) -> str:
 
 def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
     from understudy.cli.output import print_table, tell
+    from understudy.workflow import is_accepted
 
     if outcome.criteria:
         print_table(
@@ -252,7 +204,7 @@ def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
                 for item in outcome.criteria
             ],
         )
-    if _accepted(outcome):
+    if is_accepted(outcome):
         tell(f"Accepted. Wrote {len(outcome.synthetic):,} synthetic rows and their documents to {folder}.")
         tell(f"Configuration: {outcome.configuration.name}")
     else:

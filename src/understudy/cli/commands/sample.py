@@ -7,8 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.bulk import ChunkRows, OutName, PartitionBy
-from understudy.cli.options import Backend, Jobs, Json, Quiet, Rows, Seed, require_apart, require_writable
+from understudy.cli.options import (
+    Backend,
+    ChunkRows,
+    Jobs,
+    Json,
+    OutName,
+    PartitionBy,
+    Quiet,
+    Rows,
+    Seed,
+    columns_of,
+)
 from understudy.errors import UsageError
 
 
@@ -40,22 +50,23 @@ def sample(
     same command is given again. The rows depend on the model, the seed, the number of rows, --chunk-rows and
     --lanes, not on the number of processes.
     """
-    from understudy.bulk import is_folder
-    from understudy.cli.bulk import check_memory, how_close, write_folder
-    from understudy.cli.output import print_json, progress_bar, tell
+    from understudy.cli.output import how_close, print_json, progress_bar, tell
     from understudy.data import check_output_format, write_frame
+    from understudy.data.output import is_folder, require_apart, require_writable
     from understudy.mechanisms import load_model
 
     result: dict[str, Any]
     if is_folder(out):
+        from understudy.bulk import write_sample
+
         with progress_bar("sample", quiet=quiet or json) as progress:
-            done = write_folder(
+            done = write_sample(
                 model,
                 out,
                 rows=rows,
                 seed=seed,
-                chunk_rows=chunk_rows,
-                partition_by=partition_by,
+                rows_per_chunk=chunk_rows,
+                partition_by=columns_of(partition_by),
                 lanes=lanes,
                 jobs=jobs,
                 backend=backend,
@@ -77,6 +88,8 @@ def sample(
         check_output_format(target)
         require_writable(target, what="output")
         require_apart({"output": target}, {"model": model})
+        from understudy.workflow import check_memory
+
         fitted = load_model(model)
         number = fitted.default_rows() if rows is None else rows
         check_memory(number, fitted.schema, out)

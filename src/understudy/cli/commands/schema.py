@@ -16,9 +16,8 @@ from understudy.cli.options import (
     Separator,
     TableInDatabase,
     parse_source,
-    require_apart,
-    require_writable,
 )
+from understudy.data.output import require_apart, require_writable
 
 app = typer.Typer(
     help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None

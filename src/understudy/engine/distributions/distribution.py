@@ -59,7 +59,7 @@ _KINDS = {
     "parametric-draws": ("understudy.engine.distributions.product", "DrawnTables"),
     "parametric-loglinear": ("understudy.mechanisms.parametric.modips.loglinear", "LoglinearModel"),
     "parametric-slomag": ("understudy.mechanisms.parametric.modips.slomag_model", "SlomagModel"),
-    "neural-generator": ("understudy.mechanisms.deep.generator", "NeuralGenerator"),
+    "neural-generator": ("understudy.mechanisms.deep.distribution", "NeuralGenerator"),
     "released-records": ("understudy.engine.distributions.released", "ReleasedRecords"),
 }
 """Where each kind of distribution lives: a class with ``from_arrays(domain, meta, arrays)``."""

@@ -15,7 +15,7 @@ from understudy.engine import GraphicalModel, estimate
 from understudy.engine.graphical.junction import order_of, triangulate
 from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload, all_kway
-from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
+from understudy.mechanisms.allocation import TOTAL_SHARE, cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -202,10 +202,6 @@ def candidate_marginals(
     return small_first(domain, list(found), limit=limit, most=most)
 
 
-_TOTAL_SHARE = 0.01
-"""Share of the budget that measures the number of rows when it is private: dependences and usefulness need it."""
-
-
 @dataclass(frozen=True)
 class _Prices:
     """How a cost is divided: the number of rows, dependences, choices together, and each marginal."""
@@ -283,7 +279,7 @@ class PrivMRF(Synthesizer):
 
     def __post_init__(self) -> None:
         together = []
-        if not self.gap_share + self.choose_share + _TOTAL_SHARE < 1:
+        if not self.gap_share + self.choose_share + TOTAL_SHARE < 1:
             together.append("gap_share and choose_share together must leave a share for the marginals.")
         refuse(
             positive(self, "theta", "gap_share", "choose_share", "max_model_mb"),
@@ -346,7 +342,7 @@ class PrivMRF(Synthesizer):
         return len(domain) + round(self.rounds_per_column * len(domain))
 
     def _prices(self, accounting: Accounting, total: float, domain: Domain, *, total_known: bool) -> _Prices:
-        rows = 0.0 if total_known else _TOTAL_SHARE
+        rows = 0.0 if total_known else TOTAL_SHARE
         pairs = bool(self._pairs(domain))
         gaps = self.gap_share if pairs else 0.0
         choose = self.choose_share if self._number(domain) > 1 else 0.0

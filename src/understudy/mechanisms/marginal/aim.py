@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from understudy.curator import Curator, SealedCounts
-from understudy.engine import GraphicalModel, candidate_sizes, estimate, project_to_simplex
+from understudy.engine import GraphicalModel, ProductMixture, candidate_sizes, estimate, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
-from understudy.mechanisms.allocation import cells_of, workload_for
+from understudy.mechanisms.allocation import (
+    TOTAL_SHARE,
+    cells_of,
+    laplace_for,
+    rows_noise,
+    total_is_public,
+    workload_for,
+)
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -26,7 +33,8 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
-from understudy.mechanisms.options import at_least, positive, refuse, shares
+from understudy.mechanisms.options import at_least, one_of, positive, refuse, shares, unused
+from understudy.mechanisms.queries.rap import RelaxedEstimate
 from understudy.mechanisms.rounds import (
     RoundCost,
     certify,
@@ -144,6 +152,23 @@ def _alike(size: int, ordered: int) -> list[Array]:
     return kinds
 
 
+AimModel = GraphicalModel | ProductMixture
+
+
+class Refit(Protocol):
+    """Estimates a distribution from all measurements so far; ``rows`` is the number of rows once it is known."""
+
+    def __call__(
+        self,
+        measurements: list[Measurement],
+        start: AimModel | None,
+        *,
+        rows: float | None = None,
+        thorough: bool = False,
+    ) -> AimModel:
+        """Return the distribution, found from the one before."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AIM(Synthesizer):
     """Measure what the current model gets most wrong, again and again, until the budget is spent.
@@ -182,17 +207,36 @@ class AIM(Synthesizer):
         Share of the budget that measures the finished model's error on every workload marginal. A
         hundredth makes :meth:`Model.error_bounds` several times tighter on large tables. Of little use
         under pure differential privacy, where hundreds of numbers share it linearly.
+    initialise
+        Whether one-way marginals are measured first. False starts from a uniform distribution, and measures
+        the number of rows with a hundredth of the budget where it is private (element A1 of the paper's ablation).
+    score
+        What a marginal is chosen by: ``gain``, the error it has less the noise it would get, weighted by its
+        part in the workload; or ``error``, the score of MWEM+PGM, which takes one row off per cell and has no
+        weights (element A2).
+    anneal
+        Whether rounds get dearer when they teach little. False keeps the price of the first rounds, so that there are
+        about ``rounds_per_column`` measurements per column in all: choose a smaller one, such as 2 (element A3).
+    noise
+        Noise of the marginals: that of the accounting (Gaussian unless the budget is spent as a pure epsilon),
+        or ``laplace`` in every accounting (element B1).
+    estimation
+        ``graphical``, a graphical model (Private-PGM); or ``relaxed``, relaxed rows moved by gradient steps as
+        in :class:`~understudy.mechanisms.queries.rap.RAP` with the loss of its paper (element O1).
 
     Privacy
     -------
     Three kinds of looks, and a fourth with ``certify``: (1) all one-way marginals of the closure,
-    measured once or twice, the second time at a price that follows from the released number of rows; (2) in each round a choice by the exponential mechanism among candidates fixed by
+    measured once or twice, the second time at a price that follows from the released number of rows, or instead, without
+    ``initialise``, the number of rows where it is private; (2) in each round a choice by the exponential mechanism among candidates fixed by
     what was released before, with score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
-    neighbours and the penalty is public, so the sensitivity is ``l1 max w_r`` over the candidates;
+    neighbours and the penalty is public, so the sensitivity is ``l1 max w_r`` over the candidates (with ``score="error"``
+    all weights and the penalty of a cell are one, and the sensitivity is ``l1``);
     (3) in each round a measurement of the chosen marginal; (4) the L1 distance of each workload marginal
     from the finished model, which moves by at most ``l1``. Costs depend on earlier outputs, so the
     loop runs inside a filter: the curator refuses any charge beyond the allowance. Fully adaptive
-    composition holds for each accounting (sums of epsilon, of rho, of squared mu). Candidates are
+    composition holds for each accounting (sums of epsilon, of rho, of squared mu). Laplace noise of scale ``b`` is charged
+    as the pure ``l1 / b`` that it is, in whichever accounting. Candidates are
     left out only by model size and by bounds computed from released values. ``prior`` and ``known`` are
     public: constants to the mechanism, whose scores keep their sensitivity. The rest is post-processing.
 
@@ -219,6 +263,11 @@ class AIM(Synthesizer):
     known: tuple[Measurement, ...] = ()
     prior: GraphicalModel | None = None
     certify: float = 0.0
+    initialise: bool = True
+    score: Literal["gain", "error"] = "gain"
+    anneal: bool = True
+    noise: Literal["auto", "laplace"] = "auto"
+    estimation: Literal["graphical", "relaxed"] = "graphical"
 
     def __post_init__(self) -> None:
         refuse(
@@ -227,13 +276,23 @@ class AIM(Synthesizer):
             shares(self, "measure_share"),
             at_least(self, 0, "column_noise"),
             shares(self, "certify", zero=True),
+            one_of(self, "initialise", (True, False)),
+            one_of(self, "score", ("gain", "error")),
+            one_of(self, "anneal", (True, False)),
+            one_of(self, "noise", ("auto", "laplace")),
+            one_of(self, "estimation", ("graphical", "relaxed")),
+            [] if self.initialise else unused(self, "column_noise", because="initialise is false"),
+            [] if self.estimation == "graphical" else unused(self, "prior", because="estimation is relaxed"),
         )
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviation of a cell measured in one of the first rounds."""
-        return total_deviation(
-            [(1, noise_for(accounting, unit, self._first_price(schema.domain, cost).measure))]
-        )
+        price = self._first_price(schema.domain, cost)
+        return total_deviation([(1, self._noise(accounting, unit, price.measure))])
+
+    def _noise(self, accounting: Accounting, unit: Unit, cost: float) -> Noise:
+        """Return the noise that a marginal gets for a cost."""
+        return (laplace_for if self.noise == "laplace" else noise_for)(accounting, unit, cost)
 
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the first rounds are priced, or which columns are too wide for any model."""
@@ -243,14 +302,22 @@ class AIM(Synthesizer):
         self._check_known(domain)
         require_fixed(schema, self._fixed(), self.max_model_mb)
         accounting = self.accounting(budget, schema, unit)
-        price = self._first_price(domain, accounting.total(budget))
-        noise = noise_for(accounting, unit, price.measure)
+        total = accounting.total(budget)
+        price = self._first_price(domain, total)
+        noise = self._noise(accounting, unit, price.measure)
         design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in self._columns(candidates)]
+        if not design and self._counts_rows(schema, unit):
+            design = [((), rows_noise(accounting, unit, TOTAL_SHARE * total))]
         left_out = len(workload.closure()) - len(candidates)
-        notes = [
-            f"Then between {len(domain)} and {round(self.rounds_per_column * len(domain))} adaptive rounds over "
+        most = round(self.rounds_per_column * len(domain))
+        rounds = (
+            f"Then between {len(domain)} and {most} adaptive rounds over "
             f"{len(candidates)} candidate marginals; noise per round falls as the model stops learning."
-        ]
+            if self.anneal
+            else f"Then rounds of equal price over {len(candidates)} candidate marginals, at most {most}; noise per round "
+            f"is {noise.kind} of scale {noise.scale:.4g} rows."
+        )
+        notes = [rounds]
         if left_out:
             notes.append(
                 f"{left_out} larger marginals of the workload's closure are only estimated, never measured: they have "
@@ -290,9 +357,15 @@ class AIM(Synthesizer):
         return [*(item.clique for item in self.known if item.clique), *prior]
 
     def _columns(self, candidates: list[Clique]) -> list[Clique]:
-        """Return the one-way marginals to start with: those that nothing known contains."""
+        """Return the one-way marginals to start with: those that nothing known contains, or none."""
+        if not self.initialise:
+            return []
         seen = {name for item in self.known for name in item.clique}
         return [clique for clique in candidates if len(clique) == 1 and clique[0] not in seen]
+
+    def _counts_rows(self, schema: Schema, unit: Unit) -> bool:
+        """Say whether the number of rows has to be measured by itself: nothing else tells it before the first round."""
+        return not self.initialise and not self.known and not total_is_public(schema, unit)
 
     def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return the marginals of the closure that may be chosen.
@@ -320,6 +393,8 @@ class AIM(Synthesizer):
         domain = curator.domain
         workload = workload_for(self.workload, domain)
         weights = workload.closure_weights()
+        if self.score == "error":
+            weights = dict.fromkeys(weights, 1.0)
         progress("counting", 0.0)
         candidates = self._candidates(domain, workload)
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))
@@ -330,17 +405,22 @@ class AIM(Synthesizer):
         fixed = [*(clique for clique, _ in support), *self._fixed()]
         smoother = ColumnSmoother(curator.schema) if self.smooth else None
 
+        relaxed = RelaxedEstimate(domain) if self.estimation == "relaxed" else None
+
         def refit(
             measurements: list[Measurement],
-            start: GraphicalModel | None,
+            start: AimModel | None,
             *,
             rows: float | None = None,
             thorough: bool = False,
-        ) -> GraphicalModel:
+        ) -> AimModel:
             """Estimate again; columns are smoothed once the number of rows is known."""
             targets = measurements
             if smoother is not None and rows is not None:
                 targets = smoother.targets(measurements, rows=rows)
+            if relaxed is not None:
+                return relaxed.fit(targets, total=curator.rows.total, thorough=thorough)
+            assert not isinstance(start, ProductMixture)
             return estimate(
                 domain, targets, total=curator.rows.total, zeros=support, warm_start=start,
                 keep_start=self.prior is not None, thorough=thorough,
@@ -355,7 +435,7 @@ class AIM(Synthesizer):
                 price = RoundCost(self.measure_share * remaining, (1 - self.measure_share) * remaining)
             used = 1 - remaining / total_cost
             progress(f"round {len(log.rounds) + 1}", used)
-            noise = noise_for(curator.accounting, curator.unit, price.measure)
+            noise = self._noise(curator.accounting, curator.unit, price.measure)
             share = min(1.0, used + price.total / total_cost)
             held = list(dict.fromkeys(item.clique for item in measurements if item.clique))
             step, answers = self._round(
@@ -368,7 +448,7 @@ class AIM(Synthesizer):
             if last:
                 break
             after = model.marginals([step.clique])[0]
-            if np.abs(after - before).sum() <= expected_absolute_noise(noise) * after.size:
+            if self.anneal and np.abs(after - before).sum() <= expected_absolute_noise(noise) * after.size:
                 price = price.annealed(curator.accounting)
         progress("final estimate", 1.0)
         model = refit(measurements, model, rows=model.total, thorough=True)
@@ -389,16 +469,22 @@ class AIM(Synthesizer):
         sealed: dict[Clique, SealedCounts],
         price: RoundCost,
         cost: float,
-        refit: Callable[..., GraphicalModel],
-    ) -> tuple[list[Measurement], list[int], GraphicalModel]:
-        """Measure the columns, and again where their noise is more than tolerated.
+        refit: Refit,
+    ) -> tuple[list[Measurement], list[int], AimModel]:
+        """Measure the columns, and again where their noise is more than tolerated; or at least the number of rows.
 
         Returns the measurements, how many of them were made at once, and the first model.
         """
         measurements = list(self.known)
         batches = [1] * len(self.known)  # how those came about is not known: assume the least
         columns = self._columns(list(sealed))
-        noise = noise_for(curator.accounting, curator.unit, price.measure)
+        if not self.initialise:
+            if self._counts_rows(curator.schema, curator.unit):
+                noise = rows_noise(curator.accounting, curator.unit, TOTAL_SHARE * cost)
+                measurements.append(curator.measure(curator.counts(()), noise=noise))
+                batches.append(1)
+            return measurements, batches, refit(measurements, self.prior)
+        noise = self._noise(curator.accounting, curator.unit, price.measure)
         measurements += curator.measure_many(
             [sealed[clique] for clique in columns],
             noise=[noise] * len(columns),
@@ -413,6 +499,7 @@ class AIM(Synthesizer):
             spent=len(columns) * price.measure,
             rows=model.total,
             tolerated=self.column_noise,
+            pay=self._noise,
         )
         measurements += again
         batches += [len(again)] if again else []
@@ -425,7 +512,7 @@ class AIM(Synthesizer):
         weights: dict[Clique, float],
         held: list[Clique],
         fixed: list[Clique],
-        model: GraphicalModel,
+        model: AimModel,
         noise: Noise,
         price: RoundCost,
         share: float,
@@ -435,7 +522,7 @@ class AIM(Synthesizer):
         """Choose one marginal and measure it; return the model's answers to all candidates as well."""
         domain = curator.domain
         epsilon = curator.accounting.selection_epsilon(price.select)
-        penalty = expected_absolute_noise(noise)
+        penalty = expected_absolute_noise(noise) if self.score == "gain" else 1.0
         names = list(sealed)
         limit = share * self.max_model_mb
         sizes = candidate_sizes(domain, [*fixed, *held], names, limit_mb=limit)

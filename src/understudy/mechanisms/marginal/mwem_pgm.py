@@ -11,7 +11,7 @@ from understudy.engine import candidate_sizes, estimate
 from understudy.errors import DomainTooLarge
 from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
-from understudy.mechanisms.allocation import cells_of, rows_noise, total_is_public, workload_for
+from understudy.mechanisms.allocation import TOTAL_SHARE, cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
@@ -26,9 +26,6 @@ from understudy.mechanisms.rounds import RoundCost, measure_worst, require_fixed
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
-
-_TOTAL_SHARE = 0.01
-"""Share of the budget that measures the number of rows when it is private: the first round needs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +150,7 @@ class MWEMPGM(Synthesizer):
         self, domain: Domain, accounting: Accounting, total: float, *, total_known: bool
     ) -> tuple[float, RoundCost]:
         """Divide a cost between the number of rows, where it is private, and equal rounds."""
-        share = 0.0 if total_known else _TOTAL_SHARE
+        share = 0.0 if total_known else TOTAL_SHARE
         rows = share * total
         per_round = accounting.split((1 - share) * total, [1.0] * self._rounds(domain))[0]
         measure, select = accounting.split(per_round, [self.measure_share, 1 - self.measure_share])

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from understudy.curator import Curator
 from understudy.engine.graphical.targets import estimate_total
 from understudy.errors import BudgetError, DomainTooLarge
-from understudy.marginals import Measurement, Query, QuerySource, Statistic, read_queries
+from understudy.marginals import Measurement, Predicate, Query, QuerySource, Statistic, read_queries
 from understudy.mechanisms.allocation import noises_by_size, rows_noise
 from understudy.mechanisms.options import refuse
-from understudy.mechanisms.queries.look import measure_answers, seal_answers
+from understudy.mechanisms.queries.look import choose_cells, measure_answers, seal_answers
 from understudy.mechanisms.rounds import expected_absolute_noise, measure_worst
 from understudy.privacy import Accounting, Noise, Unit, noise_for
 from understudy.privacy.noise.noise import noise_within
@@ -157,8 +157,13 @@ def above_noise(domain: Domain, cliques: Sequence[Clique], noise: Noise, rows: f
     return [clique for clique in cliques if domain.cells(clique) <= limit]
 
 
+def answer_variance(noise: Noise) -> float:
+    """Return the variance of the noise of an answer, in rows; positive however small the scale is."""
+    return noise.scale**2 * (2.0 if noise.kind == "laplace" else 1.0)
+
+
 class Marginals:
-    """Marginals under seal, chosen by the L1 error of a model less the noise that a measurement would have."""
+    """Marginals under seal, chosen by the L1 error of a model, less the noise that a measurement would have if ``penalised``."""
 
     def __init__(
         self,
@@ -168,8 +173,10 @@ class Marginals:
         epsilon: float,
         *,
         weights: Mapping[Clique, float] | None = None,
+        penalised: bool = True,
     ) -> None:
         self.curator, self.noise, self.epsilon, self.weights = curator, noise, epsilon, weights
+        self.penalty = expected_absolute_noise(noise) if penalised else 0.0
         self.sealed = dict(zip(cliques, curator.counts_many(cliques), strict=True))
 
     def ask(self, candidates: Sequence[Clique], answers: Sequence[Floats]) -> Measurement:
@@ -181,7 +188,7 @@ class Marginals:
             answers,
             noise=self.noise,
             epsilon=self.epsilon,
-            penalty=expected_absolute_noise(self.noise),
+            penalty=self.penalty,
             weights=self.weights,
         ).measurement
 
@@ -223,11 +230,60 @@ class Queries:
         )
         return chosen, values
 
-    @property
-    def variance(self) -> float:
-        """Variance of the noise of an answer, in rows."""
-        return self.noise.scale**2 * (2.0 if self.noise.kind == "laplace" else 1.0)
-
     def statistic(self, values: npt.ArrayLike) -> Statistic:
         """Return answers as they are kept in a model file."""
         return Statistic("answers to chosen queries", np.asarray(values), self.noise.kind, self.noise.scale)
+
+
+class Cells:
+    """Single cells of marginals under seal, chosen by the error of a model, none of them twice in a fit."""
+
+    def __init__(self, curator: Curator, cliques: Sequence[Clique], noise: Noise, epsilon: float) -> None:
+        self.curator, self.noise, self.epsilon = curator, noise, epsilon
+        self.cliques = list(cliques)
+        self.sealed = curator.counts_many(self.cliques)
+        self.chosen: list[tuple[int, int]] = []
+
+    def ask(
+        self, answers: Sequence[Floats], *, number: int
+    ) -> tuple[list[tuple[Clique, tuple[int, ...]]], Floats]:
+        """Choose some cells, given the model's counts for every marginal, and measure them together.
+
+        Returns
+        -------
+        tuple
+            Columns and codes of each cell, and the noisy counts.
+        """
+        found = choose_cells(
+            self.curator,
+            self.sealed,
+            answers,
+            epsilon=self.epsilon,
+            number=number,
+            without=self.chosen,
+            purpose="choose a cell",
+        )
+        self.chosen += found
+        cells: list[tuple[Clique, tuple[int, ...]]] = []
+        queries: list[Query] = []
+        for table, cell in found:
+            clique = self.cliques[table]
+            shape = self.curator.domain.shape(clique)
+            inside = np.zeros(shape, dtype=bool)
+            inside.flat[cell] = True
+            cells.append((clique, tuple(int(code) for code in np.unravel_index(cell, shape))))
+            queries.append(Predicate(clique, inside))
+        if not queries:
+            return [], np.zeros(0)
+        values = measure_answers(
+            self.curator,
+            seal_answers(self.curator, queries),
+            list(range(len(queries))),
+            noise=self.noise,
+            purpose=f"measure {len(queries)} cells",
+        )
+        return cells, values
+
+    def statistic(self, values: npt.ArrayLike) -> Statistic:
+        """Return answers as they are kept in a model file."""
+        return Statistic("counts of chosen cells", np.asarray(values), self.noise.kind, self.noise.scale)

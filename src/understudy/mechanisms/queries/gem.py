@@ -12,6 +12,7 @@ import numpy.typing as npt
 from understudy.mechanisms.options import positive, refuse
 from understudy.mechanisms.queries.product import (
     Adam,
+    CellTarget,
     Layout,
     Singles,
     Target,
@@ -64,12 +65,17 @@ class GEM(RelaxedProjection):
         Step size of Adam.
     public_seed
         Seed of the noise that goes in and of the weights to start from; privacy noise takes no seed.
+    form
+        ``improved``, or ``published``, the mechanism of Liu, Vietri and Wu with whole marginals, as paper AIM runs it: marginals of
+        the workload are chosen by their error alone, half of each round's cost for choosing and half for measuring;
+        nothing is measured first; absolute misfits. Its program has 10 ``rounds``.
 
     Privacy
     -------
     The looks are those of :class:`~understudy.mechanisms.queries.rap.RAP`: columns once, choices by the exponential
     mechanism with public weights and penalties, measurements at prices fixed before the first round. The network is
-    trained on released answers only; it never sees a record.
+    trained on released answers only; it never sees a record. The published form measures the number of rows, where it is private, in place
+    of the columns; its scores have no weights and no penalties, and the same sensitivity ``l1``.
 
     Examples
     --------
@@ -115,6 +121,7 @@ class GEM(RelaxedProjection):
             hidden=self.hidden,
             rate=self.rate,
             seed=self.public_seed,
+            absolute=self._published,
         )
 
 
@@ -129,6 +136,8 @@ class Generator:
         Margins that every output starts near: they are the bias of the last layer.
     batch, inputs, hidden, rate, seed
         As options of :class:`GEM`.
+    absolute
+        Whether misfits count by their size instead of their square.
     """
 
     def __init__(
@@ -141,8 +150,10 @@ class Generator:
         hidden: int,
         rate: float,
         seed: int,
+        absolute: bool = False,
     ) -> None:
         self.layout = layout
+        self._absolute = absolute
         generator = np.random.default_rng(seed)
         wide = np.concatenate([start[name] for name in layout.domain.names])
         self._usual: Singles = wide.astype(np.float32)
@@ -176,11 +187,13 @@ class Generator:
         return self._forward(self.parameters if self._average is None else self._average)[2]
 
     def gradients(
-        self, targets: Sequence[Target], rows: float, *, calm: float
+        self, targets: Sequence[Target | CellTarget], rows: float, *, calm: float
     ) -> tuple[float, list[Singles]]:
         """Return the loss and its gradient in every parameter."""
         first, second, margins = self._forward(self.parameters)
-        loss, slope = calm_gradient(self.layout, margins, targets, rows, calm=calm, usual=self._usual)
+        loss, slope = calm_gradient(
+            self.layout, margins, targets, rows, calm=calm, usual=self._usual, absolute=self._absolute
+        )
         last = softmax_back(self.layout, margins, slope)
         _, _, two, _, out, _, _ = self.parameters
         middle = (last @ out.T) * (second > 0)
@@ -195,7 +208,7 @@ class Generator:
             last.sum(axis=0),
         ]
 
-    def fit(self, targets: Sequence[Target], rows: float, *, calm: float, steps: int) -> None:
+    def fit(self, targets: Sequence[Target | CellTarget], rows: float, *, calm: float, steps: int) -> None:
         """Train for some steps; margins then come from the average of the weights of the last half of them."""
         sums = [np.zeros_like(array) for array in self.parameters]
         for step in range(steps):

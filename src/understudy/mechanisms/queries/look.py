@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Sealed, SealedScalar
+from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar
 from understudy.errors import BudgetError
 from understudy.marginals import Query
 from understudy.marginals.query import GRID
@@ -39,6 +39,7 @@ from understudy.schema import Clique
 
 __all__ = [
     "SealedAnswers",
+    "choose_cells",
     "draw_queries",
     "joint_reach",
     "measure_answer",
@@ -226,6 +227,82 @@ def draw_queries(
         ],
     )
     return found
+
+
+def choose_cells(
+    curator: Curator,
+    sealed: Sequence[SealedCounts],
+    public: Sequence[npt.ArrayLike],
+    *,
+    epsilon: float,
+    number: int,
+    without: Sequence[tuple[int, int]] = (),
+    purpose: str,
+) -> list[tuple[int, int]]:
+    """Choose single cells of several marginals where public tables are most wrong, none of them twice; charge each first.
+
+    Parameters
+    ----------
+    sealed, public
+        The marginals, and a public table of counts for each.
+    epsilon
+        Privacy parameter of one choice.
+    number
+        How many cells; fewer are chosen only if there are no more.
+    without
+        Cells that are not candidates, as they are returned.
+
+    Returns
+    -------
+    list of tuple
+        Which marginal, and which cell of it when it is laid out in one row.
+
+    Privacy
+    -------
+    In: private. Out: the chosen places. The public counts are rounded to whole rows, so the score of a cell, ``|count - public|``, is a
+    whole number. One unit moves a count by at most ``linf`` of its marginal (its rows all in one cell, in or out; a replaced
+    unit leaves one cell and enters another, each by that much), and the score by no more. Each choice is the exponential
+    mechanism over all cells that are left, with the largest ``linf`` as sensitivity: ``epsilon``-DP and ``epsilon``-bounded-range. What was
+    chosen before is released, so leaving it out depends on released values alone, and choices compose.
+    """
+    if not sealed or len(sealed) != len(public):
+        raise BudgetError(f"Need marginals and a public table for each; got {len(sealed)} and {len(public)}.")
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise BudgetError(f"epsilon ({epsilon}) of a choice must be positive and finite.")
+    tables = [np.asarray(table, dtype=np.float64) for table in public]
+    for item, table in zip(sealed, tables, strict=True):
+        if table.shape != item.shape or not (np.isfinite(table) & (np.abs(table) < 2.0**52)).all():
+            raise BudgetError(f"The public counts for {item.clique} must be finite, of shape {item.shape}.")
+    starts = np.concatenate([[0], np.cumsum([table.size for table in tables])])
+    scores = np.concatenate(
+        [
+            np.abs(item._exact.astype(np.float64) - np.rint(table)).ravel()
+            for item, table in zip(sealed, tables, strict=True)
+        ]
+    )
+    left = np.ones(len(scores), dtype=bool)
+    left[[int(starts[table]) + cell for table, cell in without]] = False
+    sensitivity = max(item.linf for item in sealed)
+    chosen = []
+    for _ in range(min(number, int(left.sum()))):
+        candidates = np.flatnonzero(left)
+        place = curator._answer(
+            SelectionEvent(epsilon),
+            purpose=purpose,
+            about=[len(candidates), sensitivity],
+            draw=lambda: exponential_mechanism(
+                scores[candidates],  # noqa: B023 (called at once)
+                epsilon=epsilon,
+                sensitivity=sensitivity,
+                score_error=0.0,
+                randomness=curator._randomness,
+            ),
+        )
+        index = int(candidates[int(place)])
+        left[index] = False
+        which = int(np.searchsorted(starts, index, side="right")) - 1
+        chosen.append((which, index - int(starts[which])))
+    return chosen
 
 
 def joint_reach(queries: Sequence[Query], unit: Unit) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from understudy.mechanisms.queries.asking import (
     Queries,
     above_noise,
     answer_noise,
+    answer_variance,
     default_rounds,
     fewer_than,
     first_look,
@@ -307,5 +308,5 @@ class _Look:
         query, value = asking.queries[chosen], float(values[0])
         self.statistics.append(asking.statistic(values))
         self.held.append(query.clique)
-        reach = self.method.slack * asking.variance**0.5
+        reach = self.method.slack * answer_variance(asking.noise) ** 0.5
         held.bound_query(query.clique, query.values, value - reach, value + reach)

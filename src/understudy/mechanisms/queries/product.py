@@ -43,6 +43,58 @@ class Target:
     queries: Floats | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class CellTarget:
+    """Released counts of single cells, each of some marginal.
+
+    Attributes
+    ----------
+    places
+        Where the codes of each cell stand in the wide matrix of a :class:`Layout`, one row per cell.
+    values
+        Released counts.
+    variance
+        Variance of the noise of each.
+    """
+
+    places: npt.NDArray[np.int64]
+    values: Floats
+    variance: float
+
+
+def target_of_cells(
+    layout: Layout, cells: Sequence[tuple[Clique, tuple[int, ...]]], values: Floats, variance: float
+) -> list[CellTarget]:
+    """Group released counts of single cells by their number of columns.
+
+    Examples
+    --------
+    >>> layout = Layout(Domain(("a", "b"), (2, 3)))
+    >>> (target,) = target_of_cells(layout, [(("a", "b"), (1, 2))], np.array([5.0]), 1.0)
+    >>> target.places.tolist()
+    [[1, 4]]
+    """
+    groups: dict[int, list[int]] = {}
+    for place, (clique, _) in enumerate(cells):
+        groups.setdefault(len(clique), []).append(place)
+    return [
+        CellTarget(
+            np.array(
+                [
+                    [
+                        layout.slices[name].start + code
+                        for name, code in zip(cells[i][0], cells[i][1], strict=True)
+                    ]
+                    for i in members
+                ]
+            ),
+            values[members],
+            variance,
+        )
+        for members in groups.values()
+    ]
+
+
 def target_of_queries(queries: Sequence[Query], values: Floats, variance: float) -> list[Target]:
     """Group released answers by the columns of their queries."""
     groups: dict[Clique, list[int]] = {}
@@ -92,9 +144,16 @@ def shares(margins: Mapping[str, Singles], clique: Clique) -> Floats:
 
 
 def loss_gradient(
-    layout: Layout, matrix: Singles, targets: Sequence[Target], rows: float
+    layout: Layout,
+    matrix: Singles,
+    targets: Sequence[Target | CellTarget],
+    rows: float,
+    *,
+    absolute: bool = False,
 ) -> tuple[float, Singles]:
     """Return half the weighted squared misfit, and its gradient in every entry of the margins.
+
+    If ``absolute``, it is the sum of absolute misfits in parts of their noise instead.
 
     Parameters
     ----------
@@ -110,6 +169,9 @@ def loss_gradient(
     slopes = layout.split(gradient)
     loss = 0.0
     for target in targets:
+        if isinstance(target, CellTarget):
+            loss += _cells_gradient(target, matrix, gradient, rows, absolute=absolute)
+            continue
         order = _widest_last(margins, target.clique)
         parts = [margins[name] for name in order]
         left, last = _outer(parts[:-1]), parts[-1]
@@ -118,7 +180,8 @@ def loss_gradient(
         turned = [order.index(name) for name in target.clique]
         told = flat.reshape(shape).transpose(turned).ravel() * np.float32(rows / len(matrix))
         misfit = (told if target.queries is None else target.queries @ told) - target.values
-        loss += 0.5 * float(np.square(misfit).sum()) / target.variance
+        part, misfit = _loss(misfit, target.variance, absolute=absolute)
+        loss += part
         pull = np.asarray(misfit if target.queries is None else misfit @ target.queries, np.float64)
         pull = pull * (rows / len(matrix) / target.variance)
         back = pull.reshape([shape[place] for place in turned]).transpose(np.argsort(turned))
@@ -131,11 +194,43 @@ def loss_gradient(
     return loss, gradient
 
 
+def _loss(misfit: Floats, variance: float, *, absolute: bool) -> tuple[float, Floats]:
+    """Return the loss of some misfits, and its slope in each times the variance."""
+    if absolute:
+        return float(np.abs(misfit).sum()) / variance**0.5, np.sign(misfit) * variance**0.5
+    return 0.5 * float(np.square(misfit).sum()) / variance, misfit
+
+
+def _cells_gradient(
+    target: CellTarget, matrix: Singles, gradient: Singles, rows: float, *, absolute: bool
+) -> float:
+    """Add the gradient of the misfit of single cells, and return the misfit: products of a few columns of the matrix."""
+    factors = [matrix[:, column] for column in target.places.T]
+    scale = rows / len(matrix)
+    told = np.prod(factors, axis=0).sum(axis=0, dtype=np.float64) * scale
+    loss, misfit = _loss(told - target.values, target.variance, absolute=absolute)
+    pull = (misfit * (scale / target.variance)).astype(np.float32)
+    for number, column in enumerate(target.places.T):
+        others = factors[:number] + factors[number + 1 :]
+        slope = (np.prod(others, axis=0) if others else np.ones_like(factors[number])) * pull
+        here = np.zeros((len(column), matrix.shape[1]), dtype=np.float32)
+        here[np.arange(len(column)), column] = 1
+        gradient += slope @ here
+    return loss
+
+
 def calm_gradient(
-    layout: Layout, margins: Singles, targets: Sequence[Target], rows: float, *, calm: float, usual: Singles
+    layout: Layout,
+    margins: Singles,
+    targets: Sequence[Target | CellTarget],
+    rows: float,
+    *,
+    calm: float,
+    usual: Singles,
+    absolute: bool = False,
 ) -> tuple[float, Singles]:
     """Return the misfit, and its gradient with ``calm`` times that of what the parts know added."""
-    loss, gradient = loss_gradient(layout, margins, targets, rows)
+    loss, gradient = loss_gradient(layout, margins, targets, rows, absolute=absolute)
     if calm:
         gradient += np.float32(calm) * information_gradient(margins, usual)
     return loss, gradient

@@ -249,6 +249,7 @@ def group_privacy(budget: Budget, size: int) -> Budget:
         return ZCDP(float_up(k * k * Fraction(budget.rho)))
     if isinstance(budget, GDP):
         return GDP(float_up(k * Fraction(budget.mu)))
+    assert isinstance(budget, ApproxDP)
     with working():
         e, d = decimal(budget.epsilon), decimal(budget.delta)
         # (e^(k epsilon) - 1)/(e^epsilon - 1), written so that a small epsilon does not cancel

@@ -240,7 +240,7 @@ def budget_for(rule: Filter, wanted: Fraction) -> Budget:
     (name, value), *_ = ((item.name, float(getattr(budget, item.name))) for item in fields(budget))
 
     def raised(number: float) -> Budget:
-        return replace(budget, **{name: number})  # type: ignore[arg-type]
+        return replace(budget, **{name: number})
 
     def enough(number: float) -> bool:
         return rule.main.exact_total(raised(number), approximate_delta=rule.approximate_delta) >= wanted

@@ -171,7 +171,7 @@ def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> Bud
         )
     if exact is None:
         return error(f"the event has no cost in the {rule.main.name} accounting. {_other_budget(rule)}")
-    whole = float_down(rule.total if accounting is rule.main else Fraction(rule.budget.epsilon))  # type: ignore[union-attr]
+    whole = float_down(rule.total if accounting is rule.main else Fraction(rule.budget.epsilon))  # type: ignore[attr-defined]
     symbol = accounting.symbol
     price = f"costs {symbol}={requested:.6g}; {symbol}={remaining:.6g} of {whole:.6g} remains."
     if remaining and requested <= remaining * (1 + 1e-9):

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from understudy._system import require_posix
 from understudy.errors import LedgerCorrupted, LedgerError
 from understudy.privacy.exact_floats import non_negative
 from understudy.privacy.ledger.format import APPLICATION_ID, FORMAT, GENESIS, PAGE_SIZE, SCHEMA, link
@@ -51,6 +52,8 @@ class Store:
     """Opens transactions on a ledger's lines and turns SQLite's errors into ours."""
 
     def __init__(self, path: Path | None, *, timeout: float) -> None:
+        if path is not None:
+            require_posix("A ledger on disk")
         self.path = path
         self.timeout = non_negative("timeout", timeout)
         self._memory: sqlite3.Connection | None = None

@@ -161,6 +161,7 @@ class Shares:
             if isinstance(model, GDP):
                 epsilon = gdp_to_approx(model.mu, self.total.delta)
             else:
+                assert isinstance(model, ZCDP)
                 epsilon = zcdp_to_approx(model.rho, self.total.delta)
             return AllowanceEvent("model", epsilon, self.total.delta, own, 0.0)
         if delta > 0 and isinstance(model, ApproxDP):
@@ -266,6 +267,7 @@ class Shares:
         plainly = max(least, needed.get("pure", math.inf))
         if pure and plainly <= min(whole, least * (1 + _ROUNDED)):
             return PureDP(plainly)
+        assert isinstance(total, ApproxDP)
         return ApproxDP(least, total.delta)
 
     @property

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import Field, TypeAdapter, WithJsonSchema, create_model
 
 from understudy.data import Derived
-from understudy.errors import BudgetError
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
+from understudy.privacy import Budget, Unit
 from understudy.release.criteria.base import CriterionConfig
 from understudy.release.criteria.groups import ColumnSets, OpenBins
 from understudy.release.criteria.registry import OWN_KINDS, criterion_kind, criterion_kinds
@@ -76,16 +75,7 @@ class _BudgetPart(Part):
 
     def budget(self) -> Budget:
         """Return the budget, or say which numbers make one."""
-        match (self.epsilon, self.delta, self.rho, self.mu):
-            case (float(epsilon), None, None, None):
-                return PureDP(epsilon)
-            case (float(epsilon), float(delta), None, None):
-                return ApproxDP(epsilon, delta)
-            case (None, None, float(rho), None):
-                return ZCDP(rho)
-            case (None, None, None, float(mu)):
-                return GDP(mu)
-        raise BudgetError("give epsilon, epsilon with delta, rho, or mu")
+        return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
 
 
 class _DerivePart(Part):

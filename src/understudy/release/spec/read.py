@@ -177,7 +177,7 @@ class _Reader(SpaceReader):
             return None
         given = self.file.unit
         try:
-            return Unit(given) if isinstance(given, str) else given.unit()
+            return Unit.of(given) if isinstance(given, str) else given.unit()
         except UnderstudyError as error:
             self.note("unit", error)
             return None

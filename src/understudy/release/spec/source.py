@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from understudy.data import Database, Derived
-from understudy.privacy import GDP, ZCDP, Budget
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.release.spec.parts import Part
 
 __all__ = ["RowCount", "SimulatePart", "Source", "rows_share"]
@@ -86,11 +86,11 @@ def rows_share(total: Budget) -> float:
     >>> rows_share(PureDP(4.0)), rows_share(PureDP(0.5))
     (0.02, 0.01)
     """
-    size = (
-        math.sqrt(2 * total.rho)
-        if isinstance(total, ZCDP)
-        else total.mu
-        if isinstance(total, GDP)
-        else total.epsilon
-    )
+    if isinstance(total, ZCDP):
+        size = math.sqrt(2 * total.rho)
+    elif isinstance(total, GDP):
+        size = total.mu
+    else:
+        assert isinstance(total, PureDP | ApproxDP)
+        size = total.epsilon
     return min(0.02, float(f"{size / 50:.4g}"))

@@ -317,7 +317,8 @@ class SpaceReader:
         try:
             return (given.total if name == "total" else given.model).budget()
         except UnderstudyError as error:
-            self.note(f"budget.{name}", error)
+            message = str(error)
+            self.note(f"budget.{name}", message[:1].lower() + message[1:])
             return None
 
 

@@ -1,4 +1,4 @@
-"""Work that is paid for from a ledger and can be interrupted: what the command line and the estimator both do around a fit.
+"""Work that is paid for from a ledger and can be interrupted: what is kept of a fit until its result is handed over.
 
 The answers that a fit has paid for are journalled in a folder beside the ledger (:mod:`understudy.curator.journal`), and the fitted model is kept there until
 whoever asked for it has it. The same work begun again goes on from there: it repeats the journalled answers, or takes the model, and
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.curator import Curator, Journal, table_facts
+from understudy.curator import Curator, Journal
 from understudy.data import LocalTable, Table, records_digest
 from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, LookFailed, OutputError
@@ -32,7 +32,7 @@ from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts, remember_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 
-__all__ = ["PaidWork", "Unfinished", "paid_work", "table_facts", "work_facts"]
+__all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
 
 Unfinished = Literal["refuse", "keep", "drop"]
 """What to do about other work on the same ledger that was interrupted: refuse to begin, leave it for later, forget it."""
@@ -174,7 +174,7 @@ class PaidWork:
         elif found != known:
             raise DataError(
                 "The table is not the one that the interrupted fit began with: records were added, removed or changed since. "
-                "Nothing was drawn from it. Put the table back, or forget the interrupted fit (--unfinished drop), whose answers "
+                "Nothing was drawn from it. Put the table back, or forget the interrupted fit (unfinished='drop', --unfinished drop), whose answers "
                 "stay paid for."
             )
 
@@ -188,7 +188,7 @@ class PaidWork:
                 raise
             raise LookFailed(
                 f"{error} The fit cannot go on, and ends the same way when it is tried again. To begin anew, which is charged anew, "
-                "forget it (--unfinished drop)."
+                "forget it (unfinished='drop', --unfinished drop)."
             ) from None
         except BudgetExceeded as error:
             if not self.repeated:
@@ -304,8 +304,8 @@ def _others(ledger: Path, stem: str, unfinished: Unfinished) -> None:
             continue
         raise LedgerError(
             f"Another fit on this ledger was interrupted, and its paid answers are kept in {str(other)!r}. Nothing was spent now. "
-            "Run the command that began it to go on with it; or begin this one and keep the other for later (--unfinished keep), "
-            "or forget it (--unfinished drop). What it has cost stays spent."
+            "Repeat the command or call that began it to go on with it; or begin this one and keep the other for later (unfinished='keep', --unfinished keep), "
+            "or forget it (unfinished='drop', --unfinished drop). What it has cost stays spent."
         )
 
 

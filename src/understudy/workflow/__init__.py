@@ -1,0 +1,53 @@
+"""The application layer: everything that happens around one fit or one release, for the command line, the estimator and notebooks alike.
+
+:func:`synthesize` does what ``understudy synth`` does, :func:`publish` what ``understudy release`` does. (The second is not called
+``release`` because that is the package with the parts of a release: one name for both would depend on what was imported before.)
+
+Both go in two steps. *Planning* checks everything that can be checked without the records, makes the plan of the fit once and finds the ledger;
+no ledger is made and nothing is spent. *Running* compares the owner's facts with the ledger, reads the table, fits, and delivers. What was paid for is
+kept beside the ledger until it is delivered (:mod:`understudy.workflow.paid`, :mod:`understudy.release.run.state`): the same call after an interruption
+goes on and pays for nothing twice, and where the output cannot be written the error says where the fitted model is kept.
+"""
+
+from understudy.workflow.delivery import Delivery, check_memory
+from understudy.workflow.paid import Unfinished, paid_work, work_facts
+from understudy.workflow.publication import (
+    Measured,
+    PlannedPublication,
+    Publication,
+    is_accepted,
+    measure_errors,
+    plan_publication,
+    publish,
+)
+from understudy.workflow.synthesis import (
+    Fit,
+    Payment,
+    PlannedSynthesis,
+    Synthesis,
+    mechanism_for,
+    plan_synthesis,
+    synthesize,
+)
+
+__all__ = [
+    "Delivery",
+    "Fit",
+    "Measured",
+    "Payment",
+    "PlannedPublication",
+    "PlannedSynthesis",
+    "Publication",
+    "Synthesis",
+    "Unfinished",
+    "check_memory",
+    "is_accepted",
+    "measure_errors",
+    "mechanism_for",
+    "paid_work",
+    "plan_publication",
+    "plan_synthesis",
+    "publish",
+    "synthesize",
+    "work_facts",
+]

@@ -1,0 +1,268 @@
+"""What is made of a fitted model: rows in files, folders or memory, and the model itself; checked in advance, and rescued where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.data import Database, check_output_format, write_frame
+from understudy.data.output import is_folder, require_apart, require_writable
+from understudy.errors import OutputError, UsageError
+from understudy.mechanisms import Model, MultipleSynthesis, Progress
+from understudy.mechanisms.multiple import check_sets, share_of
+from understudy.parallel import available_mb
+from understudy.schema import Schema
+from understudy.workflow.paid import PaidWork
+
+if TYPE_CHECKING:
+    from understudy.ledgers import LedgerPlace
+    from understudy.workflow.synthesis import Fit
+
+__all__ = ["Delivery", "check_apart", "check_delivery", "check_memory", "deliver"]
+
+_ENDINGS = (".csv.gz", ".csv", ".parquet")
+_BYTES_PER_VALUE = 40
+"""Codes, decoded values and what the writer makes of them, at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What is made of the fitted model.
+
+    Attributes
+    ----------
+    out
+        The synthetic table: a file (``.csv``, ``.csv.gz``, ``.parquet``), a folder of parts if the name ends in a slash, or None for
+        a frame in memory.
+    model
+        File for the fitted model.
+    rows, seed
+        Number of rows, by default as many as the model estimates; and what makes their draw repeatable.
+    sets, how
+        So many tables under the one budget, made this way; see `understudy.mechanisms.synthesize_many`.
+    chunk_rows, partition_by, jobs
+        Of a folder of parts; see `understudy.bulk.write_sample`.
+    """
+
+    out: str | None = None
+    model: Path | None = None
+    rows: int | None = None
+    seed: int | None = None
+    sets: int | None = None
+    how: str = "posterior"
+    chunk_rows: int | None = None
+    partition_by: tuple[str, ...] = ()
+    jobs: int = 1
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether a folder of parts is asked for."""
+        return self.out is not None and is_folder(self.out)
+
+    def tables(self) -> list[Path]:
+        """Return the files or the folder that will hold the rows."""
+        if self.out is None:
+            return []
+        target = Path(self.out)
+        return [target] if self.sets is None else [_numbered(target, i + 1) for i in range(self.sets)]
+
+    def models(self) -> list[Path]:
+        """Return the files that will hold the models: one for each set that is fitted by itself."""
+        if self.model is None:
+            return []
+        if self.sets is None or self.how != "independent" or self.sets == 1:
+            return [self.model]
+        return [_numbered(self.model, i + 1) for i in range(self.sets)]
+
+
+def _numbered(path: Path, number: int) -> Path:
+    """Return the path of one of several files.
+
+    Examples
+    --------
+    >>> _numbered(Path("out/births.csv.gz"), 3).name
+    'births-3.csv.gz'
+    """
+    ending = next((text for text in _ENDINGS if path.name.endswith(text)), path.suffix)
+    stem = path.name[: len(path.name) - len(ending)]
+    return path.with_name(f"{stem}-{number}{ending}")
+
+
+def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
+    """Check everything about the output that can be checked in advance; return the delta that the ledger must set aside."""
+    synthesizer, schema = fit.synthesizer, fit.schema
+    if delivery is None:
+        return synthesizer.reserve(schema, fit.budget)
+    if delivery.out is not None:
+        check_output_format(delivery.out)
+    reserve = synthesizer.reserve(schema, fit.budget)
+    if delivery.sets is not None:
+        check_sets(synthesizer, how=delivery.how, m=delivery.sets)
+        if delivery.how == "independent":
+            share = share_of(fit.budget, delivery.sets, synthesizer, schema=schema, unit=fit.unit)
+            synthesizer.require(share)
+            synthesizer.plan(schema, unit=fit.unit, budget=share)
+            reserve = delivery.sets * synthesizer.reserve(schema, share)
+    if delivery.in_parts:
+        _check_parts(delivery, schema)
+    else:
+        if delivery.chunk_rows is not None or delivery.partition_by:
+            raise UsageError(
+                "--chunk-rows and --partition-by (chunk_rows, partition_by) go with a folder of parts: end the name of the output (--out) in /."
+            )
+        if delivery.out is not None:
+            check_memory(delivery.rows, schema, delivery.out)
+            require_writable(delivery.tables()[0], what="output")
+    if delivery.model is not None:
+        require_writable(delivery.model, what="model file")
+    return reserve
+
+
+def _check_parts(delivery: Delivery, schema: Schema) -> None:
+    """Refuse a folder that is in the way, an unfinished one, or one that cannot be made that way."""
+    from understudy.bulk import check_partitions, unfinished
+    from understudy.bulk.staging import Staging
+
+    assert delivery.out is not None
+    if delivery.sets is not None:
+        raise UsageError(
+            "Several sets (--sets) are files, not folders; leave the final slash of the output (--out) away."
+        )
+    Staging(delivery.out).require_free()
+    waiting = unfinished(delivery.out)
+    if waiting is not None:
+        raise OutputError(
+            f"An unfinished sample, with the model it is drawn from, is in {str(waiting)!r}. Finish it with: "
+            f"understudy sample {waiting / 'model.understudy'} --out {delivery.out} (and the options it was begun with), or "
+            "remove that folder."
+        )
+    check_partitions(schema, delivery.partition_by, delivery.out)
+
+
+def check_memory(rows: int | None, schema: Schema, out: str) -> None:
+    """Refuse a single file of more rows than the memory holds, before anything is spent."""
+    free = available_mb()
+    need = (rows or 0) * len(schema.names) * _BYTES_PER_VALUE / 2**20
+    if free is not None and need > free:
+        raise OutputError(
+            f"{rows:,} rows in one file need about {need:,.0f} MB of memory and {free:,.0f} MB are free. End the name "
+            f"with a slash ({out}/) to write a folder of files, chunk by chunk."
+        )
+
+
+def check_apart(fit: Fit, delivery: Delivery | None, place: LedgerPlace | None) -> None:
+    """Refuse outputs that would replace what is read, the ledger, or one another."""
+    ledger = None if place is None else place.path
+    tables: Sequence[Path] = () if delivery is None else delivery.tables()
+    models: Sequence[Path] = () if delivery is None else delivery.models()
+    for number in range(max(1, len(tables), len(models))):
+        require_apart(
+            {
+                "output": tables[number] if number < len(tables) else None,
+                "model file": models[min(number, len(models) - 1)] if models else None,
+                "ledger": ledger,
+            },
+            _files_of(fit.table) | dict(fit.files),
+        )
+
+
+def _files_of(table: Any) -> dict[str, Path]:
+    """Return the files that a table is read from, as far as it is read from files."""
+    if isinstance(table, Database):
+        return {"database": Path(table.url.split("://", 1)[-1]), "table": Path(table.table)}
+    if isinstance(table, str | PathLike):
+        return {"table": Path(table)}
+    if isinstance(table, Sequence) and all(isinstance(item, str | PathLike) for item in table):
+        return {f"part {number} of the table": Path(item) for number, item in enumerate(table, start=1)}
+    return {}
+
+
+def deliver(
+    delivery: Delivery, model: Model, many: MultipleSynthesis | None, work: PaidWork, *, progress: Progress
+) -> dict[str, Any]:
+    """Write models and rows; if that fails, keep what was paid for somewhere and say where."""
+    if many is not None:
+        return _deliver_sets(delivery, many)
+    if delivery.in_parts:
+        return _deliver_parts(delivery, model, work, progress)
+    try:
+        if delivery.model is not None:
+            model.save(delivery.model)
+        frame = model.sample(delivery.rows, seed=delivery.seed)
+        if delivery.out is not None:
+            write_frame(frame, delivery.out)
+    except Exception as error:
+        kept = work.model_path or _rescue(model)
+        note = (
+            f" The fitted model, already paid for, is kept in {kept} and taken up by the same command or call."
+            if kept
+            else ""
+        )
+        raise OutputError(f"The synthetic table was not written: {error}{note}") from None
+    return {"frame": frame, "rows": len(frame), "written": tuple(delivery.tables())}
+
+
+def _deliver_sets(delivery: Delivery, many: MultipleSynthesis) -> dict[str, Any]:
+    """Write every set, and the models."""
+    distinct = many.models if many.kind == "independent" else many.models[:1]
+    rows = delivery.rows if delivery.rows is not None else many.rows
+    try:
+        for model, path in zip(distinct, delivery.models(), strict=False):
+            model.save(path)
+        if delivery.out is not None:
+            for frame, path in zip(
+                many.frames(delivery.rows, seed=delivery.seed), delivery.tables(), strict=True
+            ):
+                write_frame(frame, path)
+                rows = len(frame)
+    except Exception as error:
+        kept = [str(saved) for saved in map(_rescue, distinct) if saved is not None]
+        note = f" The fitted models, already paid for, are kept in {', '.join(kept)}." if kept else ""
+        raise OutputError(f"The synthetic tables were not all written: {error}{note}") from None
+    return {"rows": rows, "written": tuple(delivery.tables())}
+
+
+def _deliver_parts(delivery: Delivery, model: Model, work: PaidWork, progress: Progress) -> dict[str, Any]:
+    """Write model and folder; what an interruption leaves is named, and holds the paid-for model."""
+    from understudy.bulk import unfinished, write_sample
+
+    assert delivery.out is not None
+    try:
+        if delivery.model is not None:
+            model.save(delivery.model)
+        done = write_sample(
+            model,
+            delivery.out,
+            rows=delivery.rows,
+            seed=delivery.seed,
+            rows_per_chunk=delivery.chunk_rows,
+            partition_by=delivery.partition_by,
+            jobs=delivery.jobs,
+            progress=progress,
+        )
+    except Exception as error:
+        waiting = unfinished(delivery.out)
+        kept = None if waiting is None else waiting / "model.understudy"
+        kept = kept if kept is not None and kept.exists() else work.model_path or _rescue(model)
+        note = (
+            f" The fitted model, already paid for, is kept in {kept}; go on with: understudy sample {kept} --out {delivery.out}"
+            if kept
+            else ""
+        )
+        raise OutputError(f"The synthetic table is not complete: {error}{note}") from None
+    return {"rows": done.rows, "written": (done.path,), "parts": done}
+
+
+def _rescue(model: Model) -> Path | None:
+    """Try to save the model into a fresh file of the temporary folder."""
+    import tempfile
+
+    try:
+        path = Path(tempfile.mkdtemp(prefix="understudy-")) / "model.understudy"
+        model.save(path)
+    except OSError:
+        return None
+    return path

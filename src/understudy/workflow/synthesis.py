@@ -1,0 +1,523 @@
+"""One fit: from a table to its model and its stand-in, paid for by the ledger of the table."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from understudy.curator import table_facts
+from understudy.data import Database, read_table
+from understudy.data.identity import table_file
+from understudy.data.output import require_writable
+from understudy.errors import UnderstudyError, WorkloadError
+from understudy.ledgers import LedgerPlace, find_ledger, ledger_name
+from understudy.marginals import Workload, parse_workload
+from understudy.mechanisms import (
+    Model,
+    MultipleSynthesis,
+    Plan,
+    Progress,
+    Synthesizer,
+    create,
+    no_progress,
+)
+from understudy.mechanisms import method as method_named
+from understudy.privacy import Budget, Ledger, Unit
+from understudy.privacy.facts import Facts, check_facts
+from understudy.privacy.invariants import NO_CONSENT, Consent
+from understudy.privacy.ledger.ledger import LedgerGuarantee
+from understudy.schema import Schema
+from understudy.schema.spreadsheets import formula_warnings
+from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
+from understudy.workflow.paid import Unfinished, paid_work, work_facts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.bulk import WrittenSample
+
+__all__ = [
+    "ADVICE",
+    "Fit",
+    "Payment",
+    "PlannedSynthesis",
+    "Synthesis",
+    "check_before_reading",
+    "mechanism_for",
+    "plan_synthesis",
+    "synthesize",
+]
+
+_LOG = logging.getLogger(__name__)
+
+ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
+"""For those whose ledger is of another table or unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What is fitted: a table, the mechanism, who is protected and what it may cost.
+
+    Attributes
+    ----------
+    table
+        The private table: anything that `read_table` takes.
+    schema
+        What is public about it.
+    synthesizer, unit, budget
+        The mechanism, who is protected, and what may be spent.
+    separator, encoding
+        Of a CSV file.
+    checkpoint
+        A private folder for exact counts of a table larger than memory; see `read_table`.
+    files
+        What else is read, by what it is: no output may replace the table or one of these.
+    """
+
+    table: Any = field(repr=False)
+    schema: Schema
+    synthesizer: Synthesizer
+    unit: Unit
+    budget: Budget
+    separator: str | None = None
+    encoding: str | None = None
+    checkpoint: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payment:
+    """Which ledger pays, and what the owner of the table agrees to.
+
+    Attributes
+    ----------
+    ledger
+        The file of the ledger, its place, a ledger that is open already, ``"memory"`` for one that lives as long as the call, or None for
+        the ledger that belongs to the table: beside a file, in a folder of the user for databases and frames.
+    table_name
+        What the table is called in its ledger, if otherwise than its file.
+    another
+        Consent to a second ledger for a table that has one; their budgets add up.
+    consent
+        Other facts, or another exact number of rows, than the ledger knows.
+    unfinished
+        What to do about another fit on the ledger that was interrupted.
+    """
+
+    ledger: Path | LedgerPlace | Ledger | Literal["memory"] | None = None
+    table_name: str | None = None
+    another: bool = False
+    consent: Consent = NO_CONSENT
+    unfinished: Unfinished = "refuse"
+
+
+def mechanism_for(
+    method: str,
+    schema: Schema,
+    *,
+    workload: str | Workload | None = None,
+    options: Mapping[str, Any] | None = None,
+    workload_name: str = "workload",
+    error: type[UnderstudyError] = WorkloadError,
+) -> Synthesizer:
+    """Return a mechanism by its name, with its options and, where it takes one, its workload.
+
+    Parameters
+    ----------
+    method
+        Name of a mechanism; see ``understudy methods``.
+    schema
+        The columns that a workload speaks of.
+    workload
+        As text (``"all-3way"``, ``"target:COLUMN"``, ``"skewed"``, a file) or ready made.
+    options
+        Further options of the mechanism.
+    workload_name, error
+        What the workload is called where the user wrote it, and what to raise if the mechanism takes none.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]")
+    >>> mechanism_for("aim", schema, workload="all-2way").workload.cliques
+    (('a', 'b'),)
+    """
+    given = dict(options or {})
+    if workload is not None:
+        if not method_named(method).takes_workload:
+            raise error(f"{method} does not take a workload; leave {workload_name} out.")
+        given["workload"] = parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+    return create(method, **given)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Synthesis:
+    """A fitted model, what was made of it, and what it cost.
+
+    Attributes
+    ----------
+    model
+        The fitted model; of several sets the first one's.
+    frame
+        The synthetic rows, unless they were written as a folder of parts or as several sets.
+    many
+        All sets, if several were asked for.
+    rows
+        Number of synthetic rows (of each set).
+    written
+        The files or the folder that hold them.
+    parts
+        How a folder of parts was written.
+    guarantee
+        What is promised, in a sentence.
+    standing
+        How the ledger stands now.
+    ledger, new_ledger
+        Its file, if it is one, and whether it was made for this fit.
+    repeated
+        Answers of an interrupted run that were repeated at no cost.
+    """
+
+    model: Model
+    frame: pd.DataFrame | None = field(default=None, repr=False)
+    many: MultipleSynthesis | None = None
+    rows: int
+    written: tuple[Path, ...] = ()
+    parts: WrittenSample | None = None
+    guarantee: str
+    standing: LedgerGuarantee = field(repr=False)
+    ledger: Path | None
+    new_ledger: bool
+    repeated: int
+
+
+def synthesize(
+    table: Any,
+    *,
+    schema: Schema | str | PathLike[str],
+    unit: Unit | str | Mapping[str, Any],
+    method: str = "aim",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    workload: str | Workload | None = None,
+    options: Mapping[str, Any] | None = None,
+    rows: int | None = None,
+    seed: int | None = None,
+    out: str | PathLike[str] | None = None,
+    model: str | PathLike[str] | None = None,
+    ledger: str | PathLike[str] | Ledger | None = None,
+    consent: Consent | None = None,
+    unfinished: Unfinished = "refuse",
+    progress: Progress = no_progress,
+) -> Synthesis:
+    """Fit one private model to a table and draw synthetic rows from it: ``understudy synth``, from Python.
+
+    Everything that can be checked without the records is checked first. The ledger is charged before each draw of noise, and every
+    answer is kept until the result is delivered: the same call after an interruption goes on and pays for nothing twice. A second call after
+    that spends again, or is refused.
+
+    Parameters
+    ----------
+    table
+        A pandas or Polars frame, a CSV or Parquet file, a `Database`: anything that `read_table` takes.
+    schema
+        What is public about the table, or the file that says it.
+    unit
+        Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
+    method
+        Name of a mechanism; see ``understudy methods``.
+    epsilon, delta, rho, mu
+        The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
+    workload, options
+        Marginals that matter, for mechanisms that take them, and further options of the mechanism.
+    rows, seed
+        Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
+    out, model
+        Files for the rows and for the model; without ``out`` the rows are a frame of the result.
+    ledger
+        File of the ledger, or one that is open already. By default the one that belongs to the table: beside a file, in a folder of yours for a frame,
+        which is known again by its content. It is made with this budget as the total of the table if it is absent.
+    consent, unfinished
+        What the owner of the table agrees to, and what to do about another fit on the ledger that was interrupted (``"refuse"``, ``"keep"`` or
+        ``"drop"`` its paid answers).
+    progress
+        Called with the name of a stage and a fraction.
+
+    Several sets, folders of parts, separators and further names are fields of `Fit`, `Payment` and `Delivery`; plan with these and run:
+    ``plan_synthesis(fit, payment=..., delivery=...).run()``.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot pay. Nothing was drawn.
+    OutputError
+        If the result cannot be written. Before anything is spent, where that can be known; otherwise the message says where the model is kept.
+
+    Privacy
+    -------
+    In: private. Out: public; see :meth:`understudy.mechanisms.Synthesizer.fit`.
+
+    Examples
+    --------
+    >>> from understudy import datasets
+    >>> frame, schema = datasets.load("toy", 500, seed=1)
+    >>> ledger = Ledger.in_memory(budget=Budget.of(epsilon=1.0), unit=Unit.add_remove(), table="toy")
+    >>> made = synthesize(
+    ...     frame, schema=schema, unit="add-remove", epsilon=1.0, method="independent", rows=3, ledger=ledger
+    ... )
+    >>> made.frame.shape
+    (3, 4)
+    """
+    budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    protected = Unit.of(unit)
+    described = schema if isinstance(schema, Schema) else Schema.read(schema)
+    fit = Fit(
+        table=table,
+        schema=described,
+        synthesizer=mechanism_for(method, described, workload=workload, options=options),
+        unit=protected,
+        budget=budget,
+        files={} if isinstance(schema, Schema) else {"schema": Path(schema)},
+    )
+    planned = plan_synthesis(
+        fit,
+        payment=Payment(
+            ledger=ledger if ledger is None or isinstance(ledger, Ledger) else Path(ledger),
+            consent=consent or NO_CONSENT,
+            unfinished=unfinished,
+        ),
+        delivery=Delivery(
+            out=None if out is None else os.fspath(out),
+            model=None if model is None else Path(model),
+            rows=rows,
+            seed=seed,
+        ),
+    )
+    for note in planned.notes:
+        _LOG.warning(note)
+    return planned.run(progress=progress)
+
+
+def plan_synthesis(
+    fit: Fit, *, payment: Payment | None = None, delivery: Delivery | None = None
+) -> PlannedSynthesis:
+    """Check everything about a fit that can be checked without the records, and find its ledger.
+
+    Parameters
+    ----------
+    fit
+        What is fitted.
+    payment
+        Which ledger pays; by default that of the table.
+    delivery
+        What is made of the model; None if the model itself is all that is wanted.
+
+    Raises
+    ------
+    UnderstudyError
+        Of many kinds: a schema that is not public, a guarantee that the mechanism cannot give, an output that cannot be written, a ledger that cannot
+        be found. No ledger was made and nothing was spent.
+
+    Privacy
+    -------
+    In: private; the content of the table is digested with a secret key of the user, to find its ledger again (`understudy.ledgers.find_ledger`). Out: for
+    the owner of the table.
+    """
+    fit.schema.require_public()
+    payment = payment or Payment()
+    fit.synthesizer.require(fit.budget)
+    plan = fit.synthesizer.plan(fit.schema, unit=fit.unit, budget=fit.budget)
+    reserve = check_delivery(fit, delivery)
+    place = _place(fit, payment, delivery)
+    if place is not None:
+        require_writable(place.path, what="ledger")
+    check_apart(fit, delivery, place)
+    notes = () if place is None else place.notes
+    as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
+    warnings = formula_warnings(fit.schema) if as_text else ()
+    return PlannedSynthesis(
+        fit=fit,
+        payment=payment,
+        delivery=delivery,
+        plan=plan,
+        reserve=reserve,
+        place=place,
+        notes=(*notes, *(f"Warning: {warning}" for warning in warnings)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlannedSynthesis:
+    """A fit that was checked and can be run; make one with :func:`plan_synthesis`.
+
+    Attributes
+    ----------
+    fit, payment, delivery
+        What was asked for.
+    plan
+        What the fit will do.
+    reserve
+        Delta that a new ledger sets aside for events with a delta of their own.
+    place
+        Where the ledger is or will be; None for one in memory or one that was handed over.
+    notes
+        What a person should read before the fit is run.
+    """
+
+    fit: Fit
+    payment: Payment
+    delivery: Delivery | None
+    plan: Plan
+    reserve: float
+    place: LedgerPlace | None
+    notes: tuple[str, ...] = ()
+
+    def run(self, *, progress: Progress = no_progress) -> Synthesis:
+        """Read the table, fit, deliver; go on where an earlier run was interrupted.
+
+        Raises
+        ------
+        LedgerMismatch
+            If the ledger is of another table or unit, or knows other facts and the owner did not agree. No record was read.
+        OutputError
+            If the result was not written. It says where the fitted model is kept.
+
+        Privacy
+        -------
+        See :meth:`understudy.mechanisms.Synthesizer.fit`.
+        """
+        fit, payment, delivery = self.fit, self.payment, self.delivery
+        owner = table_facts(fit.schema, unit=fit.unit, separator=fit.separator, encoding=fit.encoding)
+        new = self.place is not None and not self.place.path.exists()
+        if self.place is not None:
+            check_before_reading(self.place, owner, payment.consent, **self._terms)
+        progress("preparing", 0.0)
+        fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
+        progress("reading", 0.0)
+        records = read_table(
+            fit.table,
+            fit.schema,
+            id_column=fit.unit.id_column,
+            separator=fit.separator,
+            encoding=fit.encoding,
+            watch=progress,
+            checkpoint=fit.checkpoint,
+        )
+        sets = None if delivery is None else delivery.sets
+        facts = work_facts(
+            fit.synthesizer,
+            schema_fingerprint=fit.schema.fingerprint(),
+            unit=fit.unit,
+            budget=fit.budget,
+            **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
+        )
+        asked: dict[str, Any] = {"unit": fit.unit, "budget": fit.budget, "progress": progress}
+        many = None
+        with (
+            self._ledger() as book,
+            paid_work(
+                book, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
+            ) as work,
+        ):
+            if delivery is None or sets is None:
+                model = work.fit(fit.synthesizer, records, **asked)
+            else:
+                many = work.fit_many(
+                    fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
+                )
+                model = many.models[0]
+            standing = book.guarantee()
+            made: dict[str, Any] = {"rows": 0}
+            if delivery is not None:
+                progress("sampling", 1.0)
+                made = deliver(delivery, model, many, work, progress=progress)
+            repeated = work.repeated
+            work.done()
+        return Synthesis(
+            model=model,
+            many=many,
+            guarantee=replace(model.provenance, budget=fit.budget).guarantee(),
+            standing=standing,
+            ledger=book.path,
+            new_ledger=new,
+            repeated=repeated,
+            **made,
+        )
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        """On which terms the ledger is opened."""
+        name = self.payment.table_name
+        return {
+            "budget": self.fit.budget,
+            "unit": self.fit.unit,
+            "table": name or _name_of(self.fit.table),
+            "named": name is not None,
+            "approximate_delta": self.reserve,
+            "advice": ADVICE,
+        }
+
+    @contextlib.contextmanager
+    def _ledger(self) -> Iterator[Ledger]:
+        """Open the ledger that pays; one that was handed over stays open."""
+        given = self.payment.ledger
+        if self.place is not None:
+            with self.place.opened(**self._terms) as book:
+                yield book
+        elif isinstance(given, Ledger):
+            yield given
+        else:
+            name = _name_of(self.fit.table)
+            with Ledger.in_memory(
+                budget=self.fit.budget, unit=self.fit.unit, table=name, approximate_delta=self.reserve
+            ) as book:
+                yield book
+
+
+def _name_of(table: Any) -> str:
+    """Return the public name of a table: that of its file, or of the table of its database."""
+    if isinstance(table, Database):
+        return table.label
+    if isinstance(table, str | PathLike):
+        return Path(table).name
+    file = table_file(table)
+    return "table" if file is None else file.name
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith((".parquet", ".pq"))
+
+
+def _place(fit: Fit, payment: Payment, delivery: Delivery | None) -> LedgerPlace | None:
+    """Return where the ledger is or will be; None for one in memory or one that is open already."""
+    given = payment.ledger
+    if given == "memory" or isinstance(given, Ledger):
+        return None
+    if isinstance(given, LedgerPlace):
+        return given
+    name = _name_of(fit.table)
+    out = None if delivery is None or delivery.out is None else Path(delivery.out)
+    model = None if delivery is None else delivery.model
+    return find_ledger(
+        fit.table,
+        name=name,
+        label=payment.table_name or name,
+        ledger=given,
+        earlier=None if out is None else out.parent / f"{ledger_name(name)}.ledger",
+        evidence=[path for path in (out, None if out is None else out.parent, model) if path is not None],
+        another=payment.another,
+    )
+
+
+def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
+    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
+    if place.path.exists():
+        with place.opened(**terms) as book:
+            check_facts(book, facts, consent)
