@@ -8,7 +8,8 @@ problem are reported in one list. Acceptance criteria have models of their own (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, TypeAdapter, WithJsonSchema, create_model
@@ -388,7 +389,8 @@ def spec_part(kinds: Iterable[str] = ()) -> type[SpecPart]:
 
 @cache
 def _with_criteria(configurations: tuple[type[CriterionConfig], ...]) -> type[SpecPart]:
-    criterion = Annotated[configurations, Field(discriminator="kind")]  # type: ignore[valid-type]
+    any_of: Any = reduce(or_, configurations)
+    criterion = Annotated[any_of, Field(discriminator="kind")]
     criteria = (list[criterion], AcceptancePart.model_fields["criteria"])  # type: ignore[valid-type]
     acceptance = create_model(
         "_AcceptancePart", __base__=AcceptancePart, __doc__=AcceptancePart.__doc__, criteria=criteria
