@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -228,3 +229,11 @@ def test_configurations_are_read_as_they_were_given() -> None:
     for given, item in zip(CRITERIA, EVERY.criteria, strict=True):
         assert json.loads(item.model_dump_json(exclude_unset=True)) == given
         assert item.kind in criterion_kinds()
+
+
+def test_a_specification_can_be_sent_to_another_process() -> None:
+    copy = pickle.loads(pickle.dumps(EVERY))
+    assert copy.fingerprint() == EVERY.fingerprint()
+    assert copy.criteria == EVERY.criteria
+    assert copy.file.public == EVERY.file.public
+    assert "row_count" not in copy.file.public.model_fields_set

@@ -86,7 +86,9 @@ def read_shape(plain: Mapping[str, Any]) -> Shape:
             try:
                 right[name] = getattr(_alone(model, name).model_validate({key: plain[key]}), name)
             except ValidationError:
-                problems.append(f"{key}: cannot be read")  # no alternative of a part was meant
+                problems.append(
+                    f"{key}: is none of the things that can stand here"
+                )  # no alternative was meant
     aliases = {model.model_fields[name].alias or name for name in right}
     return Shape(model.model_construct(**right), tuple(problems), frozenset(aliases))
 

@@ -8,7 +8,8 @@ problem are reported in one list. Acceptance criteria have models of their own (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, TypeAdapter, WithJsonSchema, create_model
@@ -382,14 +383,14 @@ def _rebuilt(model: type[Part], entries: dict[str, Any], given: set[str]) -> Par
 
 def spec_part(kinds: Iterable[str] = ()) -> type[SpecPart]:
     """Return the model of files whose criteria are of Understudy's own kinds, and of some that other packages register."""
-    return _with_criteria(tuple(sorted({*criterion_kinds()} & {*kinds})))
+    outside = sorted({*kinds} - {*OWN_KINDS})
+    return _with_criteria(tuple(criterion_kind(kind) for kind in (*OWN_KINDS, *outside)))
 
 
 @cache
-def _with_criteria(kinds: tuple[str, ...]) -> type[SpecPart]:
-    own = [criterion_kind(kind) for kind in OWN_KINDS]
-    outside = [criterion_kind(kind) for kind in kinds if kind not in OWN_KINDS]
-    criterion = Annotated[Union[(*own, *outside)], Field(discriminator="kind")]  # type: ignore[valid-type]
+def _with_criteria(configurations: tuple[type[CriterionConfig], ...]) -> type[SpecPart]:
+    any_of: Any = reduce(or_, configurations)
+    criterion = Annotated[any_of, Field(discriminator="kind")]
     criteria = (list[criterion], AcceptancePart.model_fields["criteria"])  # type: ignore[valid-type]
     acceptance = create_model(
         "_AcceptancePart", __base__=AcceptancePart, __doc__=AcceptancePart.__doc__, criteria=criteria
