@@ -351,11 +351,7 @@ def test_the_documented_commands_do_what_the_page_says(
     (place / "spec.yaml").write_text(text, encoding="utf-8")
     births(40_000, seed=5).to_csv(tmp_path / "births.csv.gz", index=False)
     monkeypatch.chdir(tmp_path)
-    *commands, release_of_the_paper, benchmark = (
-        _documented()
-    )  # these two take minutes: test_births_paper.py makes the first
-    assert release_of_the_paper[:3] == ["understudy", "release", "examples/births/paper.yaml"]
-    assert benchmark == ["python", "-m", "benchmarks.births", "--paper"]
+    commands = _documented()
     assert [words[1] for words in commands] == [
         "plan",
         "rehearse",
