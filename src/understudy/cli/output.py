@@ -67,7 +67,7 @@ def compiles_first() -> bool:
         return False
     tag = f".py{sys.version_info[0]}{sys.version_info[1]}.nbi"
     caches = (
-        Path(__file__).resolve().parents[1].glob(f"*/__pycache__/*{tag}")
+        Path(__file__).resolve().parents[1].glob(f"**/__pycache__/*{tag}")
     )  # a folder that cannot be read has none
     return next(iter(caches), None) is None
 

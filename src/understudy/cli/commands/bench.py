@@ -152,8 +152,8 @@ def _numbers(text: str) -> list[float]:
 
 def _module(name: str) -> Any:
     """Import a benchmark from the source repository, which wheels do not contain."""
-    for root in (Path(__file__).resolve().parents[3], Path.cwd()):
-        if (root / "benchmarks" / "aim.py").exists():
+    for root in (Path(__file__).resolve().parents[4], Path.cwd()):
+        if (root / "benchmarks" / "_measured.py").exists():
             if str(root) not in sys.path:
                 sys.path.insert(0, str(root))
             return importlib.import_module(f"benchmarks.{name}")
