@@ -59,7 +59,7 @@ audit: $(STAMP)  ## attacks on every mechanism, claimed against demonstrated (ab
 bench: $(STAMP)  ## the benchmarks behind the tables in docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
-faults: $(STAMP)  ## kills, full disks, power cuts, spoilt files: the quick forms (long: python -m benchmarks.faults, .fuzz)
+faults: $(STAMP)  ## kills, full disks, power cuts, spoilt files: the quick forms (long: python -m benchmarks.trust.faults, .fuzz)
 	$(BIN)/python -m pytest -q -n 2 tests/faults tests/fuzz
 
 wheel: $(STAMP)  ## build the wheel twice and compare the bytes

@@ -36,19 +36,29 @@ QUICK = {
 
 
 def benchmarks() -> dict[str, str]:
-    """Every module here that has a main(), with the first line of its documentation."""
+    """Every module in the folders here that has a main(), with the first line of its documentation."""
     found = {}
-    for path in sorted(FOLDER.glob("[!_]*.py")):
+    for path in _programs().values():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
             found[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
     return found
 
 
+def _programs() -> dict[str, Path]:
+    """Return where each benchmark lies; a name occurs in one folder only."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*/[!_]*.py"))}
+
+
 def quick(name: str) -> int:
     """Run the quick form of a benchmark and return its exit code."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", f"benchmarks.{name}", *QUICK.get(name, [])]
+    command = [
+        sys.executable,
+        "-m",
+        f"benchmarks.{_programs()[name].parent.name}.{name}",
+        *QUICK.get(name, []),
+    ]
     code = subprocess.run(command, cwd=FOLDER.parent, check=False).returncode
     print(f"-- {name}: {time.perf_counter() - start:.0f} s, exit code {code}", flush=True)
     return code

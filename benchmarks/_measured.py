@@ -53,67 +53,71 @@ MARGINAL = (
 """Every general-purpose method but the deep ones, which get smaller tables and more time."""
 
 RUNS = (
-    _run("curves", "curves"),
+    _run("curves", "accuracy.curves"),
     _run(
         "aim-peers",
-        "aim",
+        "accuracy.aim",
         "--tables nltcs,titanic --workloads all-3way --methods aim,mst,mbi-mst --epsilons 1,10 --out .benchmarks/aim-peers",
     ),
     _run(
         "aim-adult",
-        "aim",
+        "accuracy.aim",
         "--tables adult --workloads all-3way --methods aim,mst --epsilons 1,10 --out .benchmarks/aim-adult",
     ),
-    _run("every-table", "every_table"),
-    _run("error-bounds", "error_bounds", "--runs 20 --epsilon 1 --out .benchmarks/error_bounds.jsonl"),
+    _run("every-table", "accuracy.every_table"),
+    _run(
+        "error-bounds", "accuracy.error_bounds", "--runs 20 --epsilon 1 --out .benchmarks/error_bounds.jsonl"
+    ),
     _run(
         "families",
-        "families",
+        "accuracy.families",
         f"--methods {MARGINAL} --epsilons 1 --cpu-limit 120 --out .benchmarks/families",
     ),
     _run(
         "families-deep",
-        "families",
+        "accuracy.families",
         "--tables natality@10000 --methods aim,privsyn,privbayes,dpctgan,patectgan --epsilons 1,10 --cpu-limit 900"
         " --out .benchmarks/families-deep",
     ),
     _run(
         "families-budgets",
-        "families",
+        "accuracy.families",
         "--methods aim,privsyn,privmrf,rap,privbayes,mst,independent --epsilons .1,10 --cpu-limit 120"
         " --out .benchmarks/families",
     ),
-    _run("single-columns", "single_columns"),
-    _run("noise", "noise"),
-    _run("counting", "counting"),
-    _run("sql-counting", "sql_counting"),
-    _run("engine", "engine"),
-    _run("records", "records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
-    _run("options", "options"),
-    _run("wrong-numbers", "wrong_numbers"),
-    _run("criteria", "criteria"),
-    _run("count-mechanisms", "count_mechanisms", "--census"),
-    _run("queries", "queries"),
-    _run("privbayes", "privbayes"),
-    _run("deniability", "deniability", "--rows 30000"),
-    _run("deniability-figure1", "deniability", "--part figure1 --models 10 --write"),
-    _run("deniability-figure2", "deniability", "--part figure2 --trees 20 --write"),
-    _run("deniability-figure6", "deniability", "--part figure6 --models 5 --write"),
-    _run("deniability-table4", "deniability", "--part table4 --splits 2 --write"),
-    _run("release-frontier", "release_frontier", "--candidates 40 --write"),
+    _run("single-columns", "accuracy.single_columns"),
+    _run("noise", "speed.noise"),
+    _run("counting", "speed.counting"),
+    _run("sql-counting", "speed.sql_counting"),
+    _run("engine", "speed.engine"),
+    _run("records", "speed.records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
+    _run("options", "accuracy.options"),
+    _run("wrong-numbers", "papers.wrong_numbers"),
+    _run("criteria", "releases.criteria"),
+    _run("count-mechanisms", "papers.count_mechanisms", "--census"),
+    _run("queries", "accuracy.queries"),
+    _run("privbayes", "papers.privbayes"),
+    _run("deniability", "papers.deniability", "--rows 30000"),
+    _run("deniability-figure1", "papers.deniability", "--part figure1 --models 10 --write"),
+    _run("deniability-figure2", "papers.deniability", "--part figure2 --trees 20 --write"),
+    _run("deniability-figure6", "papers.deniability", "--part figure6 --models 5 --write"),
+    _run("deniability-table4", "papers.deniability", "--part table4 --splits 2 --write"),
+    _run("release-frontier", "releases.release_frontier", "--candidates 40 --write"),
     _run(
-        "release-variants", "release_frontier", "--variants same simulated --candidates 60 --totals --jobs 1"
+        "release-variants",
+        "releases.release_frontier",
+        "--variants same simulated --candidates 60 --totals --jobs 1",
     ),
     _run(
         "release-shifts",
-        "release_frontier",
+        "releases.release_frontier",
         "--variants bootstrap older larger preterm term --candidates 20 --totals --jobs 1",
     ),
-    _run("births-paper", "births", "--paper"),
-    _run("poisson", "poisson", "--full"),
-    _run("cost-model", "cost_model"),
-    _run("large-parquet", "large_parquet"),
-    _run("ablation", "ablation", "--tables natality@1300 br2000@1300 acs13@1300 natality@8000"),
+    _run("births-paper", "papers.births", "--paper"),
+    _run("poisson", "papers.poisson", "--full"),
+    _run("cost-model", "speed.cost_model"),
+    _run("large-parquet", "speed.large_parquet"),
+    _run("ablation", "accuracy.ablation", "--tables natality@1300 br2000@1300 acs13@1300 natality@8000"),
     _run(
         "audit",
         "understudy",
@@ -121,23 +125,23 @@ RUNS = (
     ),
     _run(
         "aim-grid",
-        "aim",
+        "accuracy.aim",
         "--tables titanic,nltcs,adult,salary,msnbc,fire --methods aim --epsilons 1,10,.1 --seeds 1 --out .benchmarks/aim-grid",
     ),
-    _run("aim-figure1", "aim_figures", "--figure 1 --write"),
-    _run("aim-figure2", "aim_figures", "--figure 2 --write"),
-    _run("dips-study1", "dips", "--studies 1 --by-budget --write"),
-    _run("dips-study2", "dips", "--studies 2 --repetitions 1000 --by-budget --write"),
-    _run("dips-study2-symmetric", "dips", "--studies 2-symmetric --by-budget --write"),
-    _run("dips-study3", "dips", "--studies 3 --by-budget --write"),
-    _run("dips-study4", "dips", "--studies 4 --by-budget --write"),
-    _run("dips-fertility", "dips", "--studies fertility"),
-    _run("large-fit", "large_fit", "1000000 10000000 100000000"),
-    _run("large-output", "large_output", "1000000 10000000 100000000"),
-    _run("faults", "faults"),
-    _run("kills", "faults", "--kills"),
-    _run("fuzz", "fuzz"),
-    _run("neighbours", "neighbours"),
+    _run("aim-figure1", "accuracy.aim_figures", "--figure 1 --write"),
+    _run("aim-figure2", "accuracy.aim_figures", "--figure 2 --write"),
+    _run("dips-study1", "papers.dips", "--studies 1 --by-budget --write"),
+    _run("dips-study2", "papers.dips", "--studies 2 --repetitions 1000 --by-budget --write"),
+    _run("dips-study2-symmetric", "papers.dips", "--studies 2-symmetric --by-budget --write"),
+    _run("dips-study3", "papers.dips", "--studies 3 --by-budget --write"),
+    _run("dips-study4", "papers.dips", "--studies 4 --by-budget --write"),
+    _run("dips-fertility", "papers.dips", "--studies fertility"),
+    _run("large-fit", "speed.large_fit", "1000000 10000000 100000000"),
+    _run("large-output", "speed.large_output", "1000000 10000000 100000000"),
+    _run("faults", "trust.faults"),
+    _run("kills", "trust.faults", "--kills"),
+    _run("fuzz", "trust.fuzz"),
+    _run("neighbours", "releases.neighbours"),
 )
 """In this order: the ones that most pages quote first, the ones that take hours last."""
 
@@ -201,7 +205,7 @@ def measure(run: Run) -> int:
     if process.returncode == 0:
         write_page(run, printed, commit=commit, wall=wall, cpu=cpu)
         if run.name == "audit":
-            from benchmarks._trust import fill
+            from benchmarks.trust._trust import fill
 
             fill(ROOT / ".benchmarks" / "audit.json")
     print(f"-- {run.name}: {wall:.0f} s, {cpu:.0f} s of CPU, exit code {process.returncode}", flush=True)

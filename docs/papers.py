@@ -118,7 +118,7 @@ def synth(method: str, more: str = "") -> str:
 def births_run() -> str:
     """Return the name of the run of the paper's own specification, or of none."""
     return next(
-        (run.name for run in RUNS if run.module == "births" and "--paper" in run.arguments), "births-paper"
+        (run.name for run in RUNS if run.module == "papers.births" and "--paper" in run.arguments), "births-paper"
     )
 
 
@@ -812,7 +812,7 @@ AIM = (
         item="Definition 2",
         what="workload error",
         names=("understudy.marginals.workload.workload_error",),
-        run="python -m benchmarks.wrong_numbers --part skewed",
+        run="python -m benchmarks.papers.wrong_numbers --part skewed",
         ours=lambda: found(
             "wrong-numbers",
             r"^Skewed workload of titanic.*: error (\S+)$",
@@ -1151,7 +1151,7 @@ DENIABILITY = (
     Row(
         item="Table 4",
         what="accuracy of linear classifiers, LR/SVM",
-        files=("benchmarks/_private_erm.py",),
+        files=("benchmarks/papers/_private_erm.py",),
         run=("deniability-table4", "deniability-classifiers"),
         paper="not private 79.9/78.5 %; output perturbation 69.7/76.2; objective perturbation 76.3/78.2; marginals 68.9/68.9; omega = 11 77.6/77.2",
         ours=table_four,
@@ -1175,7 +1175,7 @@ DENIABILITY = (
         item="Figure 5",
         what="time to generate records (omega = 9, k = 50, gamma = 4)",
         methods=("deniability",),
-        run="python -m benchmarks.deniability --part speed",
+        run="python -m benchmarks.papers.deniability --part speed",
         paper="10,000 records in just under 10 minutes on one core",
         ours=lambda: found(
             "deniability",
@@ -1281,7 +1281,7 @@ DIPS = (
         item="Section 3.2.1",
         what="Binomial-Beta synthesizers: n = 1000, 100 ones, epsilon 1",
         methods=("binomial-beta", "mcclure-reiter"),
-        run="python -m benchmarks.wrong_numbers --part binomial",
+        run="python -m benchmarks.papers.wrong_numbers --part binomial",
         paper="by its formulas, McClure and Reiter: share .367; Abowd and Vilhuber: .315",
         ours=several(
             lambda: found("wrong-numbers", r"^  mcclure-reiter +mean share (\S+),", "mcclure-reiter {0}"),
@@ -1361,7 +1361,7 @@ DIPS = (
         run=("dips-study3", "dips"),
         paper="a chart without numbers: histograms better for shares and means, never nominal for variances and correlation",
         ours=coverage("3", ("modips", "sigma2"), ("modips", "rho"), ("np-dips", "rho"), pages=("dips",)),
-        why="true probabilities and means are in a supplement; ours are in `benchmarks/_dips_study3.py`; noise is added to sums, not to means with exact counts",
+        why="true probabilities and means are in a supplement; ours are in `benchmarks/papers/_dips_study3.py`; noise is added to sums, not to means with exact counts",
     ),
     Row(
         item="Figure 6",
@@ -1396,7 +1396,7 @@ DIPS = (
     Row(
         item="Table 3",
         what="variables of the fertility data",
-        files=("benchmarks/_dips_fertility.py",),
+        files=("benchmarks/papers/_dips_fertility.py",),
         run=("dips-fertility",),
         paper="100 records, ten variables",
         ours=lambda: "the same; " + fertility("original", "age {5} ({6}), hours {7} ({8})"),
@@ -1469,7 +1469,7 @@ MENDED = (
     Mended(
         what="1. A delta made a method worse: mean distance at epsilon 8, delta 1e-6, against pure",
         before="perturbed-histogram .0251/.0002, sorted-histogram .0406/.0062, universal-histogram .0189/.0011, dpcube .0116/.0050, modips .0638/.0235",
-        run="python -m benchmarks.wrong_numbers --part delta",
+        run="python -m benchmarks.papers.wrong_numbers --part delta",
         now=lambda: "; ".join(
             with_delta(name)
             for name in (
@@ -1489,7 +1489,7 @@ MENDED = (
     Mended(
         what="2. Mean share drawn by binomial-beta, n = 1000, 100 ones, epsilon 1, where McClure and Reiter's law gives .367",
         before=".312",
-        run="python -m benchmarks.wrong_numbers --part binomial",
+        run="python -m benchmarks.papers.wrong_numbers --part binomial",
         now=lambda: (
             found(
                 "wrong-numbers",
@@ -1502,13 +1502,13 @@ MENDED = (
     Mended(
         what="3. Error of aim on the skewed workload of titanic, epsilon 1",
         before="3.66 where .386 was right",
-        run="python -m benchmarks.wrong_numbers --part skewed",
+        run="python -m benchmarks.papers.wrong_numbers --part skewed",
         now=lambda: found("wrong-numbers", r"^Skewed workload of titanic.*: error (\S+)$", "{0}"),
     ),
     Mended(
         what="4. fourier by linear programme on six binary columns, epsilon 8: error of 2- and 3-way marginals",
         before=".0002 and .107, where independent has .063 on three columns",
-        run="python -m benchmarks.wrong_numbers --part fourier",
+        run="python -m benchmarks.papers.wrong_numbers --part fourier",
         now=lambda: "; ".join(
             found("wrong-numbers", rf"^  {name} +2-way (\S+), 3-way (\S+)$", f"{name} {{0}} and {{1}}")
             for name in ("maximum entropy", "vertex, as in 0.1.0", "independent")
@@ -1517,7 +1517,7 @@ MENDED = (
     Mended(
         what="5. Planned noise of published criteria over that of a release",
         before="300 to 560 for conditional means, a quarter for regressions",
-        run="python -m benchmarks.wrong_numbers --part plan",
+        run="python -m benchmarks.papers.wrong_numbers --part plan",
         now=lambda: ", ".join(
             found("wrong-numbers", rf"^  {name} +([\d.]+)$", f"{name} {{0}}")
             for name in (
@@ -1538,7 +1538,7 @@ MENDED = (
     Mended(
         what="7. Options that were accepted and ignored",
         before="deniability without omega (records, k, gamma, epsilon0, min_seeds), privbayes `degree` under theta, options of other modips models",
-        run="python -m benchmarks.wrong_numbers --part ignored",
+        run="python -m benchmarks.papers.wrong_numbers --part ignored",
         now=lambda: (
             f"all {len(re.findall(r': refused: ', page('wrong-numbers')))} are refused with the reason"
         ),

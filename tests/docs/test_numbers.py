@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 import pytest
-from benchmarks.curves import RULES
+from benchmarks.accuracy.curves import RULES
 
 from understudy.mechanisms.deniability.bounds import SeedTest
 from understudy.privacy import GDP, ApproxDP, PureDP, Unit

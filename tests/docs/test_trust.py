@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import _trust
+from benchmarks.trust import _trust
 
 from understudy.audit import Audit, AuditReport, Claim, Effort, Tally
 from understudy.cli.commands.audit import HEADINGS

@@ -1,4 +1,4 @@
-"""Faults at random instants of ``synth`` and ``release``: the quick form of ``python -m benchmarks.faults``.
+"""Faults at random instants of ``synth`` and ``release``: the quick form of ``python -m benchmarks.trust.faults``.
 
 What must hold is certain, not statistical: every draw of noise was charged before it was made, nothing half
 written looks whole, the records are as they were, and the work can go on. The witness compares the ledger's bytes at
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import _faults_child as child
-from benchmarks._faults_cases import (
+from benchmarks.trust import _faults_child as child
+from benchmarks.trust._faults_cases import (
     JOBS,
     SmallDisk,
     lose_unflushed,
@@ -26,8 +26,8 @@ from benchmarks._faults_cases import (
     start_job,
     wait_for,
 )
-from benchmarks._faults_check import Fault, check_case, check_files, check_ledger, check_silence
-from benchmarks.faults import QUICK, Measured, one_case, rooms, warm_up
+from benchmarks.trust._faults_check import Fault, check_case, check_files, check_ledger, check_silence
+from benchmarks.trust.faults import QUICK, Measured, one_case, rooms, warm_up
 
 from understudy.privacy import ApproxDP, Ledger, PureDP, Unit
 from understudy.release.spec.spec import Spec

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from benchmarks._faults_check import power_cut_states
+from benchmarks.trust._faults_check import power_cut_states
 
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.privacy.events import PureEvent

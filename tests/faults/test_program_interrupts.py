@@ -1,6 +1,6 @@
 """An interrupt at any moment of the program's life ends it with code 130 and one sentence: no traceback, and never a hang.
 
-The instants are chosen, not drawn: the import of a module, the end of the interpreter. ``python -m benchmarks.faults --programs 300`` draws
+The instants are chosen, not drawn: the import of a module, the end of the interpreter. ``python -m benchmarks.trust.faults --programs 300`` draws
 them at random.
 """
 
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks._faults_program import SCRIPT, judge
+from benchmarks.trust._faults_program import SCRIPT, judge
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs signals as Unix has them")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks._fuzz_readers import CANARY, NUMBER
-from benchmarks.fuzz import import_commands, try_command
+from benchmarks.trust._fuzz_readers import CANARY, NUMBER
+from benchmarks.trust.fuzz import import_commands, try_command
 
 from understudy.data import read_frame
 from understudy.mechanisms import create

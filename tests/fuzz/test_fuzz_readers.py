@@ -1,4 +1,4 @@
-"""Spoilt files for every reader: the quick form of ``python -m benchmarks.fuzz``, and arbitrary bytes.
+"""Spoilt files for every reader: the quick form of ``python -m benchmarks.trust.fuzz``, and arbitrary bytes.
 
 A reader may refuse with one of Understudy's errors or read the file; it may not raise anything else, hang, die, or tell a
 private value. `test_the_fuzzer_finds_what_is_wrong` shows that each of these is noticed.
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks._fuzz_readers import CANARY, READERS, Case, CsvReader, Reader, SchemaReader
-from benchmarks.fuzz import fuzz, fuzz_apart, lay_out, try_case, try_command
+from benchmarks.trust._fuzz_readers import CANARY, READERS, Case, CsvReader, Reader, SchemaReader
+from benchmarks.trust.fuzz import fuzz, fuzz_apart, lay_out, try_case, try_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -160,8 +160,8 @@ def test_a_case_that_no_timer_ends_is_killed_kept_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(READERS, "deaf", _Deaf)
-    monkeypatch.setattr("benchmarks.fuzz.STUCK", 0.5)
-    monkeypatch.setattr("benchmarks.fuzz._MOST_TURNS", 2)
+    monkeypatch.setattr("benchmarks.trust.fuzz.STUCK", 0.5)
+    monkeypatch.setattr("benchmarks.trust.fuzz._MOST_TURNS", 2)
     report = fuzz_apart("deaf", 3, seed=0, keep=tmp_path)
     assert len(report.findings) == 2
     assert all("hung for" in finding for finding in report.findings)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks._fuzz_mutate import make_zip, unzip
-from benchmarks._fuzz_readers import SCHEMA, SPEC, BundleReader, LedgerReader, ModelReader
-from benchmarks.fuzz import lay_out
+from benchmarks.trust._fuzz_mutate import make_zip, unzip
+from benchmarks.trust._fuzz_readers import SCHEMA, SPEC, BundleReader, LedgerReader, ModelReader
+from benchmarks.trust.fuzz import lay_out
 
 from understudy.errors import BundleError, LedgerError, ModelFileError, SchemaError, WorkloadError
 from understudy.marginals import parse_workload

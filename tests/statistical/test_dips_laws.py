@@ -34,7 +34,9 @@ Draw = Callable[[Any, int, float, np.random.Generator], np.ndarray]
 @pytest.fixture
 def laws(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT))
-    return pytest.importorskip("benchmarks._dips_laws", reason="the benchmarks are not beside these tests")
+    return pytest.importorskip(
+        "benchmarks.papers._dips_laws", reason="the benchmarks are not beside these tests"
+    )
 
 
 def fitted(name: str, seed: int, table: LocalTable, epsilon: float, **options: Any) -> Model:
@@ -134,7 +136,7 @@ def test_the_two_binomial_laws_have_the_mean_shares_of_their_papers(laws: Any, s
 
 def test_sums_have_the_law_of_the_normal_model(laws: Any, seed: int) -> None:
     """Sums and second moments as modips releases them, in units of the scaled variable."""
-    from benchmarks._dips_study2 import noisy_sums
+    from benchmarks.papers._dips_study2 import noisy_sums
 
     schema = Schema.parse("name: t\nrow_count: 20\ncolumns: [{name: x, kind: real, minimum: -3, maximum: 4}]")
     codes = np.random.default_rng(1).integers(300, 700, 20)

@@ -1,4 +1,4 @@
-"""Every criterion in both forms and every sealed operation under hostile parameters: the quick form of ``python -m benchmarks.neighbours``.
+"""Every criterion in both forms and every sealed operation under hostile parameters: the quick form of ``python -m benchmarks.releases.neighbours``.
 
 No sampling error is involved: each pair of neighbours either respects the claim or refutes it. The second test of each kind shows that the pairs are hard
 enough: a claim lowered by five percent is refuted.
@@ -17,7 +17,9 @@ from understudy.audit.hostile import KINDS, search_criteria, share_moved
 from understudy.errors import WorkloadError
 from understudy.release import MaxMarginalError
 
-neighbours = pytest.importorskip("benchmarks.neighbours", reason="the benchmarks are not beside these tests")
+neighbours = pytest.importorskip(
+    "benchmarks.releases.neighbours", reason="the benchmarks are not beside these tests"
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -163,7 +163,7 @@ def test_tasks_run_at_the_same_time() -> None:
 def test_cells_of_a_benchmark_run_several_at_a_time_and_once(tmp_path: Path) -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     try:
-        from benchmarks._runner import run_all
+        from benchmarks.accuracy._runner import run_all
     finally:
         sys.path.pop(0)
     cells = [

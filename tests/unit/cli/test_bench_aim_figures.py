@@ -17,7 +17,7 @@ Record = dict[str, Any]
 @pytest.fixture
 def grid(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, list[Record], dict[str, Record]]:
     """A grid of two tables, three budgets and two seeds whose runs answer from a list; slow ones do not finish."""
-    module = _module("aim_figures")
+    module = _module("accuracy.aim_figures")
     ran: list[Record] = []
     answers: dict[str, Record] = {}
     good = {"status": "ok", "error": 0.5, "cpu_seconds": 1.0, "seconds": 2.0, "peak_mb": 1.0}
@@ -68,7 +68,7 @@ def test_what_cannot_finish_is_tried_once_and_said(grid: Any, tmp_path: Path) ->
     assert ("two", "aim", 1.0, 1) in tried
     assert ("one", "mst", 1.0, 1) not in tried, "one refusal is enough"
     records = module.outcomes(figure, store, tmp_path, 9.0)
-    pages = _module("_aim_pages")
+    pages = _module("accuracy._aim_pages")
     pages.write_data(records, tmp_path, "t")
     with (tmp_path / "t.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -100,7 +100,7 @@ def record(form: str, epsilon: float, error: float | None, **more: object) -> Re
 
 
 def test_ratios_are_means_over_settings_that_both_finished(tmp_path: Path) -> None:
-    pages = _module("_aim_pages")
+    pages = _module("accuracy._aim_pages")
     records = [
         record("aim", 1.0, 0.1), record("aim", 1.0, 0.3, seed=1), record("aim", 10.0, 0.1), record("aim", 100.0, None),
         record("mst", 1.0, 0.4), record("mst", 10.0, 0.8), record("mst", 100.0, 0.01),
@@ -117,7 +117,7 @@ def test_ratios_are_means_over_settings_that_both_finished(tmp_path: Path) -> No
 
 
 def test_elements_are_compared_with_aim_in_the_same_accounting(tmp_path: Path) -> None:
-    pages = _module("_aim_pages")
+    pages = _module("accuracy._aim_pages")
     records = [
         record("aim", 1.0, 0.1), record("aim", 10.0, 0.1), record("A1", 1.0, 0.2), record("A1", 10.0, 0.8),
         record("aim, zCDP", 1.0, 0.2), record("B1, zCDP", 1.0, 0.3), record("O1", 1.0, None),
@@ -130,7 +130,7 @@ def test_elements_are_compared_with_aim_in_the_same_accounting(tmp_path: Path) -
 
 
 def test_copies_of_the_process_answer_fail_and_are_ended() -> None:
-    forked = _module("_forked").run_forked
+    forked = _module("accuracy._forked").run_forked
 
     def work(spec: Record) -> Record:
         if spec["how"] == "raise":
@@ -148,7 +148,7 @@ def test_copies_of_the_process_answer_fail_and_are_ended() -> None:
 
 
 def test_forms_of_the_figures_are_methods_that_exist() -> None:
-    module, cell = _module("aim_figures"), _module("_cell")
+    module, cell = _module("accuracy.aim_figures"), _module("accuracy._cell")
     from understudy.mechanisms import create
 
     for figure in module.FIGURES.values():

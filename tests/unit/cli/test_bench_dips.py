@@ -17,7 +17,7 @@ from understudy.errors import DataError, WorkloadError
 
 @pytest.fixture
 def dips() -> Any:
-    return _module("dips")
+    return _module("papers.dips")
 
 
 def small(dips: Any, out: Path, said: list[str], study: str, **options: Any) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def test_kept_results_hold_every_record(dips: Any, tmp_path: Path, monkeypatch: 
 
 
 def test_biases_of_several_components_do_not_cancel(dips: Any) -> None:
-    from benchmarks._dips_common import summary
+    from benchmarks.papers._dips_common import summary
 
     job = dips.Job("3", "n=1000", 1.0, 2, 1)
     q = np.array([[1.0, -1.0], [1.0, -1.0]])

@@ -24,7 +24,7 @@ def quiet() -> list[str]:
 
 
 def test_every_method_for_whole_tables_is_in_the_comparison() -> None:
-    names = _module("families").general_purpose()
+    names = _module("accuracy.families").general_purpose()
     assert {"independent", "aim", "mst", "privsyn", "privmrf", "privbayes", "mwem", "deniability"} <= set(
         names
     )
@@ -34,7 +34,7 @@ def test_every_method_for_whole_tables_is_in_the_comparison() -> None:
 
 
 def test_unknown_words_are_refused_before_anything_runs(tmp_path: Path, quiet: list[str]) -> None:
-    families = _module("families")
+    families = _module("accuracy.families")
     with pytest.raises(WorkloadError, match="does not know 'adlut'"):
         families.run(out=tmp_path, data=tmp_path, tables=["adlut"], say=quiet.append)
     with pytest.raises(UnknownMethod, match="privsyn"):
@@ -58,13 +58,13 @@ def _answers(monkeypatch: pytest.MonkeyPatch, ran: list[str]) -> None:
             "status": "ok", "error": error, "accuracy": 0.8, "cpu_seconds": 1.0, "seconds": 1.0, "peak_mb": 100.0,
         }  # fmt: skip
 
-    monkeypatch.setattr(_module("families"), "_run_cell", cell)
+    monkeypatch.setattr(_module("accuracy.families"), "_run_cell", cell)
 
 
 def test_a_second_run_does_only_what_is_missing(
     tmp_path: Path, quiet: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    families = _module("families")
+    families = _module("accuracy.families")
     ran: list[str] = []
     _answers(monkeypatch, ran)
     options: dict[str, Any] = {

@@ -19,13 +19,13 @@ def quiet() -> list[str]:
 
 def test_missing_tables_are_a_message_not_a_traceback(tmp_path: Path, quiet: list[str]) -> None:
     with pytest.raises(DataError, match="--data DIR"):
-        _module("aim").run(out=tmp_path / "out", data=tmp_path / "nowhere", quick=True, say=quiet.append)
+        _module("accuracy.aim").run(out=tmp_path / "out", data=tmp_path / "nowhere", quick=True, say=quiet.append)
     with pytest.raises(DataError, match="titanic needs"):
         _module("_tables").load("titanic", tmp_path)
 
 
 def test_unknown_words_are_refused_before_anything_runs(tmp_path: Path, quiet: list[str]) -> None:
-    aim = _module("aim")
+    aim = _module("accuracy.aim")
     for words in ({"tables": ["titanik"]}, {"workloads": ["all-9way"]}):
         with pytest.raises(WorkloadError, match="does not know"):
             aim.run(out=tmp_path, data=tmp_path, say=quiet.append, **words)

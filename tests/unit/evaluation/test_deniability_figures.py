@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import _kept
-from benchmarks import deniability as bench
+from benchmarks.papers import deniability as bench
 
 from understudy.privacy import ApproxDP, PureDP
 from understudy.schema import Schema

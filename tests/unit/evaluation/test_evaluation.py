@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks._private_erm import (
+from benchmarks.papers._private_erm import (
     HUBER,
     LOGISTIC,
     linear_accuracy,

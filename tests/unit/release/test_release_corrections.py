@@ -129,7 +129,7 @@ def test_one_bin_is_a_bin_of_the_released_transformation_unless_an_exception_say
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    path = Path(__file__).parents[3] / "benchmarks" / "criteria.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "releases" / "criteria.py"
     spec = importlib.util.spec_from_file_location("criteria_benchmark", path)
     assert spec is not None
     assert spec.loader is not None

@@ -48,7 +48,7 @@ def aim(
     }
     if epsilons is not None:
         chosen["epsilons"] = _numbers(epsilons)
-    _module("aim").run(
+    _module("accuracy.aim").run(
         out=out, data=data, quick=quick, seeds=seeds, timeout=timeout, peers=peers, say=tell, **chosen
     )
 
@@ -84,7 +84,7 @@ def families(
     }
     if epsilons is not None:
         chosen["epsilons"] = _numbers(epsilons)
-    _module("families").run(
+    _module("accuracy.families").run(
         out=out, data=data, quick=quick, seeds=seeds, cpu_limit=cpu_limit, until=until, say=tell, **chosen
     )
 
@@ -115,7 +115,7 @@ def dips(
     from understudy.cli.output import tell
 
     chosen: dict[str, Any] = {} if epsilons is None else {"epsilons": _numbers(epsilons)}
-    _module("dips").run(
+    _module("papers.dips").run(
         out=out,
         data=data,
         parts=[word.strip() for word in studies.split(",") if word.strip()],

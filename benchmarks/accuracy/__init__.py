@@ -1,0 +1,1 @@
+"""How far synthetic tables are from the real ones, method by method and beside other tools."""

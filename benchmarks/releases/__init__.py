@@ -1,0 +1,1 @@
+"""Releases: acceptance criteria, budgets against acceptance, neighbouring tables."""

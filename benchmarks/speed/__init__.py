@@ -1,0 +1,1 @@
+"""Time and memory: noise, counting, the engine, tables larger than memory."""

@@ -1,0 +1,1 @@
+"""What goes wrong from outside: kills, full disks, spoilt files."""

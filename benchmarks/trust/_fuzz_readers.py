@@ -1,0 +1,521 @@
+"""The readers that take files from strangers, each with good files to start from and its own ways to spoil them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import sqlite3
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from benchmarks.trust._fuzz_mutate import dump, make_zip, spoil_bytes, spoil_tree, unzip
+
+CANARY, NUMBER = "zzcanary", 918273645
+"""Words and numbers that stand in private cells; neither may appear in any message."""
+
+Case = dict[str, bytes]
+"""A case: files by name."""
+
+SCHEMA = """
+name: staff
+columns:
+  - {name: grade, kind: ordinal, values: [a, b, c], missing: true}
+  - {name: sex, kind: categorical, values: [f, m], out_of_domain: to-other}
+  - {name: age, kind: integer, minimum: 0, maximum: 120, bins: ["<30", 30-44, "44<"], unit: years}
+  - {name: pay, kind: real, minimum: 0, maximum: 1000, bins: 5, out_of_domain: clamp}
+  - {name: since, kind: date, bins: [2000-01-01, 2010-01-01, 2021-01-01]}
+  - {name: part, kind: boolean}
+constraints: ["age >= 18 or part", "grade == 'a' implies age < 45"]
+"""
+SPEC = """
+name: staff
+title: Staff
+source: {path: staff.csv, table: staff}
+schema:
+  columns:
+    - {name: grade, kind: ordinal, values: [a, b, c]}
+    - {name: sex, kind: categorical, values: [f, m]}
+    - {name: age, kind: integer, unit: years, bins: ["<30", 30-44, "44<"], decode_by: label}
+unit: {relation: replace-one}
+cleaning: [age >= 18]
+public: {row_count: {epsilon: 1}, expected_rows: 900}
+synthesizers:
+  - {method: gaussian, options: {workload: all-2way}}
+projections: [{kind: minimal-occurrence, min_count: 2}]
+acceptance:
+  form: pass-only
+  epsilon: 5
+  criteria:
+    - {name: cells, kind: max-marginal-error, threshold: 0.1}
+    - {name: mean age, kind: conditional-means, column: age, threshold: 5, by: [everyone, sex]}
+selection: {rule: single}
+budget: {total: {epsilon: 10}, model: {epsilon: 4}}
+output: {formats: [csv, parquet]}
+seed: 1
+"""
+
+
+class Reader(ABC):
+    """One reader: good cases, how to spoil them, how to read them."""
+
+    name: ClassVar[str]
+    private: ClassVar[bool] = False
+    """Whether the files are private, so that nothing of their content may be told."""
+
+    def __init__(self) -> None:
+        self.seeds = self.good()
+
+    @abstractmethod
+    def good(self) -> list[Case]:
+        """Cases that are read without complaint."""
+
+    @abstractmethod
+    def read(self, folder: Path) -> None:
+        """Read the case in a folder and use what was read, as a program would."""
+
+    @abstractmethod
+    def command(self, folder: Path) -> list[str]:
+        """The command line that reads the case."""
+
+    def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
+        """Spoil one file of a case."""
+        name = generator.choice(sorted(case))
+        other = generator.choice(corpus).get(name, b"")
+        return case | {name: self.spoil_file(name, case[name], other, generator)}
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return spoil_bytes(data, generator, other=other)
+
+
+def _spoil_plain(data: bytes, other: bytes, generator: random.Random) -> bytes:
+    """Spoil YAML or JSON, mostly as a tree."""
+    if generator.random() < 0.3:
+        return spoil_bytes(data, generator, other=other)
+    try:
+        tree = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError):
+        return spoil_bytes(data, generator, other=other)
+    return dump(spoil_tree(_texts(tree), generator))
+
+
+def _texts(tree: Any) -> Any:
+    """Turn what JSON cannot hold into text."""
+    return json.loads(json.dumps(tree, default=str, skipkeys=True))
+
+
+class SchemaReader(Reader):
+    name = "schema"
+
+    def good(self) -> list[Case]:
+        examples = [SCHEMA.encode()]
+        root = Path(__file__).resolve().parents[2]
+        for path in (*root.glob("src/understudy/datasets/*.yaml"), *root.glob("examples/*/schema.yaml")):
+            examples.append(path.read_bytes())
+        return [{"schema.yaml": data} for data in examples] + [
+            {"schema.json": dump(_texts(yaml.safe_load(SCHEMA)))}
+        ]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return _spoil_plain(data, other, generator)
+
+    def read(self, folder: Path) -> None:
+        from understudy.schema import Schema
+
+        schema = Schema.read(next(folder.iterdir()))
+        schema.fingerprint()
+        repr(schema)
+        if sum(schema.domain.sizes) < 1000:
+            Schema.from_dict(schema.to_dict())
+
+    def command(self, folder: Path) -> list[str]:
+        return ["schema", "check", str(next(folder.iterdir()))]
+
+
+class SpecReader(Reader):
+    name = "spec"
+
+    def good(self) -> list[Case]:
+        root = Path(__file__).resolve().parents[2]
+        shipped = yaml.safe_load((root / "examples/births/spec.yaml").read_text("utf-8"))
+        shipped["schema"] = yaml.safe_load((root / "examples/births/schema.yaml").read_text("utf-8"))
+        return [{"spec.yaml": SPEC.encode()}, {"spec.yaml": dump(_texts(shipped))}]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return _spoil_plain(data, other, generator)
+
+    def read(self, folder: Path) -> None:
+        from understudy.release.run.planning import usable_configurations
+        from understudy.release.spec.spec import Spec
+
+        spec = Spec.read(folder / "spec.yaml")
+        spec.fingerprint()
+        usable_configurations(spec)
+
+    def command(self, folder: Path) -> list[str]:
+        return ["plan", str(folder / "spec.yaml")]
+
+
+_CELLS: dict[str, tuple[str, ...]] = {
+    "grade": ("a", "b", "c", ""),
+    "sex": ("f", "m"),
+    "age": ("18", "44", "99"),
+    "pay": ("1.5", "999", "0"),
+    "since": ("2001-02-03", "2020-12-31"),
+    "part": ("true", "false"),
+}
+_BAD_CELLS = (
+    CANARY, f"{CANARY}\u00e9", str(NUMBER), f"{NUMBER}.{NUMBER}", f"-{NUMBER}", f"{NUMBER}e300", f"2001-02-{NUMBER}",
+    f"{CANARY},{CANARY}", f'"{CANARY}', f"{CANARY}\n{CANARY}", f"\x00{CANARY}", f" {CANARY} ", f"{NUMBER}" * 50,
+)  # fmt: skip
+
+
+def _schema() -> Any:
+    from understudy.schema import Schema
+
+    return Schema.parse(SCHEMA)
+
+
+class CsvReader(Reader):
+    name = "csv"
+    private = True
+
+    def good(self) -> list[Case]:
+        made = []
+        for separator in (",", ";", "\t"):
+            lines = [separator.join((*_CELLS, "note"))]
+            for row in range(12):
+                cells = [options[row % len(options)] for options in _CELLS.values()]
+                lines.append(separator.join((*cells, f"{CANARY}{row}")))
+            made.append({"t.csv": "\n".join(lines).encode() + b"\n"})
+        return made
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if generator.random() < 0.4:
+            return spoil_bytes(data, generator, other=other)
+        lines = data.decode("utf-8", "replace").split("\n")
+        separator = next((s for s in ",;\t" if s in lines[0]), ",")
+        for _ in range(generator.choice((1, 1, 2, 5))):
+            row = generator.randrange(1, max(2, len(lines)))
+            if row >= len(lines):
+                break
+            cells = lines[row].split(separator)
+            bad = generator.choice(_BAD_CELLS)
+            cells[generator.randrange(len(cells))] = bad
+            if generator.random() < 0.1:
+                cells.append(bad)
+            lines[row] = separator.join(cells)
+        text = "\n".join(lines)
+        return text.encode(generator.choice(("utf-8", "utf-8", "utf-8", "utf-16", "utf-8-sig")), "replace")
+
+    def read(self, folder: Path) -> None:
+        from understudy.data import read_table
+
+        table = read_table(folder / "t.csv", _schema())
+        table.count(("grade", "age"))
+
+    def command(self, folder: Path) -> list[str]:
+        (folder.parent / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
+        return ["schema", "check", str(folder.parent / "schema.yaml"), str(folder / "t.csv")]
+
+
+class ParquetReader(CsvReader):
+    name = "parquet"
+
+    def good(self) -> list[Case]:
+        made = []
+        for frame in self._frames():
+            buffer = io.BytesIO()
+            frame.to_parquet(buffer, index=False)
+            made.append({"t.parquet": buffer.getvalue()})
+        return made
+
+    def _frames(self) -> list[pd.DataFrame]:
+        rows = range(12)
+        frame = pd.DataFrame(
+            {name: [options[row % len(options)] for row in rows] for name, options in _CELLS.items()}
+        )
+        frame["note"] = [f"{CANARY}{row}" for row in rows]
+        typed = frame.assign(
+            age=frame["age"].astype(int),
+            pay=frame["pay"].astype(float),
+            since=pd.to_datetime(frame["since"]),
+            part=frame["part"] == "true",
+            grade=frame["grade"].replace("", None).astype("category"),
+        )
+        return [frame, typed]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if generator.random() < 0.5:
+            return spoil_bytes(data, generator, other=other)
+        frame = generator.choice(self._frames())
+        column = generator.choice(list(frame.columns[:6]))
+        rows = len(frame)
+        odd: tuple[Any, ...] = (
+            [CANARY] * rows,
+            [NUMBER] * rows,
+            [float(NUMBER)] * rows,
+            [float("nan")] * rows,
+            [None] * rows,
+            [[CANARY]] * rows,
+            [{"a": CANARY}] * rows,
+            [CANARY.encode()] * rows,
+            [True] * rows,
+            [np.datetime64("2091-09-18")] * rows,
+            [10**18 + NUMBER] * rows,
+            [CANARY if row == 3 else None for row in range(rows)],
+        )
+        frame = frame.drop(columns=column) if generator.random() < 0.1 else frame
+        frame[column] = pd.Series(generator.choice(odd))
+        if generator.random() < 0.2:
+            frame[column] = frame[column].astype("string").astype("category")
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+
+    def read(self, folder: Path) -> None:
+        from understudy.data import read_table
+
+        table = read_table(folder / "t.parquet", _schema())
+        table.count(("grade", "age"))
+
+    def command(self, folder: Path) -> list[str]:
+        (folder.parent / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
+        return ["schema", "check", str(folder.parent / "schema.yaml"), str(folder / "t.parquet")]
+
+
+def _small_table(rows: int = 60) -> tuple[Any, pd.DataFrame]:
+    from understudy.schema import Categorical, Integer, Ordinal, Schema
+
+    generator = np.random.default_rng(0)
+    schema = Schema(
+        columns=(
+            Ordinal("grade", values=("a", "b", "c")),
+            Categorical("sex", values=("f", "m")),
+            Integer("age", minimum=0, maximum=99, bins=3),
+        )
+    )
+    frame = pd.DataFrame(
+        {
+            "grade": generator.choice(["a", "b", "c"], rows),
+            "sex": generator.choice(["f", "m"], rows),
+            "age": generator.integers(0, 99, rows),
+        }
+    )
+    return schema, frame
+
+
+class ModelReader(Reader):
+    name = "model"
+    methods: ClassVar[tuple[str, ...]] = ("mst", "independent", "laplace", "privbayes", "dpcopula")
+
+    def good(self) -> list[Case]:
+        from understudy.curator import Curator
+        from understudy.data import read_table
+        from understudy.mechanisms import create
+        from understudy.privacy import ApproxDP, Ledger, Unit
+
+        schema, frame = _small_table()
+        made = []
+        for method in self.methods:
+            budget = ApproxDP(5.0, 1e-6)
+            book = Ledger.in_memory(budget=budget, unit=Unit.add_remove())
+            curator = Curator(read_table(frame, schema), unit=Unit.add_remove(), ledger=book)
+            model = create(method).fit(curator, budget)
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(Path(folder) / "m")
+                made.append({"m.understudy": (Path(folder) / "m").read_bytes()})
+        return made
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if generator.random() < 0.25:
+            return spoil_bytes(data, generator, other=other)
+        try:
+            members = unzip(data)
+        except Exception:
+            return spoil_bytes(data, generator, other=other)
+        if not members:
+            return data
+        for _ in range(generator.choice((1, 1, 2))):
+            member = "model.json" if generator.random() < 0.6 else generator.choice(sorted(members))
+            if member == "model.json" and member in members:
+                try:
+                    tree = json.loads(members[member])
+                except ValueError:
+                    continue
+                members[member] = dump(spoil_tree(tree, generator))
+            elif generator.random() < 0.5 and member in members:
+                members[member] = spoil_bytes(members[member], generator)
+            else:
+                buffer = io.BytesIO()
+                shape = generator.choice(((), (0,), (1,), (3,), (3, 2), (6,), (3, 2, 3), (2, 2, 2, 2)))
+                filler = generator.choice((0.0, -1.0, np.nan, np.inf, 1e308, 5))
+                kind = generator.choice(("<f8", "<i8", "|u1", "|b1", "<f4"))
+                with np.errstate(all="ignore"):
+                    np.save(buffer, np.full(shape, filler).astype(kind))
+                members[member] = buffer.getvalue()
+        return make_zip(members)
+
+    def read(self, folder: Path) -> None:
+        from understudy.mechanisms import Model
+
+        model = Model.load(folder / "m.understudy")
+        repr(model)
+        model.provenance.guarantee()
+        model.sample(5, seed=0)
+
+    def command(self, folder: Path) -> list[str]:
+        return []
+
+
+class LedgerReader(Reader):
+    name = "ledger"
+
+    def good(self) -> list[Case]:
+        from understudy.privacy import ApproxDP, Ledger, PureDP, Unit
+        from understudy.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
+
+        made = []
+        for budget in (PureDP(5.0), ApproxDP(3.0, 1e-6)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "a.ledger"
+                with Ledger.create(path, budget=budget, unit=Unit.add_remove(), table="staff") as book:
+                    book.note("begun", scope="fit")
+                    for _ in range(6):
+                        book.charge(LaplaceEvent(1.0, 8.0), purpose="measure", scope="fit")
+                    book.charge(PureEvent(0.1), purpose="choose")
+                    if isinstance(budget, ApproxDP):
+                        book.charge(GaussianEvent(1.0, 30.0), purpose="measure")
+                made.append({"a.ledger": path.read_bytes()})
+        return made
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if generator.random() < 0.5:
+            return spoil_bytes(data, generator, other=other)
+        lines = self._lines(data)
+        if not lines:
+            return spoil_bytes(data, generator, other=other)
+        place = generator.randrange(len(lines))
+        try:
+            tree = json.loads(lines[place])
+            text = json.dumps(spoil_tree(tree, generator), sort_keys=True, separators=(",", ":"))
+        except (ValueError, RecursionError, TypeError):
+            return spoil_bytes(data, generator, other=other)
+        lines[place] = (
+            text if generator.random() < 0.9 else spoil_bytes(text.encode(), generator).decode("latin-1")
+        )
+        return self._rebuilt(lines) or spoil_bytes(data, generator, other=other)
+
+    def _lines(self, data: bytes) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a"
+            path.write_bytes(data)
+            connection = sqlite3.connect(path)
+            try:
+                found = connection.execute("SELECT body FROM line ORDER BY sequence").fetchall()
+                return [str(row[0]) for row in found]
+            except (sqlite3.Error, UnicodeDecodeError):
+                return []
+            finally:
+                connection.close()
+
+    def _rebuilt(self, lines: list[str]) -> bytes | None:
+        """Write the lines into a new ledger whose chain of hashes is perfect."""
+        from understudy.privacy.ledger import store
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a"
+            connection = sqlite3.connect(path, isolation_level=None)
+            try:
+                store._fill(connection, lines[0])
+                previous = connection.execute("SELECT hash FROM line").fetchone()[0]
+                for number, text in enumerate(lines[1:], 1):
+                    previous = store.append(connection, number, text, previous)
+            except (sqlite3.Error, UnicodeError):
+                return None
+            finally:
+                connection.close()
+            return path.read_bytes()
+
+    def read(self, folder: Path) -> None:
+        from understudy.privacy import Ledger
+
+        with Ledger.open(folder / "a.ledger", timeout=0.5) as book:
+            book.entries()
+            book.guarantee().describe()
+            book.verify()
+
+    def command(self, folder: Path) -> list[str]:
+        return ["ledger", "verify", str(folder / "a.ledger")]
+
+
+class BundleReader(Reader):
+    name = "bundle"
+
+    def good(self) -> list[Case]:
+        from understudy.release.bundle.bundle import write_bundle
+        from understudy.release.run.run import run_release
+        from understudy.release.spec.spec import Spec
+
+        _, frame = _small_table(900)
+        text = SPEC.replace("threshold: 0.1", "threshold: 0.9").replace("threshold: 5", "threshold: 15")
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            (here / "spec.yaml").write_text(text, encoding="utf-8")
+            spec = Spec.read(here / "spec.yaml")
+            for turn in range(10):
+                result: Any = run_release(spec, ledger=here / f"{turn}.ledger", source=frame)
+                if hasattr(result, "synthetic"):
+                    break
+            write_bundle(result, here / "bundle")
+            return [{path.name: path.read_bytes() for path in (here / "bundle").iterdir()}]
+
+    def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
+        spoilt = dict(case)
+        names = sorted(spoilt)
+        likely = [
+            n
+            for n in ("certificate.json", "MANIFEST.json", "schema.yaml", "data.csv", "spec.json")
+            if n in spoilt
+        ]
+        name = generator.choice(likely if likely and generator.random() < 0.8 else names)
+        if name.endswith((".json", ".yaml")):
+            spoilt[name] = _spoil_plain(spoilt[name], b"", generator)
+        else:
+            spoilt[name] = spoil_bytes(spoilt[name], generator)
+        if generator.random() < 0.05:
+            spoilt[generator.choice(("x", "..\\x", "a b"))] = b"x"
+        if name != "MANIFEST.json" and generator.random() < 0.85:
+            spoilt["MANIFEST.json"] = self._manifest(spoilt)
+        return spoilt
+
+    def _manifest(self, case: Case) -> bytes:
+        from understudy.release.bundle.bundle import manifest_text
+
+        hashes = {n: hashlib.sha256(d).hexdigest() for n, d in case.items() if n != "MANIFEST.json"}
+        return manifest_text(hashes).encode()
+
+    def read(self, folder: Path) -> None:
+        from understudy.release.bundle.reporting import bundle_report
+        from understudy.release.bundle.verify import verify_bundle
+        from understudy.report import release_page
+
+        verify_bundle(folder)
+        release_page(bundle_report(folder))
+
+    def command(self, folder: Path) -> list[str]:
+        return ["verify", str(folder)]
+
+
+READERS: dict[str, type[Reader]] = {
+    kind.name: kind
+    for kind in (SchemaReader, SpecReader, CsvReader, ParquetReader, ModelReader, LedgerReader, BundleReader)
+}
