@@ -108,7 +108,7 @@ def _table(n: int) -> LocalTable:
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = _module("_family_cell")
+    module = _module("accuracy._family_cell")
     monkeypatch.setattr(module, "load", lambda name, folder: _table(2_000))
     return module
 
@@ -160,7 +160,7 @@ def test_a_limit_on_computing_ends_a_cell(cell: Any) -> None:
 
 
 def test_rows_for_testing_are_not_rows_for_fitting() -> None:
-    module = _module("_family_cell")
+    module = _module("accuracy._family_cell")
     train, test = module.split(_table(1_000))
     assert train.exact_row_count() == 800
     assert {len(values) for values in test.values()} == {200}

@@ -50,7 +50,7 @@ def outcome(**more: object) -> dict[str, object]:
 
 
 def test_a_second_run_does_only_what_is_missing(tmp_path: Path, quiet: list[str]) -> None:
-    runner = _module("_runner")
+    runner = _module("accuracy._runner")
     path = tmp_path / "results.jsonl"
     ran: list[int] = []
 
@@ -69,7 +69,7 @@ def test_a_second_run_does_only_what_is_missing(tmp_path: Path, quiet: list[str]
 
 
 def test_a_line_cut_off_by_an_interruption_costs_no_other_line(tmp_path: Path, quiet: list[str]) -> None:
-    runner = _module("_runner")
+    runner = _module("accuracy._runner")
     path = tmp_path / "results.jsonl"
     path.write_text('{"table": "t", "cut')
     ran: list[object] = []
@@ -84,7 +84,7 @@ def test_a_line_cut_off_by_an_interruption_costs_no_other_line(tmp_path: Path, q
 
 
 def test_a_process_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    runner = _module("_runner")
+    runner = _module("accuracy._runner")
     slow = [sys.executable, "-c", "import time; time.sleep(60)"]
     assert runner.in_process(slow, timeout=0.5) == {"status": "timeout", "timeout": 0.5}
     broken = runner.in_process([sys.executable, "-c", "raise SystemExit('no such thing')"], timeout=30)
@@ -96,7 +96,7 @@ def test_a_process_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 def test_summary_and_picture_show_every_outcome() -> None:
-    summary = _module("_summary")
+    summary = _module("accuracy._summary")
     records = [
         spec(0) | outcome(error=0.2, model_error=0.19),
         spec(1) | outcome(error=0.4, model_error=0.21),
