@@ -81,8 +81,8 @@ def paying_ledger(
     ...     place = Path(folder) / "births.ledger"
     ...     first = paying_ledger(place, budget=PureDP(3.0), **terms)
     ...     _ = first.charge(PureEvent(1.0), purpose="count")
-    ...     with paying_ledger(place, budget=PureDP(1.0), **terms) as book:
-    ...         book.budget
+    ...     with paying_ledger(place, budget=PureDP(1.0), **terms) as ledger:
+    ...         ledger.budget
     PureDP(epsilon=3.0)
     """
     if not path.exists() and table is not None:
@@ -100,45 +100,45 @@ def paying_ledger(
             if not path.exists():
                 raise
             # another process was quicker: its ledger is that of the table
-    book = Ledger.open(path)
+    ledger = Ledger.open(path)
     wrong = []
-    if table is not None and book.table != table:
-        wrong.append(f"it belongs to the table {book.table!r}, not {table!r}")
-    if book.unit != unit:
-        wrong.append(f"it protects {book.unit.describe()!r}, not {unit.describe()!r}")
+    if table is not None and ledger.table != table:
+        wrong.append(f"it belongs to the table {ledger.table!r}, not {table!r}")
+    if ledger.unit != unit:
+        wrong.append(f"it protects {ledger.unit.describe()!r}, not {unit.describe()!r}")
     if wrong:
-        book.close()
+        ledger.close()
         raise LedgerMismatch(f"The ledger {str(path)!r} cannot pay for this: {' and '.join(wrong)}. {advice}")
-    if not book.charged:
-        _fit_total(book, budget, accounting, approximate_delta)
-    return book
+    if not ledger.charged:
+        _fit_total(ledger, budget, accounting, approximate_delta)
+    return ledger
 
 
-def _fit_total(book: Ledger, budget: Budget, accounting: str | None, approximate_delta: float) -> None:
+def _fit_total(ledger: Ledger, budget: Budget, accounting: str | None, approximate_delta: float) -> None:
     """Give a ledger that nothing was charged to the total that is asked for, or say how somebody can."""
-    rule, wanted = book.rule, Filter(budget, book.unit, accounting, approximate_delta)
+    rule, wanted = ledger.rule, Filter(budget, ledger.unit, accounting, approximate_delta)
     if (rule.budget, rule.main, rule.approximate_delta) == (budget, wanted.main, wanted.approximate_delta):
         return
-    if book.provisional and all(change.why == _FIRST_USE for change in book.totals()):
-        book.change_total(
+    if ledger.provisional and all(change.why == _FIRST_USE for change in ledger.totals()):
+        ledger.change_total(
             budget, why=_FIRST_USE, accounting=wanted.main.name, approximate_delta=approximate_delta
         )
         return
     if isinstance(budget, ApproxDP):
-        short = isinstance(book.budget, ApproxDP) and any(
-            getattr(budget, item.name) > getattr(book.budget, item.name) for item in fields(budget)
+        short = isinstance(ledger.budget, ApproxDP) and any(
+            getattr(budget, item.name) > getattr(ledger.budget, item.name) for item in fields(budget)
         )
     else:
-        short = not book.can_afford(_whole(budget))
+        short = not ledger.can_afford(_whole(budget))
     if not short:
         return
     options = " ".join(f"--{item.name} {getattr(budget, item.name):g}" for item in fields(budget))
     if approximate_delta:
         options += f" --approximate-delta {approximate_delta:g}"
     raise LedgerMismatch(
-        f"The ledger {str(book.path)!r} has a total of {book.budget.describe()}, and {budget.describe()} is asked for. "
+        f"The ledger {str(ledger.path)!r} has a total of {ledger.budget.describe()}, and {budget.describe()} is asked for. "
         f"Nothing was charged to it yet, so its total can be changed:\n"
-        f"  understudy ledger total {shlex.quote(str(book.path))} {options}"
+        f"  understudy ledger total {shlex.quote(str(ledger.path))} {options}"
     )
 
 
@@ -209,9 +209,9 @@ class LedgerPlace:
         name = None if self._same_table and not named else table
         before = None
         if self.path.exists():  # before anything is written to it
-            with Ledger.open(self.path) as book:
-                self.check(book)
-                before = book.anchor()
+            with Ledger.open(self.path) as ledger:
+                self.check(ledger)
+                before = ledger.anchor()
         with paying_ledger(
             self.path,
             budget=budget,
@@ -220,31 +220,31 @@ class LedgerPlace:
             accounting=accounting,
             approximate_delta=approximate_delta,
             advice=advice,
-        ) as book:
-            self._note_others(book)
+        ) as ledger:
+            self._note_others(ledger)
             # from now on it may be charged, and nobody hears of it if this process is killed
-            new = self._remember(book, charged=True)
+            new = self._remember(ledger, charged=True)
             try:
-                yield book
+                yield ledger
             finally:
                 # a full disk must not take a paid-for result with it
                 with contextlib.suppress(LedgerError):
-                    self._remember(book, charged=book.charged)
-                    if self._record is not None and not self._same_table and book.anchor() == before:
+                    self._remember(ledger, charged=ledger.charged)
+                    if self._record is not None and not self._same_table and ledger.anchor() == before:
                         # perhaps it was named by mistake; nothing of this table is in it
-                        self._record.forget(new, book.ledger_id)
+                        self._record.forget(new, ledger.ledger_id)
 
-    def check(self, book: Ledger) -> None:
+    def check(self, ledger: Ledger) -> None:
         """Refuse a ledger that is an older copy of itself, by the record of the user and by what lies beside it."""
         if self._record is not None:
-            seen = self._record.seen(book.ledger_id)
+            seen = self._record.seen(ledger.ledger_id)
             if seen is not None:
-                book.check_anchor(seen.anchor, source="the record of your ledgers")
+                ledger.check_anchor(seen.anchor, source="the record of your ledgers")
         for path, anchor in anchors_near((*self.evidence, self.path.parent)):
-            if anchor.ledger_id == book.ledger_id:
-                book.check_anchor(anchor, source=str(path))
+            if anchor.ledger_id == ledger.ledger_id:
+                ledger.check_anchor(anchor, source=str(path))
 
-    def _note_others(self, book: Ledger) -> None:
+    def _note_others(self, ledger: Ledger) -> None:
         """Say in a ledger, once, that its table has others too."""
         if self._others:
             earlier = ", ".join(sorted(other.anchor.ledger_id for other in self._others))
@@ -252,14 +252,14 @@ class LedgerPlace:
                 "another ledger of a table that has one already, as its owner accepted: their budgets add up. Earlier: "
                 f"{earlier}"
             )
-            if all(entry.purpose != words for entry in book.entries()):
-                book.note(words)
+            if all(entry.purpose != words for entry in ledger.entries()):
+                ledger.note(words)
 
-    def _remember(self, book: Ledger, *, charged: bool) -> tuple[bytes, ...]:
+    def _remember(self, ledger: Ledger, *, charged: bool) -> tuple[bytes, ...]:
         """Write down what the ledger is and how far it got; return the marks that are new."""
         if self._record is None:
             return ()
-        return self._record.remember(KnownLedger(book.anchor(), self.path, charged), self._marks)
+        return self._record.remember(KnownLedger(ledger.anchor(), self.path, charged), self._marks)
 
 
 def ledger_at(path: Path) -> LedgerPlace:
@@ -408,9 +408,9 @@ def _asked_for(
     if (
         beside is not None and beside != path.resolve() and _table_of(beside) in names
     ):  # a new user, or an emptied folder
-        with Ledger.open(beside) as book:
-            if all(item.anchor.ledger_id != book.ledger_id for item in known):
-                known = (*known, KnownLedger(book.anchor(), beside, book.charged))
+        with Ledger.open(beside) as ledger:
+            if all(item.anchor.ledger_id != ledger.ledger_id for item in known):
+                known = (*known, KnownLedger(ledger.anchor(), beside, ledger.charged))
     charged = [item for item in known if _paid(item)]
     if charged and not another:
         listed = ", ".join(str(item.path) for item in charged)
@@ -426,24 +426,24 @@ def _paid(known: KnownLedger) -> bool:
     """Say whether anything was charged to a ledger: by the ledger itself where it is there."""
     if _ledger_at(known.path) != known.anchor.ledger_id:
         return known.charged
-    with Ledger.open(known.path) as book:
-        return book.charged
+    with Ledger.open(known.path) as ledger:
+        return ledger.charged
 
 
 def _ledger_at(path: Path) -> str | None:
     """Return the name of the ledger at a path; None if nothing is there. Damage is an error, never a reason for a new one."""
     if not path.exists():
         return None
-    with Ledger.open(path) as book:
-        return book.ledger_id
+    with Ledger.open(path) as ledger:
+        return ledger.ledger_id
 
 
 def _table_of(path: Path) -> str | None:
     """Return the name of the table that the ledger at a path belongs to; None if nothing is there."""
     if not path.exists():
         return None
-    with Ledger.open(path) as book:
-        return book.table
+    with Ledger.open(path) as ledger:
+        return ledger.table
 
 
 def _default(source: Any, file: str, record: KnownLedgers | None) -> Path:

@@ -11,7 +11,11 @@ import pytest
 from benchmarks._measured import RUNS
 
 MEASURED = Path(__file__).resolve().parents[2] / "docs" / "measured"
-WRITING = [run.name for run in RUNS if run.module in ("papers.dips", "papers.deniability") and "--write" in run.arguments]
+WRITING = [
+    run.name
+    for run in RUNS
+    if run.module in ("papers.dips", "papers.deniability") and "--write" in run.arguments
+]
 DIPS = [name for name in WRITING if name.startswith("dips")]
 
 

@@ -91,7 +91,8 @@ def test_what_a_row_names_exists(row: Any) -> None:
     for name in row.names:
         room, _, attribute = name.rpartition(".")
         module = importlib.import_module(room)
-        assert attribute in vars(module) and attribute[0] != "_", f"{name} is not a public name"
+        assert attribute in vars(module), f"there is no {name}"
+        assert attribute[0] != "_", f"{name} is not a public name"
         assert getattr(module, attribute) is not None
     for name in row.commands:
         assert name in _program().commands, name

@@ -136,13 +136,13 @@ def _player(
         table = pair.first if first else pair.second
         with Ledger.in_memory(
             budget=budget, unit=pair.unit, table="audit", approximate_delta=reserve
-        ) as book:
+        ) as ledger:
             start = time.perf_counter()
             try:
-                model = synthesizer.fit(Curator(table, unit=pair.unit, ledger=book), budget)
+                model = synthesizer.fit(Curator(table, unit=pair.unit, ledger=ledger), budget)
             except UnderstudyError as error:
-                return failure(error, ledger=book, seconds=time.perf_counter() - start)
+                return failure(error, ledger=ledger, seconds=time.perf_counter() - start)
             seconds = time.perf_counter() - start
-            return observe(model, pair, ledger=book, parts=parts, seed=seed, seconds=seconds)
+            return observe(model, pair, ledger=ledger, parts=parts, seed=seed, seconds=seconds)
 
     return play

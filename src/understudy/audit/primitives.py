@@ -59,8 +59,8 @@ _LARGE = ApproxDP(900.0, 0.5)
 def _curator(rows: Sequence[int], unit: Unit, budget: Budget, *, reserve: float = 0.0) -> Curator:
     persons = {} if unit.id_column is None else {unit.id_column: np.zeros(len(rows), dtype=np.int64)}
     table = LocalTable(_SCHEMA, {"a": np.array(rows, dtype=np.int64)}, persons=persons)
-    book = Ledger.in_memory(budget=budget, unit=unit, table="audit", approximate_delta=reserve)
-    return Curator(table, unit=unit, ledger=book)
+    ledger = Ledger.in_memory(budget=budget, unit=unit, table="audit", approximate_delta=reserve)
+    return Curator(table, unit=unit, ledger=ledger)
 
 
 @lru_cache(maxsize=16)

@@ -182,8 +182,8 @@ def _types(spec: Spec, yes: int, rows: int) -> RecordTypes:
 def _any_model(spec: Spec, configuration: Configuration, rows: int) -> Model:
     """Fit a model of a made-up table; only its kind and the scale of its noise are used."""
     table = LocalTable(spec.schema, {spec.schema.names[0]: np.zeros(rows, dtype=np.int64)})
-    with Ledger.in_memory(budget=spec.total, unit=spec.unit, table="audit") as book:
-        curator = Curator(table, unit=spec.unit, ledger=book, rows=PublicRows.exactly(rows))
+    with Ledger.in_memory(budget=spec.total, unit=spec.unit, table="audit") as ledger:
+        curator = Curator(table, unit=spec.unit, ledger=ledger, rows=PublicRows.exactly(rows))
         return fit_model(spec, configuration, curator, progress=no_progress)
 
 

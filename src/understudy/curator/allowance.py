@@ -203,12 +203,12 @@ class Allowance:
 
     def _delta_left(self, what: str) -> float:
         """Return what is left of the delta of a ledger that adds up plainly, or refuse what needs some."""
-        book = self.ledger
-        delta = float_down(max(Fraction(book.rule.approximate_delta) - book.spending.delta, Fraction(0)))
+        ledger = self.ledger
+        delta = float_down(max(Fraction(ledger.rule.approximate_delta) - ledger.spending.delta, Fraction(0)))
         if delta <= 0:
             raise BudgetExceeded(
-                f"This needs {what}, which is not pure; the ledger of {book.table!r} has no delta left of its "
-                f"{book.budget.describe()}. Nothing was spent. Ask for a pure epsilon, or agree on a total with a larger delta with the "
+                f"This needs {what}, which is not pure; the ledger of {ledger.table!r} has no delta left of its "
+                f"{ledger.budget.describe()}. Nothing was spent. Ask for a pure epsilon, or agree on a total with a larger delta with the "
                 "owner of the table.",
                 requested=0.0,
                 remaining=0.0,
@@ -239,7 +239,7 @@ class Allowance:
 
     def charge(self, event: Event, *, purpose: str) -> Entry:
         """Commit the cost of an event to the ledger; raise before anything is drawn if it cannot be paid."""
-        costs = [(purse, purse._affordable(event, purpose)) for purse in self._purses()]
+        costs = [(allowance, allowance._affordable(event, purpose)) for allowance in self._allowances()]
         inside = self._inside
         paid = event if inside is None else InsideEvent(self._paid_by(event, inside), event)
         entry = self.ledger.charge(paid, purpose=purpose, scope=self.scope)
@@ -250,20 +250,20 @@ class Allowance:
 
     def repeat(self, event: Event, *, purpose: str) -> None:
         """Count an event that the ledger was charged for before, in work that is being repeated from its journal."""
-        self._use(event, [(purse, purse._affordable(event, purpose)) for purse in self._purses()])
+        self._use(event, [(allowance, allowance._affordable(event, purpose)) for allowance in self._allowances()])
 
     def _use(self, event: Event, costs: Sequence[tuple[Allowance, Fraction]]) -> None:
         delta = delta_of(event, parts=self.ledger.unit.parts_touched)
-        for purse, cost in costs:
-            purse._used += cost
-            purse._delta_used += delta
+        for allowance, cost in costs:
+            allowance._used += cost
+            allowance._delta_used += delta
 
-    def _purses(self) -> Iterator[Allowance]:
+    def _allowances(self) -> Iterator[Allowance]:
         """Go through this allowance and every one it was taken from."""
-        purse: Allowance | None = self
-        while purse is not None:
-            yield purse
-            purse = purse._parent
+        allowance: Allowance | None = self
+        while allowance is not None:
+            yield allowance
+            allowance = allowance._parent
 
     def _affordable(self, event: Event, purpose: str) -> Fraction:
         """Return the cost of an event in this accounting, or refuse it.
@@ -300,15 +300,15 @@ class Allowance:
 
         Where two accountings differ they cannot be compared in advance; each charge is then judged as it comes.
         """
-        book = self.ledger
+        ledger = self.ledger
         if self._inside is not None:
             pass  # the ledger was paid for all of this allowance
-        elif accounting.name == book.accounting.name or (
-            accounting.name == PURE.name and isinstance(book.budget, ApproxDP)
+        elif accounting.name == ledger.accounting.name or (
+            accounting.name == PURE.name and isinstance(ledger.budget, ApproxDP)
         ):
-            left = book.rule.remaining(book.spending, accounting=accounting.name)
+            left = ledger.rule.remaining(ledger.spending, accounting=accounting.name)
             if wanted > Fraction(left):
-                mixed = accounting.name != book.accounting.name and book.remaining > 0
+                mixed = accounting.name != ledger.accounting.name and ledger.remaining > 0
                 advice = (
                     "Give a delta too: after Gaussian noise a pure epsilon cannot be paid. Or ask"
                     if mixed
@@ -316,16 +316,16 @@ class Allowance:
                 )
                 raise BudgetExceeded(
                     f"This needs {budget.describe()}, which costs {accounting.describe(float(wanted))}; the ledger of "
-                    f"{book.table!r} has {accounting.describe_left(left, book.total)} left of its "
-                    f"{book.budget.describe()}. Nothing was spent. {advice} for less, or agree on a larger total with the "
+                    f"{ledger.table!r} has {accounting.describe_left(left, ledger.total)} left of its "
+                    f"{ledger.budget.describe()}. Nothing was spent. {advice} for less, or agree on a larger total with the "
                     "owner of the table.",
                     requested=float(wanted),
                     remaining=left,
                     accounting=accounting.name,
                 )
-        elif book.accounting.name == PURE.name:
+        elif ledger.accounting.name == PURE.name:
             raise NoSuchGuarantee(
-                f"The ledger of {book.table!r} promises {book.budget.describe()}, which Gaussian noise cannot keep. "
+                f"The ledger of {ledger.table!r} promises {ledger.budget.describe()}, which Gaussian noise cannot keep. "
                 "Ask for a pure budget (epsilon without delta)."
             )
         comparable = self._total is not None and accounting.name == self.accounting.name

@@ -371,8 +371,8 @@ class Synthesizer(ABC):
 
     def _fit_model(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
         """Fit a model after everything was established; nobody but `fit` and the trial calls this."""
-        purse = self._allowance(curator, budget)
-        fitted = self._fit(purse, progress=progress)
+        limited = self._allowance(curator, budget)
+        fitted = self._fit(limited, progress=progress)
         # the hash of a ledger in memory covers the times of an attempt, which were not paid for
         anchor = None if curator.ledger.path is None else curator.ledger.anchor()
         provenance = Provenance(
@@ -380,8 +380,8 @@ class Synthesizer(ABC):
             options=self.options(),
             unit=curator.unit,
             budget=budget,
-            accounting=purse.accounting.name,
-            spent=purse.spent,
+            accounting=limited.accounting.name,
+            spent=limited.spent,
             ledger_id=curator.ledger.ledger_id,
             rows_exact=curator.rows.exact,
             condition=curator.ledger.guarantee().condition.text,

@@ -105,11 +105,11 @@ def check_facts(ledger: Ledger, facts: Facts, consent: Consent = NO_CONSENT) -> 
     Examples
     --------
     >>> from understudy.privacy import PureDP, Unit
-    >>> book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
-    >>> remember_facts(book, Facts(parts={"columns": ["age"]}))
-    >>> check_facts(book, Facts(parts={"columns": ["age"]}))
-    >>> check_facts(book, Facts(parts={"columns": ["age", "sex"]}), Consent(facts=True, by="A. Owner"))
-    >>> [record.accepted_by for record in book.facts]
+    >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
+    >>> remember_facts(ledger, Facts(parts={"columns": ["age"]}))
+    >>> check_facts(ledger, Facts(parts={"columns": ["age"]}))
+    >>> check_facts(ledger, Facts(parts={"columns": ["age", "sex"]}), Consent(facts=True, by="A. Owner"))
+    >>> [record.accepted_by for record in ledger.facts]
     ['', 'A. Owner']
     """
     known, wanted = ledger.facts, facts.binding_fingerprint()

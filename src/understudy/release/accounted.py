@@ -91,23 +91,23 @@ def accounted_measures(
     if not made.exact_row_count():
         raise WorkloadError("The synthetic table has no rows to compare with.")
     accounting = accounting_for(budget)
-    purse = curator.within(budget, scope="evaluation", accounting=accounting)
-    known = purse.rows.number
-    shares = purse.split([1.0] * (2 * len(wanted) + (1 if known is None else 0)))
+    limited = curator.within(budget, scope="evaluation", accounting=accounting)
+    known = limited.rows.number
+    shares = limited.split([1.0] * (2 * len(wanted) + (1 if known is None else 0)))
     found: list[AccountedMeasure] = []
     if known is None:
-        noise = scalar_noise(accounting, shares[-1], float(purse.unit.max_rows))
-        rows = purse.measure_scalar(purse.counts(()).sum(), noise=noise, purpose="number of rows")
+        noise = scalar_noise(accounting, shares[-1], float(limited.unit.max_rows))
+        rows = limited.measure_scalar(limited.counts(()).sum(), noise=noise, purpose="number of rows")
         found.append(AccountedMeasure("rows", max(1.0, rows), _deviation(noise)))
         total = max(1.0, rows)
     else:
         total = float(max(1, known))
-    unit = purse.unit
+    unit = limited.unit
     sensitivities = [unit.histogram_l1 / 2, float(unit.histogram_linf)]
     for index, k in enumerate(wanted):
         cliques = [domain.canonical(names) for names in combinations(domain.names, k)]
         scale = total / made.exact_row_count()
-        sealed = purse.statistics(
+        sealed = limited.statistics(
             lambda table, cliques=cliques, scale=scale: _errors(table, made, cliques, scale),  # type: ignore[misc]
             sensitivities=sensitivities,
         )
@@ -115,7 +115,7 @@ def accounted_measures(
             scalar_noise(accounting, share, change)
             for share, change in zip(shares[2 * index : 2 * index + 2], sensitivities, strict=True)
         ]
-        values = purse.measure_scalars(sealed, noise=noises, purpose=f"errors of {k}-way marginals")
+        values = limited.measure_scalars(sealed, noise=noises, purpose=f"errors of {k}-way marginals")
         names = (f"average total variation of {k}-way marginals", f"largest error of {k}-way marginals")
         for name, value, noise in zip(names, values, noises, strict=True):
             found.append(AccountedMeasure(name, min(1.0, max(0.0, value / total)), _deviation(noise) / total))

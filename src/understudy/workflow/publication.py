@@ -340,9 +340,9 @@ def measure_errors(
     }
     check_before_reading(place, facts, payment.consent, **terms)
     records = read_table(real, schema, id_column=unit.id_column, separator=separator, encoding=encoding)
-    with place.opened(**terms) as book:
-        curator = Curator(records, unit=unit, ledger=book, consent=payment.consent)
-        remember_facts(book, facts, payment.consent)
+    with place.opened(**terms) as ledger:
+        curator = Curator(records, unit=unit, ledger=ledger, consent=payment.consent)
+        remember_facts(ledger, facts, payment.consent)
         errors = tuple(accounted_measures(curator, made, budget))
-        standing = book.guarantee()
+        standing = ledger.guarantee()
     return Measured(errors=errors, standing=standing, ledger=place.path)

@@ -423,9 +423,9 @@ class PlannedSynthesis:
         asked: dict[str, Any] = {"unit": fit.unit, "budget": fit.budget, "progress": progress}
         many = None
         with (
-            self._ledger() as book,
+            self._ledger() as ledger,
             paid_work(
-                book, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
+                ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
         ):
             if delivery is None or sets is None:
@@ -435,7 +435,7 @@ class PlannedSynthesis:
                     fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
                 )
                 model = many.models[0]
-            standing = book.guarantee()
+            standing = ledger.guarantee()
             made: dict[str, Any] = {"rows": 0}
             if delivery is not None:
                 progress("sampling", 1.0)
@@ -447,7 +447,7 @@ class PlannedSynthesis:
             many=many,
             guarantee=replace(model.provenance, budget=fit.budget).guarantee(),
             standing=standing,
-            ledger=book.path,
+            ledger=ledger.path,
             new_ledger=new,
             repeated=repeated,
             **made,
@@ -471,16 +471,16 @@ class PlannedSynthesis:
         """Open the ledger that pays; one that was handed over stays open."""
         given = self.payment.ledger
         if self.place is not None:
-            with self.place.opened(**self._terms) as book:
-                yield book
+            with self.place.opened(**self._terms) as ledger:
+                yield ledger
         elif isinstance(given, Ledger):
             yield given
         else:
             name = _name_of(self.fit.table)
             with Ledger.in_memory(
                 budget=self.fit.budget, unit=self.fit.unit, table=name, approximate_delta=self.reserve
-            ) as book:
-                yield book
+            ) as ledger:
+                yield ledger
 
 
 def _name_of(table: Any) -> str:
@@ -522,5 +522,5 @@ def _place(fit: Fit, payment: Payment, delivery: Delivery | None) -> LedgerPlace
 def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
     """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
     if place.path.exists():
-        with place.opened(**terms) as book:
-            check_facts(book, facts, consent)
+        with place.opened(**terms) as ledger:
+            check_facts(ledger, facts, consent)

@@ -19,7 +19,9 @@ def quiet() -> list[str]:
 
 def test_missing_tables_are_a_message_not_a_traceback(tmp_path: Path, quiet: list[str]) -> None:
     with pytest.raises(DataError, match="--data DIR"):
-        _module("accuracy.aim").run(out=tmp_path / "out", data=tmp_path / "nowhere", quick=True, say=quiet.append)
+        _module("accuracy.aim").run(
+            out=tmp_path / "out", data=tmp_path / "nowhere", quick=True, say=quiet.append
+        )
     with pytest.raises(DataError, match="titanic needs"):
         _module("_tables").load("titanic", tmp_path)
 

@@ -54,17 +54,17 @@ def show(file: LedgerPath, json: Json = False) -> None:
     from understudy.cli.output import print_json, print_table, tell
     from understudy.privacy import Ledger
 
-    with Ledger.open(file) as book:
-        entries = [entry.to_dict() for entry in book.entries()]
+    with Ledger.open(file) as ledger:
+        entries = [entry.to_dict() for entry in ledger.entries()]
         if json:
-            print_json(summary(book.guarantee()) | {"entries": entries})
+            print_json(summary(ledger.guarantee()) | {"entries": entries})
             return
-        tell(f"Table: {book.table}")
-        tell(f"Protects: {book.unit.describe()}")
-        tell(f"Total budget: {book.budget.describe()} ({book.accounting.name} accounting)")
+        tell(f"Table: {ledger.table}")
+        tell(f"Protects: {ledger.unit.describe()}")
+        tell(f"Total budget: {ledger.budget.describe()} ({ledger.accounting.name} accounting)")
         print_table(
             "Entries",
-            ("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({book.accounting.symbol})"),
+            ("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
             [
                 (
                     item["sequence"],
@@ -72,19 +72,19 @@ def show(file: LedgerPath, json: Json = False) -> None:
                     item["kind"],
                     item["scope"],
                     item["purpose"],
-                    _cost(item, book.accounting.name),
+                    _cost(item, ledger.accounting.name),
                 )
                 for item in entries
             ],
         )
         for title, lines in (
-            ("Totals", _totals(book)),
-            ("Invariants", [_accepted(item.describe(), item.accepted_by) for item in _standing(book)]),
+            ("Totals", _totals(ledger)),
+            ("Invariants", [_accepted(item.describe(), item.accepted_by) for item in _standing(ledger)]),
             (
                 "Facts",
                 [
                     _accepted(f"{item.fingerprint} {item.summary}".rstrip(), item.accepted_by)
-                    for item in book.facts
+                    for item in ledger.facts
                 ],
             ),
         ):
@@ -92,15 +92,15 @@ def show(file: LedgerPath, json: Json = False) -> None:
                 tell(f"{title}:")
                 for line in lines:
                     tell(f"  {line}")
-        tell(book.guarantee().describe())
+        tell(ledger.guarantee().describe())
 
 
-def _totals(book: Ledger) -> list[str]:
+def _totals(ledger: Ledger) -> list[str]:
     """Every total the ledger has had, if it had more than one."""
-    changes = book.totals()
+    changes = ledger.totals()
     if not changes:
         return []
-    lines = [f"{book.first_budget.describe()}, when it was made"]
+    lines = [f"{ledger.first_budget.describe()}, when it was made"]
     for change in changes:
         decided = (
             f", decided by {change.who}: {change.why}" if change.who else ", before anything was charged"
@@ -109,11 +109,11 @@ def _totals(book: Ledger) -> list[str]:
     return lines
 
 
-def _standing(book: Ledger) -> list[Invariant]:
+def _standing(ledger: Ledger) -> list[Invariant]:
     """Exact public facts, without the numbers that turned out to be wrong: an entry of its own says so."""
     from understudy.privacy.guarantee import ROWS, key_of, refuted
 
-    known = book.invariants()
+    known = ledger.invariants()
     wrong = refuted(known)
     return [item for item in known if item.subject != ROWS or key_of(item) not in wrong]
 
@@ -152,18 +152,18 @@ def verify(
     from understudy.privacy.ledger.anchors import anchor_in
 
     anchors = [(path, anchor_in(path)) for path in against or []]
-    with Ledger.open(file) as book:
-        book.verify()
+    with Ledger.open(file) as ledger:
+        ledger.verify()
         for path, anchor in anchors:
-            book.check_anchor(anchor, source=str(path))
+            ledger.check_anchor(anchor, source=str(path))
         if json:
             compared = [{"file": str(path)} | anchor.to_dict() for path, anchor in anchors]
-            print_json({"verified": True, "against": compared} | summary(book.guarantee()))
+            print_json({"verified": True, "against": compared} | summary(ledger.guarantee()))
             return
-        tell(f"The ledger of {book.table!r} is intact. Head {book.head_hash}.")
+        tell(f"The ledger of {ledger.table!r} is intact. Head {ledger.head_hash}.")
         for path, anchor in anchors:
             tell(f"Not rolled back since {path} ({anchor.describe()}).")
-        tell(book.guarantee().describe())
+        tell(ledger.guarantee().describe())
 
 
 @app.command("anchor")
@@ -182,9 +182,9 @@ def anchor(
     from understudy.privacy import Ledger
 
     require_writable(out, what="anchor")
-    with Ledger.open(file) as book:
-        book.verify()
-        taken = book.anchor()
+    with Ledger.open(file) as ledger:
+        ledger.verify()
+        taken = ledger.anchor()
     document = taken.to_dict()
     try:
         with out.open("x", encoding="utf-8") as stream:
@@ -223,19 +223,19 @@ def total(
     from understudy.privacy import Ledger
 
     budget = parse_budget(epsilon, delta, rho, mu)
-    with Ledger.open(file) as book:
-        before = book.budget
-        if book.charged and not (who.strip() and why.strip()):
+    with Ledger.open(file) as ledger:
+        before = ledger.budget
+        if ledger.charged and not (who.strip() and why.strip()):
             raise UsageError(
                 "Something was charged to this ledger, so raising its total weakens a promise that was made. Say who decided it "
                 "(--who NAME) and why (--why WORDS); both are written into the ledger. Nothing was changed."
             )
-        entry = book.change_total(budget, who=who, why=why, approximate_delta=approximate_delta)
+        entry = ledger.change_total(budget, who=who, why=why, approximate_delta=approximate_delta)
         if json:
-            print_json(summary(book.guarantee()) | {"entry": entry.to_dict()})
+            print_json(summary(ledger.guarantee()) | {"entry": entry.to_dict()})
             return
-        tell(f"The total of {book.table!r} was {before.describe()}.")
-        tell(book.guarantee().describe())
+        tell(f"The total of {ledger.table!r} was {before.describe()}.")
+        tell(ledger.guarantee().describe())
 
 
 @app.command("facts")
@@ -267,24 +267,24 @@ def facts(
     from understudy.release.spec.spec import read_facts
     from understudy.schema import Schema
 
-    with Ledger.open(file) as book:
+    with Ledger.open(file) as ledger:
         if is_schema(declared):
             described = Schema.read(declared)
-            found = table_facts(described, unit=book.unit, separator=separator, encoding=encoding)
+            found = table_facts(described, unit=ledger.unit, separator=separator, encoding=encoding)
         elif separator is not None or encoding is not None:
             raise UsageError(
                 "--separator and --encoding go with a schema; a specification says how its table is read."
             )
         else:
             found = read_facts(declared)
-        if found.parts["unit"] != book.unit.to_dict():
-            raise UsageError(f"The ledger protects {book.unit.describe()}; the facts have another unit.")
+        if found.parts["unit"] != ledger.unit.to_dict():
+            raise UsageError(f"The ledger protects {ledger.unit.describe()}; the facts have another unit.")
         who = Consent(facts=True, by=by or "").name
-        entry = bind_facts(book, found, who)
+        entry = bind_facts(ledger, found, who)
         if json:
             print_json(entry.to_dict())
             return
-        tell(f"The ledger of {book.table!r} knows these facts: {entry.purpose}.")
+        tell(f"The ledger of {ledger.table!r} knows these facts: {entry.purpose}.")
 
 
 @app.command("create")
@@ -319,9 +319,9 @@ def create(
     protected = parse_unit(unit, id_column, max_rows_per_person)
     with Ledger.create(
         file, budget=budget, unit=protected, table=table_name, approximate_delta=approximate_delta or 0.0
-    ) as book:
+    ) as ledger:
         if json:
-            print_json(summary(book.guarantee()) | {"out": str(file)})
+            print_json(summary(ledger.guarantee()) | {"out": str(file)})
             return
         tell(f"Wrote {file}.")
-        tell(book.guarantee().describe())
+        tell(ledger.guarantee().describe())

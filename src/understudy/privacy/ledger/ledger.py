@@ -377,10 +377,10 @@ class Ledger:
         Examples
         --------
         >>> from understudy.privacy import PureDP
-        >>> book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.replace_one())
-        >>> book.record_invariant(subject="number of rows", value=1000).purpose
+        >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.replace_one())
+        >>> ledger.record_invariant(subject="number of rows", value=1000).purpose
         'invariant: number of rows = 1000'
-        >>> [fact.value for fact in book.invariants()]
+        >>> [fact.value for fact in ledger.invariants()]
         [1000]
         """
         fields = {"subject": subject, "rule": rule, "value": value, "accepted_by": accepted_by}
@@ -492,11 +492,11 @@ class Ledger:
         --------
         >>> from understudy.privacy import PureDP
         >>> from understudy.privacy.events import PureEvent
-        >>> book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
-        >>> _ = book.change_total(PureDP(0.5))
-        >>> _ = book.charge(PureEvent(0.5), purpose="count")
-        >>> _ = book.change_total(PureDP(2.0), who="the owner", why="second wave of the survey")
-        >>> book.remaining
+        >>> ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove())
+        >>> _ = ledger.change_total(PureDP(0.5))
+        >>> _ = ledger.charge(PureEvent(0.5), purpose="count")
+        >>> _ = ledger.change_total(PureDP(2.0), who="the owner", why="second wave of the survey")
+        >>> ledger.remaining
         1.5
         """
         public_text("who", who), public_text("why", why)

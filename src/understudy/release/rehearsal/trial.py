@@ -194,8 +194,8 @@ class _Attempt:
         accounting = shares.accounting if shares.single else None
         with Ledger.in_memory(
             budget=budget, unit=spec.unit, accounting=accounting, approximate_delta=reserve
-        ) as book:
-            curator = self._curator(book)
+        ) as ledger:
+            curator = self._curator(ledger)
             known = curator.rows.number
             if known is None or known < 1:
                 raise DataError("The table has no rows to release.")
@@ -207,11 +207,11 @@ class _Attempt:
             real = table.truncated(spec.unit.id_column, spec.unit.max_rows, randomness.words)
         self.real = RecordTypes.from_table(real)
 
-    def _curator(self, book: Ledger) -> Curator:
+    def _curator(self, ledger: Ledger) -> Curator:
         return Curator(
             self.table,
             unit=self.spec.unit,
-            ledger=book,
+            ledger=ledger,
             rows=self._rows,
             randomness=self.randomness,
         )
@@ -283,8 +283,8 @@ class _Attempt:
                 for other, regression, epsilon in regressions_for(self.spec, self.configuration)
                 if other == key
             )
-            with Ledger.in_memory(budget=PureDP(epsilon), unit=self.spec.unit) as book:
+            with Ledger.in_memory(budget=PureDP(epsilon), unit=self.spec.unit) as ledger:
                 known[key] = fit_baseline(
-                    self.spec, regression, self._curator(book), rows=self.rows, epsilon=epsilon
+                    self.spec, regression, self._curator(ledger), rows=self.rows, epsilon=epsilon
                 )
         return known[key]

@@ -142,13 +142,13 @@ def fit_baseline(
     sensitivities = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
     moving = np.flatnonzero(sensitivities > 0)
     scales = sensitivities[moving] * len(moving) * WIDER / epsilon
-    purse = curator.within(PureDP(epsilon), scope="regression")
-    sealed = purse.statistics(
+    limited = curator.within(PureDP(epsilon), scope="regression")
+    sealed = limited.statistics(
         lambda table: _chosen(moments.exact(RecordTypes.from_table(table, regression.columns)), moving),
         sensitivities=sensitivities[moving].tolist(),
     )
     values = rows * np.array(moments.exact(_one_record(regression, curator)), dtype=np.float64)
-    values[moving] = purse.measure_scalars(
+    values[moving] = limited.measure_scalars(
         sealed, noise=[Laplace(float(scale)) for scale in scales], purpose="fit a private regression"
     )
     return moments.fit(values, n=rows)
@@ -228,16 +228,16 @@ def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselin
     return _pass_only(spec, candidate, curator, criteria, public, ready)
 
 
-def acceptance_purse(spec: Spec, curator: Curator, epsilon: float) -> Curator:
+def acceptance_curator(spec: Spec, curator: Curator, epsilon: float) -> Curator:
     """Return a curator limited to what the acceptance criteria may cost.
 
     A ledger with an ``(epsilon, delta)`` promise whose model had Gaussian noise has nothing left by pure accounting; there
     the limit is stated in Gaussian DP, as what an ``epsilon``-DP act costs in it.
     """
     limit: Budget = PureDP(epsilon)
-    book = curator.ledger
-    if isinstance(book.budget, ApproxDP) and not isinstance(spec.shares.model, PureDP):
-        if book.rule.remaining(book.spending, accounting=PURE.name) >= epsilon:
+    ledger = curator.ledger
+    if isinstance(ledger.budget, ApproxDP) and not isinstance(spec.shares.model, PureDP):
+        if ledger.rule.remaining(ledger.spending, accounting=PURE.name) >= epsilon:
             return curator.within(limit, scope="acceptance")  # the model's epsilon was spent beside its delta
         limit = GDP(math.sqrt(GDP_ACCOUNTING.cost(PureEvent(epsilon))) * (1 + 2.0**-50))
     return curator.within(limit, scope="acceptance")
@@ -264,12 +264,12 @@ def _pass_only(
         scale = test.noise_scale(epsilon, unit=spec.unit)
         threshold = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=spec.unit)
     if test is not None and ready:
-        purse = acceptance_purse(spec, curator, epsilon)
-        sealed = purse.statistic(
+        limited = acceptance_curator(spec, curator, epsilon)
+        sealed = limited.statistic(
             lambda table: test.slack(RecordTypes.from_table(table), candidate.types),
             sensitivity=test.sensitivity(spec.unit),
         )
-        passed = purse.test(
+        passed = limited.test(
             sealed, above=threshold or 0.0, epsilon=epsilon, purpose="test all acceptance criteria at once"
         )
     results = [
@@ -312,9 +312,9 @@ def _published(
     ready: bool,
     baselines: Baselines,
 ) -> Judgement:
-    purse = acceptance_purse(spec, curator, spec.shares.judging) if spec.shares.judging else curator
+    limited = acceptance_curator(spec, curator, spec.shares.judging) if spec.shares.judging else curator
     if spec.shares.regressions and ready:
-        baselines = fit_baselines(spec, candidate.configuration, purse, rows=candidate.types.rows)
+        baselines = fit_baselines(spec, candidate.configuration, limited, rows=candidate.types.rows)
     changes = candidate.configuration.transformations
     criteria = [
         criterion.with_baseline(
@@ -348,7 +348,7 @@ def _published(
             )
             continue
         released = criterion.release(
-            purse, candidate.types, epsilon=epsilon, sensitivity=reaches[criterion.name]
+            limited, candidate.types, epsilon=epsilon, sensitivity=reaches[criterion.name]
         )
         results.append(
             _result(

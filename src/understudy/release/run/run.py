@@ -215,18 +215,18 @@ class Release(Work):
         place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
         folder = State.folder_for(place.path, spec.name)
         with contextlib.ExitStack() as stack:
-            book = stack.enter_context(release_ledger(spec, place))
+            opened = stack.enter_context(release_ledger(spec, place))
             if restart:  # a refusal must not forget the earlier run
-                check_facts(book, spec.facts, consent)
-                _require_room(spec, book)
+                check_facts(opened, spec.facts, consent)
+                _require_room(spec, opened)
             state = stack.enter_context(
                 State.opened(
-                    folder, fingerprint=spec.fingerprint(), ledger_id=book.ledger_id, restart=restart
+                    folder, fingerprint=spec.fingerprint(), ledger_id=opened.ledger_id, restart=restart
                 )
             )
             if state.get("outcome") is None:
-                check_facts(book, spec.facts, consent)
-            yield cls(spec, book, state, source=source, randomness=randomness, consent=consent)
+                check_facts(opened, spec.facts, consent)
+            yield cls(spec, opened, state, source=source, randomness=randomness, consent=consent)
 
     # ------------------------------------------------------------------ the whole
 
@@ -420,10 +420,10 @@ class Release(Work):
     ) -> tuple[Candidate, Judgement, Model] | None:
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
-        with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as book:
-            copy_invariants(self._invariants, book)
+        with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as ledger:
+            copy_invariants(self._invariants, ledger)
             try:
-                curator = data.curator(configuration, book, randomness=self._given)
+                curator = data.curator(configuration, ledger, randomness=self._given)
                 model = fit_model(self.spec, configuration, curator, progress=no_progress)
                 seed = int(self.state.get("seed"))
                 candidate = draw_candidate(self.spec, configuration, model, rows=rows, seed=seed)

@@ -127,8 +127,8 @@ class Work:
             curator = self._curator(data, configuration, "rows")
             epsilon = self.spec.shares.rows
             noise = Laplace(PURE.laplace_scale(epsilon, float(self.spec.unit.max_rows)))
-            purse = curator.within(PureDP(epsilon), scope="count")
-            noisy = purse.measure(purse.counts(()), noise=noise, purpose="measure the number of rows")
+            limited = curator.within(PureDP(epsilon), scope="count")
+            noisy = limited.measure(limited.counts(()), noise=noise, purpose="measure the number of rows")
             recorded = max(1, round(float(noisy.values)))
         if kind == "measured":
             data.rows = int(recorded)
