@@ -56,6 +56,20 @@ def test_a_killed_run_goes_on_where_it_stopped(grid: Any, tmp_path: Path) -> Non
     assert len(ran) == 24 - 5
 
 
+def test_an_empty_store_goes_on_from_the_kept_data(grid: Any, tmp_path: Path) -> None:
+    module, figure, ran, answers = grid
+    answers["two aim 10"] = {"status": "timeout", "timeout": 9.0}
+    store = module.run(figure, out=tmp_path / "a", data=tmp_path, cpu=9.0, say=lambda _: None)
+    module.write_data(module.outcomes(figure, store, tmp_path, 9.0), tmp_path, "t")
+    ran.clear()
+    again = module.Store(tmp_path / "b" / "results.jsonl")
+    assert module.recall(figure, again, tmp_path, 9.0, tmp_path / "t.csv") == len(store.known)
+    found = module.run(figure, out=tmp_path / "b", data=tmp_path, cpu=9.0, say=lambda _: None)
+    assert not ran
+    assert module.outcomes(figure, found, tmp_path, 9.0)[0]["error"] == 0.5
+    assert module.recall(figure, found, tmp_path, 9.0, tmp_path / "t.csv") == 0, "what was run here counts"
+
+
 def test_what_cannot_finish_is_tried_once_and_said(grid: Any, tmp_path: Path) -> None:
     module, figure, ran, answers = grid
     answers["two aim 10"] = {"status": "timeout", "timeout": 9.0}
