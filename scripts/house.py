@@ -246,7 +246,7 @@ def _criterion_row(root: Path) -> Row:
     """Count the files of the example criterion in CONTRIBUTING.md."""
     guide = root / "CONTRIBUTING.md"
     text = guide.read_text(encoding="utf-8") if guide.exists() else ""
-    section = re.search(r"^## Add a criterion\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    section = re.search(r"^## Add a criterion[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     blocks = len(re.findall(r"^```python$", section[1], re.MULTILINE)) if section else 0
     now = str(blocks) if blocks else "no example yet"
     return Row("files to write or touch for a new criterion", "5 to 8", "1 (and its page)", now, blocks == 1)
