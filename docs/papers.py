@@ -118,7 +118,8 @@ def synth(method: str, more: str = "") -> str:
 def births_run() -> str:
     """Return the name of the run of the paper's own specification, or of none."""
     return next(
-        (run.name for run in RUNS if run.module == "papers.births" and "--paper" in run.arguments), "births-paper"
+        (run.name for run in RUNS if run.module == "papers.births" and "--paper" in run.arguments),
+        "births-paper",
     )
 
 

@@ -250,7 +250,9 @@ class Allowance:
 
     def repeat(self, event: Event, *, purpose: str) -> None:
         """Count an event that the ledger was charged for before, in work that is being repeated from its journal."""
-        self._use(event, [(allowance, allowance._affordable(event, purpose)) for allowance in self._allowances()])
+        self._use(
+            event, [(allowance, allowance._affordable(event, purpose)) for allowance in self._allowances()]
+        )
 
     def _use(self, event: Event, costs: Sequence[tuple[Allowance, Fraction]]) -> None:
         delta = delta_of(event, parts=self.ledger.unit.parts_touched)
