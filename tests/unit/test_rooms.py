@@ -125,7 +125,25 @@ NOISE_DOOR = {
 
 # What a curator and a sealed value keep to themselves. Criteria get it through `Curator.statistics`, where it leaves
 # under seal again.
-BEHIND_THE_DOOR = {"_exact", "_table", "_randomness", "_charge", "_answer", "_pay"}
+BEHIND_THE_DOOR = {
+    "_allowance",
+    "_answer",
+    "_charge",
+    "_differences",
+    "_exact",
+    "_exact_rows",
+    "_pay",
+    "_prepaid",
+    "_randomness",
+    "_table",
+    "_total",
+    "_two_sides",
+    "_votes",
+}
+# Conversations that were paid for as a whole: a look opens them after the charge, nobody else.
+CONVERSATIONS = {"Training", "Panel", "Part"}
+# Modules that draw; their names are at NOISE_DOOR, and the modules themselves are not for mechanisms either.
+DRAWING = {"randomness", "selection", "kernels", "bigint"}
 
 
 def _imports(path: Path) -> list[tuple[str, str]]:
@@ -190,18 +208,92 @@ def test_mechanisms_cannot_draw_noise_themselves() -> None:
 
 def _opened(path: Path) -> set[str]:
     """Attributes behind the door that a file takes from anything but its own ``self``."""
-    return {
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    taken = {
         node.attr
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes
         if isinstance(node, ast.Attribute) and node.attr in BEHIND_THE_DOOR
         if not (isinstance(node.value, ast.Name) and node.value.id == "self")
     }
+    named = {
+        item.value
+        for node in nodes
+        for item in (
+            node.args
+            if isinstance(node, ast.Call)
+            else [node.slice]
+            if isinstance(node, ast.Subscript)
+            else []
+        )
+        if isinstance(item, ast.Constant) and isinstance(item.value, str)
+    }
+    matched = {name for node in nodes if isinstance(node, ast.MatchClass) for name in node.kwd_attrs}
+    return taken | (named | matched) & BEHIND_THE_DOOR  # by getattr, vars or a pattern
 
 
 def test_only_the_curator_and_the_looks_open_a_seal() -> None:
     for path in SOURCE.rglob("*.py"):
         if path.relative_to(SOURCE).parts[0] != "curator" and not _is_look(path):
             assert not _opened(path), f"{path.relative_to(SOURCE)} opens {_opened(path)}"
+
+
+def _entered(path: Path) -> set[str]:
+    """Conversations that a file opens itself, private names and everything at once that it takes from a look, modules that draw."""
+    found: set[str] = set()
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    called = {getattr(node.func, "id", "") for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("understudy.privacy.noise")}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("understudy."):
+            names = {alias.name for alias in node.names}
+            if node.module.endswith(".look"):
+                found |= {
+                    name for name in names if name[0] == "_" or name == "*"
+                } | names & CONVERSATIONS & called
+            if node.module == "understudy.privacy.noise":
+                found |= names & DRAWING
+    return found
+
+
+def test_nobody_goes_round_a_look() -> None:
+    for room in (
+        "mechanisms",
+        "engine",
+        "inference",
+        "evaluation",
+        "report",
+        "release",
+        "workflow",
+        "bulk",
+        "adapters",
+    ):
+        for path in _files(room):
+            if not _is_look(path):
+                assert not _entered(path), f"{path.relative_to(SOURCE)} enters {_entered(path)}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from understudy.mechanisms.deep.look import Training\nTraining(curator, plan).step(w)",
+        "from understudy.mechanisms.queries.look import _noisy",
+        "from understudy.mechanisms.queries.look import *",
+        "from understudy.privacy.noise import selection",
+        "import understudy.privacy.noise.randomness as r",
+    ],
+)
+def test_the_check_sees_a_way_round(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.py").write_text(text, encoding="utf-8")
+    assert _entered(tmp_path / "bad.py")
+
+
+@pytest.mark.parametrize(
+    "text", ["getattr(c, '_table')", "vars(c)['_exact']", "match x:\n    case S(_exact=y):\n        pass"]
+)
+def test_the_check_sees_a_seal_opened_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.py").write_text(text, encoding="utf-8")
+    assert _opened(tmp_path / "bad.py")
 
 
 def test_the_list_of_looks_is_complete_and_every_look_opens_a_seal() -> None:

@@ -16,6 +16,7 @@ from understudy.mechanisms.marginal.aim import AIM
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import ACCOUNTINGS, GDP_ACCOUNTING
 from understudy.privacy.events import LaplaceEvent, SelectionEvent
+from understudy.privacy.rows import PublicRows
 from understudy.schema import Integer, Schema
 
 SIZES = (3, 4, 2, 5)
@@ -102,6 +103,22 @@ def test_a_public_number_of_rows_is_not_measured() -> None:
     assert len(model.measurements) == len(model.rounds)
     assert model.distribution.total == pytest.approx(3_000)
     assert not AIM(initialise=False).plan(SCHEMA, unit=Unit.replace_one(), budget=ZCDP(0.1)).measurements
+
+
+@pytest.mark.parametrize("rows", [290, PublicRows.measured(290, scale=2.0), PublicRows.exactly(300)])
+def test_without_initialisation_the_number_of_rows_is_measured_unless_it_is_exact(
+    rows: PublicRows | int,
+) -> None:
+    """Under replace-one the relation fixes the number, but a number that is given in its place need not be exact."""
+    schema = Schema([Integer("a", minimum=0, maximum=2), Integer("b", minimum=0, maximum=3)])
+    table = LocalTable(schema, {"a": np.arange(300) % 3, "b": np.arange(300) % 4})
+    unit, budget = Unit.replace_one(), ZCDP(1.0)
+    with Ledger.in_memory(budget=budget, unit=unit) as ledger:
+        curator = Curator(table, unit=unit, ledger=ledger, rows=rows, randomness=SeededRandomness(1))
+        model = AIM(initialise=False).fit(curator, budget)
+    counted = [item for item in model.measurements if item.clique == ()]
+    assert len(counted) == (0 if isinstance(rows, PublicRows) and rows.exact else 1)
+    assert abs(model.distribution.total - 300) < 60
 
 
 def test_the_old_score_has_no_weights_and_takes_one_row_off_per_cell() -> None:

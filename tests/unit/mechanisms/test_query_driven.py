@@ -424,6 +424,15 @@ def test_published_forms_spend_no_more_than_the_budget(name: str, unit: Unit, bu
     assert [item.clique for item in plan.measurements] == ([] if unit.keeps_rows else [()])
 
 
+@pytest.mark.parametrize(("rounds", "per_round", "rho"), [(1, 3, 0.75), (2, 3, 1.5), (4, 2, 2.0)])
+def test_budgets_without_slack_pay_for_all_published_rounds(rounds: int, per_round: int, rho: float) -> None:
+    """The joint distance of a round's cells is rounded up, which a price that leaves nothing over did not pay."""
+    unit, budget = Unit.replace_one(), ZCDP(rho)
+    method = RAP(form="published", rounds=rounds, per_round=per_round, relaxed_rows=40, steps=10)
+    _, ledger = fit(method, budget, n=300, unit=unit)
+    assert ledger.spent <= rho
+
+
 def test_rap_as_published_measures_cells_that_are_most_wrong() -> None:
     """At mu 1000 the choice is the worst cell of all 3-way marginals, by rows of hundreds: no matter of chance."""
     model, ledger = fit(PUBLISHED["rap"], GDP(1_000.0))

@@ -160,7 +160,7 @@ def test_published_errors_are_close_to_the_exact_ones_when_much_is_spent() -> No
     criteria = spec.criteria_for(candidate.schema)
     line = next(item for item in criteria if isinstance(item, RegressionCoefficients))
     baseline = fit_baseline(spec, line.regression, curator, rows=600, epsilon=1000.0)
-    key = baseline_key(item.regression_columns, candidate.configuration.transformations, spec.transformations)
+    key = baseline_key(item.regression_columns, candidate.configuration.transformations)
     judgement = judge(spec, candidate, curator, {key: baseline})
     assert judgement.passed
     from understudy.release import RecordTypes
@@ -187,7 +187,7 @@ def test_published_errors_are_close_to_the_exact_ones_when_much_is_spent() -> No
 def test_published_errors_are_charged_one_by_one_within_their_share() -> None:
     spec = small_spec(**published(0.25))
     candidate, curator = attempt(spec)
-    key = baseline_key(LINE, {}, {})
+    key = baseline_key(LINE, {})
     before = len(curator.ledger.entries())
     judgement = judge(spec, candidate, curator, {key: LinearFit(1.0, (0.05, 0.0))})
     charges = [entry for entry in curator.ledger.entries()[before:] if entry.event is not None]
@@ -205,7 +205,7 @@ def test_a_bad_regression_rejects_before_anything_more_is_spent() -> None:
     spec = small_spec(**published(0.25))
     candidate, curator = attempt(spec)
     before = curator.ledger.spent
-    key = baseline_key(LINE, {}, {})
+    key = baseline_key(LINE, {})
     judgement = judge(spec, candidate, curator, {key: LinearFit(100.0, (9.0, 9.0))})
     assert not judgement.passed
     assert curator.ledger.spent == before

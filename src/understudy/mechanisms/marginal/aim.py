@@ -364,7 +364,7 @@ class AIM(Synthesizer):
         return [clique for clique in candidates if len(clique) == 1 and clique[0] not in seen]
 
     def _counts_rows(self, schema: Schema, unit: Unit) -> bool:
-        """Say whether the number of rows has to be measured by itself: nothing else tells it before the first round."""
+        """Say whether, by public facts, the number of rows has to be measured by itself: nothing else tells it before the first round."""
         return not self.initialise and not self.known and not total_is_public(schema, unit)
 
     def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
@@ -479,9 +479,12 @@ class AIM(Synthesizer):
         batches = [1] * len(self.known)  # how those came about is not known: assume the least
         columns = self._columns(list(sealed))
         if not self.initialise:
-            if self._counts_rows(curator.schema, curator.unit):
-                noise = rows_noise(curator.accounting, curator.unit, TOTAL_SHARE * cost)
-                measurements.append(curator.measure(curator.counts(()), noise=noise))
+            if not self.known and curator.rows.total is None:  # nothing tells the number of rows exactly
+                before = curator.rows_measurement
+                if before is None:
+                    noise = rows_noise(curator.accounting, curator.unit, TOTAL_SHARE * cost)
+                    before = curator.measure(curator.counts(()), noise=noise)
+                measurements.append(before)
                 batches.append(1)
             return measurements, batches, refit(measurements, self.prior)
         noise = self._noise(curator.accounting, curator.unit, price.measure)

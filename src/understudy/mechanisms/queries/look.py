@@ -204,6 +204,8 @@ def draw_queries(
     """
     if not (math.isfinite(factor) and factor * GRID >= 1):
         raise BudgetError(f"The factor ({factor}) of sealed answers must be positive, at least 2**-20.")
+    if not 1e-12 <= epsilon <= 1e6:
+        raise BudgetError(f"A choice takes an epsilon from 1e-12 to 1e6; got {epsilon:g}.")
     if number < 1:
         return []
     event = SelectionEvent(epsilon)
@@ -267,8 +269,8 @@ def choose_cells(
     """
     if not sealed or len(sealed) != len(public):
         raise BudgetError(f"Need marginals and a public table for each; got {len(sealed)} and {len(public)}.")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise BudgetError(f"epsilon ({epsilon}) of a choice must be positive and finite.")
+    if not 1e-12 <= epsilon <= 1e6:
+        raise BudgetError(f"A choice takes an epsilon from 1e-12 to 1e6; got {epsilon:g}.")
     tables = [np.asarray(table, dtype=np.float64) for table in public]
     for item, table in zip(sealed, tables, strict=True):
         if table.shape != item.shape or not (np.isfinite(table) & (np.abs(table) < 2.0**52)).all():
@@ -280,6 +282,8 @@ def choose_cells(
             for item, table in zip(sealed, tables, strict=True)
         ]
     )
+    if any(not (0 <= table < len(tables) and 0 <= cell < tables[table].size) for table, cell in without):
+        raise BudgetError("A cell that is to be left out does not exist.")
     left = np.ones(len(scores), dtype=bool)
     left[[int(starts[table]) + cell for table, cell in without]] = False
     sensitivity = max(item.linf for item in sealed)

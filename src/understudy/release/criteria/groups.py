@@ -60,6 +60,11 @@ def code_values(column: Column, open_bins: OpenBins = "nearest") -> tuple[float,
     if numbers is None or column.kind == "date":
         numbers = np.arange(column.value_count, dtype=np.float64)
     values = [float(number) for number in numbers]
+    if open_bins == "written" and values != sorted(values):
+        raise WorkloadError(
+            f"the numbers in the labels of {column.name!r} do not rise from bin to bin, so open_bins: written would turn its order round; "
+            "write bins that do not overlap, or leave open_bins out"
+        )
     return tuple(values + [math.nan] * (column.size - len(values)))
 
 

@@ -274,9 +274,7 @@ class _Attempt:
     def _baseline(self, item: CriterionConfig) -> LinearFit:
         """Fit the private regression of a criterion; criteria about the same columns share one."""
         known: dict[tuple[str, ...], LinearFit] = self.__dict__.setdefault("_baselines", {})
-        key = baseline_key(
-            item.regression_columns, self.configuration.transformations, self.spec.transformations
-        )
+        key = baseline_key(item.regression_columns, self.configuration.transformations)
         if key not in known:
             regression, epsilon = next(
                 (regression, epsilon)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -51,9 +51,6 @@ Baselines = Mapping[tuple[str, ...], LinearFit]
 Alternatives = Mapping[str, Mapping[str, Column]]
 """By column, the transformations of a specification under their labels."""
 
-_WORDS = ("description", "unit", "decode_by")
-"""Facts of a column that no regression depends on."""
-
 
 @dataclass(frozen=True)
 class PrivateRegression:
@@ -66,7 +63,7 @@ class PrivateRegression:
     epsilon
         What one fit costs: the largest epsilon of the criteria that share it.
     versions
-        How many distinct versions of its columns the transformations make.
+        How many versions of its columns the transformations make, by their labels.
     """
 
     columns: tuple[str, ...]
@@ -87,7 +84,7 @@ def private_regressions(
     ...     kind="regression-coefficients", name="line", threshold=1.0, target="y", features=["x"], epsilon=0.4
     ... )
     >>> fine, coarse = Integer("x", minimum=0, maximum=9), Integer("x", minimum=0, maximum=9, bins=2)
-    >>> private_regressions([line], {"x": {"fine": fine, "coarse": coarse, "also fine": fine}})
+    >>> private_regressions([line], {"x": {"fine": fine, "coarse": coarse}})
     (PrivateRegression(columns=('y', 'x'), epsilon=0.4, versions=2),)
     """
     found: dict[tuple[str, ...], float] = {}
@@ -99,32 +96,19 @@ def private_regressions(
         PrivateRegression(
             columns,
             epsilon,
-            math.prod(len(set(_first_labels(name, alternatives).values()) or {""}) for name in columns),
+            math.prod(len(alternatives.get(name, {})) or 1 for name in columns),
         )
         for columns, epsilon in found.items()
         if epsilon > 0
     )
 
 
-def _first_labels(column: str, alternatives: Alternatives) -> dict[str, str]:
-    """Return for the label of each alternative that of the first one which makes the same column."""
-    seen: list[tuple[dict[str, Any], str]] = []
-    found = {}
-    for label, made in alternatives.get(column, {}).items():
-        facts = {key: value for key, value in made.to_dict().items() if key not in _WORDS}
-        found[label] = next((first for known, first in seen if known == facts), label)
-        seen.append((facts, label))
-    return found
+def baseline_key(columns: Sequence[str], transformations: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a private regression depends on: its columns, and the labels of their transformations.
 
-
-def baseline_key(
-    columns: Sequence[str], transformations: Mapping[str, str], alternatives: Alternatives
-) -> tuple[str, ...]:
-    """Return what a private regression depends on: its columns, and how they are transformed."""
-    labels = {
-        name: _first_labels(name, alternatives).get(label, label) for name, label in transformations.items()
-    }
-    return tuple(f"{column}={labels.get(column, '')}" for column in columns)
+    Labels and not what they make: version 0.1.0 fitted and charged one regression per label, and goes on so.
+    """
+    return tuple(f"{column}={transformations.get(column, '')}" for column in columns)
 
 
 def fit_baseline(
@@ -183,7 +167,7 @@ def regressions_for(
         )
         if regression is None:
             raise BudgetError("A criterion pays for a private regression that it does not have.")
-        key = baseline_key(needed.columns, configuration.transformations, spec.transformations)
+        key = baseline_key(needed.columns, configuration.transformations)
         found.append((key, regression, needed.epsilon))
     return found
 
@@ -317,9 +301,7 @@ def _published(
         baselines = fit_baselines(spec, candidate.configuration, limited, rows=candidate.types.rows)
     changes = candidate.configuration.transformations
     criteria = [
-        criterion.with_baseline(
-            baselines.get(baseline_key(item.regression_columns, changes, spec.transformations))
-        )
+        criterion.with_baseline(baselines.get(baseline_key(item.regression_columns, changes)))
         for criterion, item in zip(criteria, spec.criteria, strict=True)
     ]
     known = dict(public)

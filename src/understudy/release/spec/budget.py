@@ -413,7 +413,10 @@ def divide(
     if single or not regressions:
         return outside, problems
     inside, others = _divide(**facts, regressions=tuple(epsilon for epsilon, _ in regressions))
-    if inside is None or (outside is not None and outside.used <= inside.used * (1 + _ROUNDED)):
+    if inside is None:
+        return outside, problems
+    cheaper = outside is not None and outside.used <= inside.used * (1 + _ROUNDED)
+    if cheaper and (others or not problems):  # one that fits is better than one that does not
         return outside, problems
     return replace(inside, shared=None if problems else outside), others
 
