@@ -230,6 +230,10 @@ class Curator:
         """The number of rows that sensitivities may rely on; an estimate of it is no such number."""
         if self._rows.number is not None:
             return self._rows.number if self._rows.exact else None
+        if (
+            self._rows.scale is not None
+        ):  # about to be measured: nothing stands in the ledger that would allow to use it
+            return None
         if self.schema.row_count is not None:
             return self.schema.row_count
         if self._unit.keeps_rows and not self._table.filtered:

@@ -81,6 +81,8 @@ def test_a_number_that_was_measured_is_no_exact_one() -> None:
     Curator(
         table, unit=book.unit, ledger=book, rows=PublicRows.measured(None, scale=2.0)
     )  # it is about to be measured
+    waiting = Curator(table, unit=book.unit, ledger=book, rows=PublicRows.measured(None, scale=2.0))
+    assert waiting.rows == PublicRows(), "the relation fixes the number, but no entry of the ledger says so"
     Curator(table, unit=book.unit, ledger=book, rows=PublicRows.measured(48, scale=2.0))
     assert told(book) == []
 

@@ -147,7 +147,7 @@ class Release(Work):
     -------
     Everything that leaves is a function of what the ledger was charged for (single attempt) or of the outcome
     of a selection that was charged as a whole (loop). The proofs are where the parts are: fits in the
-    synthesizers, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.run.judgement`, the
+    mechanisms, criteria in :mod:`understudy.release.criteria`, their judgement in :mod:`understudy.release.run.judgement`, the
     selection in :mod:`understudy.release.selection.accounting`, interruptions in :mod:`understudy.release.run.state`.
     The parts outside the selection (number of rows, private regressions that attempts share) are released whatever the selection
     ends in and compose with it.
