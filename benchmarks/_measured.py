@@ -91,6 +91,7 @@ RUNS = (
     _run("sql-counting", "speed.sql_counting"),
     _run("engine", "speed.engine"),
     _run("records", "speed.records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
+    _run("few-rows", "speed.few_rows"),
     _run("options", "accuracy.options"),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),

@@ -6,7 +6,7 @@ Everything here is post-processing: the engine sees a public domain and noisy me
 from understudy.engine.distributions.bayes import BayesianNetwork, Node
 from understudy.engine.distributions.coarse import CoarseModel, Extended, Labels, Resolution, View
 from understudy.engine.distributions.dense import DenseTable, project_to_simplex
-from understudy.engine.distributions.distribution import Distribution, distribution_from_arrays
+from understudy.engine.distributions.distribution import Conditional, Distribution, distribution_from_arrays
 from understudy.engine.distributions.mixture import ProductMixture
 from understudy.engine.distributions.product import ProductModel
 from understudy.engine.graphical.answers import try_answering
@@ -20,6 +20,7 @@ from understudy.engine.graphical.targets import Zeros
 __all__ = [
     "BayesianNetwork",
     "CoarseModel",
+    "Conditional",
     "DenseTable",
     "Distribution",
     "EntropyProjection",

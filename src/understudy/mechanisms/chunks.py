@@ -115,7 +115,7 @@ class ChunkedSample:
 
     @cached_property
     def _drawer(self) -> Drawer:
-        return Drawer(self.model.schema, self.model.distribution, self.model.workload)
+        return self.model._drawer
 
     @cached_property
     def goals(self) -> list[npt.NDArray[np.float64]]:

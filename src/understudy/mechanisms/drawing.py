@@ -18,6 +18,8 @@ from understudy.schema import Clique, Schema
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
+_QUICK_SWEEPS = 2
+"""How often a sample of a part of the rows is gone through by record fitting."""
 _MAX_ATTEMPTS = 60
 """How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
 
@@ -34,6 +36,10 @@ class Drawer:
     schema: Schema
     distribution: Distribution
     workload: Workload | None
+    conditions: tuple[Allowed, ...] = ()
+    """Further combinations of codes that records must hold, beside the constraints of the schema."""
+    all_rows: float = 0.0
+    """How many rows a whole table has; a sample of less than half of them is fitted quickly rather than as well as it goes."""
 
     def chunks(self, rows: int, *, rows_per_chunk: int, generator: np.random.Generator) -> Iterator[Codes]:
         """Draw rows in pieces; what one piece leaves over in the marginals the next makes up for."""
@@ -50,6 +56,7 @@ class Drawer:
         if self.workload is None or not self._goals[0]:
             return drawn, None
         cliques, weights, targets = self._goals
+        small = rows < self.all_rows / 2
         result, carry = fit_chunk(
             drawn,
             self.schema.domain,
@@ -58,7 +65,8 @@ class Drawer:
             weights=weights,
             allowed=self._allowed,
             carry=carry,
-            temperature=None if whole else 0.0,  # small tables in one piece are annealed
+            temperature=None if whole and not small else 0.0,  # small tables in one piece are annealed
+            proposals=_QUICK_SWEEPS * rows * len(self.schema.names) if small else None,
             seed=int(generator.integers(1 << 62)),
         )
         return result.codes, carry
@@ -66,7 +74,8 @@ class Drawer:
     def valid(self, rows: int, generator: np.random.Generator) -> Codes:
         """Draw rows that satisfy every constraint; they are not fitted."""
         drawn = self.distribution.sample_codes(rows, generator)
-        return self._only_valid(drawn, rows, generator) if self.schema.constraints else drawn
+        ruled = bool(self.schema.constraints or self.conditions)
+        return self._only_valid(drawn, rows, generator) if ruled else drawn
 
     @cached_property
     def fitted(self) -> tuple[tuple[Clique, ...], list[float]]:
@@ -85,7 +94,8 @@ class Drawer:
 
     @cached_property
     def _allowed(self) -> list[Allowed]:
-        return [(item.columns, item.allowed(self.schema.domain)) for item in self.schema.constraints]
+        rules = [(item.columns, item.allowed(self.schema.domain)) for item in self.schema.constraints]
+        return [*rules, *self.conditions]
 
     def _only_valid(self, drawn: Codes, rows: int, generator: np.random.Generator) -> Codes:
         """Drop records that break a constraint and draw others in their place."""
@@ -102,16 +112,19 @@ class Drawer:
             if len(valid) * 4 < request:
                 request = min(request * 2, max(4 * rows, 1 << 20))
         if missing:
+            what = "conditions" if self.conditions else "constraints"
             raise ConstraintError(
-                f"The constraints reject nearly every record the model draws: {missing} of {rows} rows could not "
-                "be filled. Loosen the constraints, or use a method that models them."
+                f"The {what} reject nearly every record the model draws: {missing} of {rows} rows could not "
+                f"be filled. Loosen the {what}, or use a method that models them."
             )
         joined = np.concatenate(kept)
         generator.shuffle(joined, axis=0)
         return joined
 
     def _valid(self, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Say which records satisfy all constraints."""
-        return self.schema.holds_codes(
-            {name: codes[:, index] for index, name in enumerate(self.schema.names)}
-        )
+        """Say which records satisfy all constraints and conditions."""
+        by_name = {name: codes[:, index] for index, name in enumerate(self.schema.names)}
+        valid = self.schema.holds_codes(by_name)
+        for columns, allowed in self.conditions:
+            valid = valid & allowed[tuple(by_name[name] for name in columns)]
+        return valid

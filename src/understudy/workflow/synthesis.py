@@ -242,8 +242,9 @@ def synthesize(
     out, model
         Files for the rows and for the model; without ``out`` the rows are a frame of the result.
     ledger
-        File of the ledger, or one that is open already. By default the one that belongs to the table: beside a file, in a folder of yours for a frame,
-        which is known again by its content. It is made with this budget as the total of the table if it is absent.
+        File of the ledger, one that is open already, or ``"memory"`` for one that lives as long as the call. By default the one that belongs to
+        the table: beside a file, in a folder of yours for a frame, which is known again by its content. It is made with this budget as the total
+        of the table if it is absent.
     consent, unfinished
         What the owner of the table agrees to, and what to do about another fit on the ledger that was interrupted (``"refuse"``, ``"keep"`` or
         ``"drop"`` its paid answers).
@@ -289,7 +290,7 @@ def synthesize(
     planned = plan_synthesis(
         fit,
         payment=Payment(
-            ledger=ledger if ledger is None or isinstance(ledger, Ledger) else Path(ledger),
+            ledger=_ledger_named(ledger),
             consent=consent or NO_CONSENT,
             unfinished=unfinished,
         ),
@@ -303,6 +304,15 @@ def synthesize(
     for note in planned.notes:
         _LOG.warning(note)
     return planned.run(progress=progress)
+
+
+def _ledger_named(
+    ledger: str | PathLike[str] | Ledger | None,
+) -> Path | Ledger | Literal["memory"] | None:
+    """Return a ledger as `Payment` takes it; the word ``memory`` is not a file."""
+    if ledger is None or isinstance(ledger, Ledger):
+        return ledger
+    return "memory" if ledger == "memory" else Path(ledger)
 
 
 def plan_synthesis(

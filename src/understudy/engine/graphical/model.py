@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,15 @@ import numpy.typing as npt
 from understudy.engine.graphical.answers import Answers
 from understudy.engine.graphical.calibration import Potential, Workspace
 from understudy.engine.graphical.factors import BYTES_PER_CELL, Array, Columns, sum_to
-from understudy.engine.graphical.junction import MEGABYTE, ColumnOrder, JunctionTree, build_tree, order_of
+from understudy.engine.graphical.junction import (
+    MAX_TREE_CELLS,
+    MEGABYTE,
+    ColumnOrder,
+    JunctionTree,
+    build_tree,
+    model_cells,
+    order_of,
+)
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
 
@@ -196,6 +204,30 @@ class GraphicalModel:
         from understudy.engine.graphical.sampling import sample_codes
 
         return sample_codes(self, n, generator)
+
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> GraphicalModel | None:
+        """Return the distribution of records whose codes in some columns are allowed: one more potential.
+
+        Tables that are only locally consistent do not outlive a condition: the result is what records are drawn from.
+        """
+        cliques = [*self.cliques, columns]
+        if model_cells(self.domain, cliques) > max(MAX_TREE_CELLS, self.tree.cells):
+            return None
+        drawn_from = replace(self, local=())
+        left = float((drawn_from.marginal(columns) * allowed).sum())
+        with np.errstate(divide="ignore"):
+            evidence = np.log(allowed.astype(np.float64))
+        return replace(drawn_from, total=left, potentials=(*self.potentials, (columns, evidence)))
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]] | None:
+        """Draw one record for each row of codes of some columns, and say which rows can occur."""
+        from understudy.engine.graphical.sampling import sample_given
+
+        if model_cells(self.domain, [*self.cliques, columns]) > max(MAX_TREE_CELLS, self.tree.cells):
+            return None
+        return sample_given(self, columns, codes, generator)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the model as a JSON-able dictionary and named arrays, for a model file.

@@ -150,10 +150,21 @@ class Constraint:
         -------
         In and out: private.
         """
+        return np.asarray((self._raw_answers(frame) & (TRUE | UNKNOWN)) != 0)
+
+    def true_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> Bools:
+        """Tell for which raw records the rule is true: not false, and not unknown for a missing entry.
+
+        Privacy
+        -------
+        In and out: private.
+        """
+        return np.asarray(self._raw_answers(frame) == TRUE)
+
+    def _raw_answers(self, frame: pd.DataFrame | Mapping[str, Any]) -> Answers:
         pieces = {column.name: _read_raw(column, _take(frame, column.name)) for column in self.over}
         rows = np.arange(len(pieces[self.columns[0]]), dtype=np.intp)
-        answers = self._answers(View(pieces, dict.fromkeys(self.columns, rows)))
-        return np.asarray((answers & (TRUE | UNKNOWN)) != 0)
+        return self._answers(View(pieces, dict.fromkeys(self.columns, rows)))
 
     def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> Bools:
         """Tell which encoded records obey the rule, by the ``straddle`` rule of the constraint."""
