@@ -321,12 +321,16 @@ class Ledger:
         )
         return read_entry(known.lines, text.encode("ascii"), head)
 
-    def note(self, purpose: str, *, scope: str = "") -> Entry:
-        """Write a line that costs nothing, such as which release the next charges belong to."""
+    def note(self, purpose: str, *, scope: str = "", as_of: Entry | None = None) -> Entry:
+        """Write a line that costs nothing, such as which release the next charges belong to.
+
+        With ``as_of`` it carries the time of that entry: for work whose length must not be known.
+        """
         purpose, scope = public_text("purpose", purpose, required=True), public_text("scope", scope)
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
-            text = entry_text(time=_now(), purpose=purpose, scope=scope, writer=_WRITER)
+            time = _now() if as_of is None else as_of.time
+            text = entry_text(time=time, purpose=purpose, scope=scope, writer=_WRITER)
             return self._appended(connection, known, text)
 
     def _appended(self, connection: sqlite3.Connection, known: Known, text: str) -> Entry:
