@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import looks
-import papers
 import typer.main
 
+import papers
 from understudy import errors
 from understudy.cli import registered as commands
 from understudy.cli.main import __doc__ as exit_codes
