@@ -1293,7 +1293,7 @@ DIPS = (
     Row(
         item="Section 3.3, equations (3.5) to (3.7)",
         what="combining rules for several sets",
-        names=("understudy.inference.combining.combine", "understudy.inference.rules.RULES"),
+        names=("understudy.inference.combining.combine", "understudy.inference.combining.RULES"),
         run=("dips-study1", "dips-share"),
         paper="W + B/m covers nominally in all scenarios",
         ours=coverage("1", ("modips", "pi"), ("posterior, percentile", "pi"), pages=("dips-share", "dips")),

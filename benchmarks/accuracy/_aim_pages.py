@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean, quantiles
 from typing import Any
 
+from understudy.report.charts import sheet
 from understudy.report.lines import LinePanel, line_chart
-from understudy.report.svg import sheet
 
 Record = dict[str, Any]
 Place = tuple[str, str, float]

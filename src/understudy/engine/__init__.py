@@ -13,8 +13,7 @@ from understudy.engine.graphical.answers import try_answering
 from understudy.engine.graphical.entropy import EntropyProjection
 from understudy.engine.graphical.estimation import estimate
 from understudy.engine.graphical.junction import candidate_sizes, model_cells, model_size
-from understudy.engine.graphical.model import FitInfo, GraphicalModel
-from understudy.engine.graphical.sampling import sample_chunks, sample_codes
+from understudy.engine.graphical.model import FitInfo, GraphicalModel, sample_chunks, sample_codes
 from understudy.engine.graphical.targets import Zeros
 
 __all__ = [

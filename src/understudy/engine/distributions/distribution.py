@@ -81,7 +81,7 @@ _KINDS = {
     "parametric-average": ("understudy.engine.distributions.product", "AveragedModel"),
     "parametric-draws": ("understudy.engine.distributions.product", "DrawnTables"),
     "parametric-loglinear": ("understudy.mechanisms.parametric.modips.loglinear", "LoglinearModel"),
-    "parametric-slomag": ("understudy.mechanisms.parametric.modips.slomag_model", "SlomagModel"),
+    "parametric-slomag": ("understudy.mechanisms.parametric.modips.slomag", "SlomagModel"),
     "neural-generator": ("understudy.mechanisms.deep.distribution", "NeuralGenerator"),
     "released-records": ("understudy.engine.distributions.released", "ReleasedRecords"),
 }

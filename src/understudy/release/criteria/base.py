@@ -209,7 +209,23 @@ class PlanFacts:
 class Outlook:
     """The noise of a criterion against its threshold; fields are None where they depend on the table.
 
-    :class:`~understudy.release.run.planned_criteria.CriterionPlan` says what each means.
+    Attributes
+    ----------
+    noise_deviation
+        Standard deviation of the noise: in the unit of the error (published), or in records (pass-only).
+    room
+        Pass-only: how many records a perfect candidate is away from violating the criterion, where that follows
+        from public facts. None where it depends on the table.
+    accepted_below, rejected_above
+        Exact errors below the one are accepted, above the other rejected, with probability 95 % or more, as far as
+        this criterion decides. None where they depend on the table.
+    false_reject, false_accept
+        Probability that a candidate half-way below the threshold is rejected, and that one half-way above it (one
+        and a half times the threshold) is accepted, by this criterion alone.
+    needs
+        What the table must have so that a perfect candidate is accepted with probability 95 %.
+    noise_dominated
+        Whether noise alone decides about good candidates.
     """
 
     sensitivity: float | None = None

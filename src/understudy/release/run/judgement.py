@@ -296,8 +296,8 @@ def _published(
     ready: bool,
     baselines: Baselines,
 ) -> Judgement:
-    limited = acceptance_curator(spec, curator, spec.shares.judging) if spec.shares.judging else curator
-    if spec.shares.regressions and ready:
+    limited = acceptance_curator(spec, curator, spec.shares.judging) if spec.shares.judging else None
+    if spec.shares.regressions and ready and limited is not None:
         baselines = fit_baselines(spec, candidate.configuration, limited, rows=candidate.types.rows)
     changes = candidate.configuration.transformations
     criteria = [
@@ -329,6 +329,11 @@ def _published(
                 )
             )
             continue
+        if limited is None:
+            raise BudgetError(
+                f"The criterion {criterion.name!r} looks at the records, and the specification sets no epsilon aside for judging. Give "
+                "the criterion an epsilon in the acceptance part of the specification."
+            )
         released = criterion.release(
             limited, candidate.types, epsilon=epsilon, sensitivity=reaches[criterion.name]
         )

@@ -188,8 +188,8 @@ class State:
         self.write()
 
     def conclude(self, outcome: dict[str, Any]) -> None:
-        """Record how the release ended, and forget what identified its records and was answered about them: no run looks again."""
-        self.record(outcome=outcome, records=None)
+        """Record how the release ended, under a random name, and forget what identified its records and was answered about them: no run looks again."""
+        self.record(outcome=outcome | {"name": secrets.token_hex(16)}, records=None)
         with _told(self.folder):
             (self.folder / _JOURNAL).unlink(missing_ok=True)
 
