@@ -35,6 +35,10 @@ from understudy.schema import Clique, Domain, Schema
 # with its usual options, to a few dozen made-up records, and rows are drawn from the result. That takes hundredths of a
 # second, and what it compiles the fit need not compile again.
 
+_SMALL_DELTA = 1e-6
+_WORTH_SAYING = 1.5
+"""A delta that would take away less noise than this factor is not mentioned."""
+
 _ROWS = 64
 _BUDGETS: dict[type, Budget] = {
     PureDP: PureDP(4.0),
@@ -279,6 +283,22 @@ class Synthesizer(ABC):
         return (
             f"{how[best.name]}: by the other accounting ({other.name}) there would be {much} noise. A fit that shares its ledger with "
             f"others is spent as {ways[0].name}."
+        )
+
+    def delta_note(self, budget: Budget, schema: Schema, unit: Unit) -> str:
+        """Say what a small delta beside a pure epsilon would buy; empty where it is little."""
+        comparable = type(self).expected_noise is not Synthesizer.expected_noise
+        if not isinstance(budget, PureDP) or ApproxDP not in self.budgets or not comparable:
+            return ""
+        wider = ApproxDP(budget.epsilon, _SMALL_DELTA)
+        noise = self._noise_of(accounting_for(budget), budget, schema, unit)
+        with_delta = min(self._noise_of(way, wider, schema, unit) for way in self.accountings(wider))
+        if not (0 < with_delta < math.inf and noise >= _WORTH_SAYING * with_delta):
+            return ""
+        much = f"{noise / with_delta:,.2g} times" if noise < math.inf else "far more than"
+        return (
+            f"Without a delta there is {much} the noise of a delta of {_SMALL_DELTA:g} beside the same epsilon. If an approximate guarantee "
+            "is acceptable, give one: far below one in the number of people."
         )
 
     def with_fixed_accounting(self) -> Self:

@@ -349,7 +349,8 @@ def plan_synthesis(
     if place is not None:
         require_writable(place.path, what="ledger")
     check_apart(fit, delivery, place)
-    notes = () if place is None else place.notes
+    delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
+    notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(

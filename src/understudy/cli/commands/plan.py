@@ -92,9 +92,10 @@ def plan(
         }
         for item in planned.measurements
     ]
-    spent_as = synthesizer.accounting_note(budget, described, privacy_unit)
+    facts_known = (budget, described, privacy_unit)
+    said = (synthesizer.accounting_note(*facts_known), synthesizer.delta_note(*facts_known))
     notes = [
-        *([spent_as] if spent_as else []),
+        *(note for note in said if note),
         *planned.notes,
         *_not_public(described),
         *formula_warnings(described),
