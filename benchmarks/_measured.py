@@ -159,10 +159,10 @@ def machine() -> str:
 
 def current_commit() -> str:
     """Return the short name of the commit that is checked out; empty where that cannot be told."""
-    told = subprocess.run(
+    answer = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return told.stdout.strip()
+    return answer.stdout.strip()
 
 
 def write_page(run: Run, printed: Sequence[str], *, commit: str, wall: float, cpu: float) -> None:

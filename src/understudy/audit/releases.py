@@ -262,16 +262,16 @@ class Neighbours:
 
     def _passing(self, outcome: ReleaseResult, types: Types, candidate: RecordTypes) -> float:
         """Weigh that the candidate passed the slack test."""
-        told = outcome.acceptance
+        values_seen = outcome.acceptance
         criteria = tuple(c for c in self._spec.criteria_for(outcome.schema) if c.reads_real)
-        if told is None or told.slack_threshold is None or not criteria:
+        if values_seen is None or values_seen.slack_threshold is None or not criteria:
             return 0.0
         test = SlackTest(criteria)
         one, two = (
             test.acceptance(
                 test.slack(real, candidate),
-                threshold=told.slack_threshold,
-                epsilon=told.epsilon,
+                threshold=values_seen.slack_threshold,
+                epsilon=values_seen.epsilon,
                 unit=self._spec.unit,
             )
             for real in types
@@ -281,11 +281,17 @@ class Neighbours:
     def _errors(self, outcome: ReleaseResult, types: Types, candidate: RecordTypes) -> float:
         """Weigh published errors with Laplace noise around the exact ones."""
         total = 0.0
-        for criterion, told in zip(self._spec.criteria_for(outcome.schema), outcome.criteria, strict=True):
-            if told.mechanism != "laplace" or told.value is None or told.noise_deviation is None:
+        for criterion, values_seen in zip(
+            self._spec.criteria_for(outcome.schema), outcome.criteria, strict=True
+        ):
+            if (
+                values_seen.mechanism != "laplace"
+                or values_seen.value is None
+                or values_seen.noise_deviation is None
+            ):
                 continue
-            one, two = (abs(told.value - criterion.released_value(real, candidate)) for real in types)
-            total += (two - one) / (told.noise_deviation / math.sqrt(2.0))
+            one, two = (abs(values_seen.value - criterion.released_value(real, candidate)) for real in types)
+            total += (two - one) / (values_seen.noise_deviation / math.sqrt(2.0))
         return total
 
 
@@ -365,7 +371,7 @@ def audit_release(
         subjects.append(
             Subject(
                 f"release {spec.name!r}",
-                _pair_words(spec, number),
+                _describe_pair(spec, number),
                 spec.unit.describe(),
                 claim_of(spec.total),
                 _player(spec, first, second),
@@ -374,7 +380,7 @@ def audit_release(
     return hunt(subjects, effort or Effort.quick(), generator=generator)
 
 
-def _pair_words(spec: Spec, rows: int) -> str:
+def _describe_pair(spec: Spec, rows: int) -> str:
     crowd = rows > spec.unit.max_rows
     if spec.unit.relation == "replace-one":
         return f"an outlier in a crowd, {rows} rows" if crowd else "opposite corners"
@@ -441,7 +447,7 @@ def _player(
 
 def _observed(outcome: ReleaseResult | ReleaseFailure, known: Neighbours, seconds: float) -> Observation:
     """Everything a reader of the outcome sees: decision, words, published errors, charges, rows, the model."""
-    told = [float(item.value) for item in outcome.criteria if item.value is not None]
+    values_seen = [float(item.value) for item in outcome.criteria if item.value is not None]
     charges = tuple(
         (entry.purpose, entry.event.to_dict()["kind"])
         for entry in outcome.ledger_entries
@@ -449,15 +455,20 @@ def _observed(outcome: ReleaseResult | ReleaseFailure, known: Neighbours, second
     )
     if isinstance(outcome, ReleaseFailure):
         return Observation(
-            told=np.array(told), scales=np.zeros(len(told)), key=(outcome.reason, charges), seconds=seconds
+            values_seen=np.array(values_seen),
+            scales=np.zeros(len(values_seen)),
+            key=(outcome.reason, charges),
+            seconds=seconds,
         )
     counts = _counts(outcome)
     model = outcome.model
     items = () if model is None else model.measurements
-    numbers = np.concatenate([np.array(told, dtype=np.float64), *(item.values.ravel() for item in items)])
+    numbers = np.concatenate(
+        [np.array(values_seen, dtype=np.float64), *(item.values.ravel() for item in items)]
+    )
     scales = np.concatenate(
         [
-            np.zeros(len(told)),
+            np.zeros(len(values_seen)),
             *(
                 np.full(item.values.size, item.scale * (-1 if item.noise == "laplace" else 1))
                 for item in items
@@ -466,7 +477,7 @@ def _observed(outcome: ReleaseResult | ReleaseFailure, known: Neighbours, second
     )
     return Observation(
         ratio=known.log_ratio(outcome),
-        told=numbers[:64],
+        values_seen=numbers[:64],
         scales=scales[:64],
         exactly=tuple(numbers[:4].tolist()),
         low_bits=np.array([lowest_bit(x) for x in numbers[:4]]),

@@ -88,8 +88,8 @@ class AuditReport:
             )
             for audit in self.headlines
         ]
-        words = "Share of the claim that an attack demonstrates with 95 % confidence; red: beyond chance."
-        return audit_chart("Claimed and demonstrated", verdicts, note=words)
+        caption = "Share of the claim that an attack demonstrates with 95 % confidence; red: beyond chance."
+        return audit_chart("Claimed and demonstrated", verdicts, note=caption)
 
     def markdown(self) -> str:
         """Return the summary and the tables as Markdown."""

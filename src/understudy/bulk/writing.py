@@ -149,13 +149,13 @@ def _partitions(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[P
         yield Path(), frame
         return
     for key, part in frame.groupby(list(columns), sort=True, dropna=False, observed=True):
-        words = [
+        stage = [
             f"{quote(name, safe='')}={_MISSING if absent else quote(str(value), safe='')}"
             for name, value, absent in zip(
                 columns, key, pd.Series(list(key), dtype=object).isna(), strict=True
             )
         ]
-        yield Path(*words), part.drop(columns=list(columns)).reset_index(drop=True)
+        yield Path(*stage), part.drop(columns=list(columns)).reset_index(drop=True)
 
 
 _VERSION = 1
@@ -265,7 +265,7 @@ def write_sample(
     ...     sorted(path.name for path in done.path.iterdir()), done.rows
     (['_manifest.json', 'part-000000.parquet', 'part-000001.parquet', 'part-000002.parquet', 'part-000003.parquet'], 1000)
     """
-    tell = progress or (lambda words, fraction: None)
+    tell = progress or (lambda stage, fraction: None)
     staging = Staging(out)
     staging.require_free()
     fitted = model if isinstance(model, Model) else load_model(Path(model))

@@ -96,13 +96,24 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget) -> None:
         if (type(method), kind, width) in _tried:
             continue
         try:
-            _try(trial, _BUDGETS[kind], width)
+            for way, what in _ways(trial, kind):
+                _try(way, _BUDGETS[what], width)
         except Exception as error:
             raise UnusableMethod(
                 f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
                 f"({error}). Nothing was charged. Repair the installation, or choose another method."
             ) from error
         _tried.add((type(method), kind, width))
+
+
+def _ways(trial: Synthesizer, kind: type) -> list[tuple[Synthesizer, type]]:
+    """Return the ways in which a budget may be spent: an approximate one also as a pure epsilon, with the noise of other kernels.
+
+    Which of them a fit takes depends on its table, which no trial has seen.
+    """
+    if len(trial.accountings(_BUDGETS[kind])) == 1:
+        return [(trial, kind)]
+    return [(trial.with_fixed_accounting(), kind), (trial, PureDP)]
 
 
 def _try(trial: Synthesizer, budget: Budget, width: int) -> None:

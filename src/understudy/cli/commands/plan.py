@@ -228,8 +228,8 @@ def _tell_release(planned: ReleasePlan) -> None:
             for item in planned.models
         ],
     )
-    words = "configuration" if planned.configurations == 1 else "configurations"
-    tell(f"{planned.configurations} {words}, {len(planned.left_out)} left out.")
+    noun = "configuration" if planned.configurations == 1 else "configurations"
+    tell(f"{planned.configurations} {noun}, {len(planned.left_out)} left out.")
     for name, reason in planned.left_out[:10]:
         tell(f"Left out: {name}: {reason}")
     if not planned.single:

@@ -229,8 +229,8 @@ def check_fields(kind: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
 def purpose_of(kind: str, values: Mapping[str, Any]) -> str:
     """Return an entry of one of these kinds in a few words."""
     if kind == "invariant":
-        words = Invariant(values["subject"], values["rule"], values["value"], "", 0).describe()
-        return f"invariant: {words}" + _by(values["accepted_by"])
+        text = Invariant(values["subject"], values["rule"], values["value"], "", 0).describe()
+        return f"invariant: {text}" + _by(values["accepted_by"])
     if kind == "facts":
         summary = f" ({values['summary']})" if values["summary"] else ""
         return f"facts {values['fingerprint'][:16]}{summary}" + _by(values["accepted_by"])

@@ -173,7 +173,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         result.model.save(folder / "model.understudy")
     absent = {name for name in FILES if name.startswith("data.") and name not in data}
     absent |= {"model.understudy"} if result.model is None else set()
-    listed = {name: words for name, words in FILES.items() if name not in absent}
+    listed = {name: explained for name, explained in FILES.items() if name not in absent}
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
         "README.md": markdown(about),

@@ -152,8 +152,8 @@ class _Reader:
                 continue
             used.setdefault(str(item.get("given")), set()).update(map(_label, table))
             for inner in table.values():
-                words = map(_label, inner if isinstance(inner, Mapping) else ())
-                used.setdefault(str(item.get("of")), set()).update(words)
+                labels_inside = map(_label, inner if isinstance(inner, Mapping) else ())
+                used.setdefault(str(item.get("of")), set()).update(labels_inside)
         spec = self.spec
         columns = []
         for column in spec.schema.columns:

@@ -162,8 +162,8 @@ def run_trial(spec: Spec, configuration: Configuration, table: LocalTable, trial
         attempt = _Attempt(spec, configuration, table, randomness, seed)
         found = attempt.judged()
     except _FAILED as error:
-        words = str(error) if isinstance(error, UnderstudyError) else type(error).__name__
-        found = {"probability": 0.0, "failure": " ".join(words.split())}
+        message = str(error) if isinstance(error, UnderstudyError) else type(error).__name__
+        found = {"probability": 0.0, "failure": " ".join(message.split())}
     return Trial(**common, **found, seconds=round(time.perf_counter() - start, 3))
 
 

@@ -381,17 +381,17 @@ def _result(
     passed: bool | None = None,
 ) -> CriterionResult:
     item = spec.criteria[index]
-    words = item.wording(candidate.schema)
+    phrases = item.wording(candidate.schema)
     value = values.get(criterion.name)
     if not criterion.reads_real:
         passed = value is not None and criterion.met(value)
     return CriterionResult(
         name=criterion.name,
         kind=item.kind,
-        type=words.type,
-        metric=words.metric,
+        type=phrases.type,
+        metric=phrases.metric,
         threshold=criterion.threshold,
-        unit=words.unit,
+        unit=phrases.unit,
         form="public" if not criterion.reads_real else spec.form,
         value=float(value) if value is not None and math.isfinite(value) else None,
         epsilon=epsilon,

@@ -95,15 +95,15 @@ def plan_criteria(
                     regression_epsilon=_regression_epsilon(spec, item),
                 )
                 outlook = criterion.outlook(facts, item.epsilon)
-        words = item.wording(schema)
+        phrases = item.wording(schema)
         found.append(
             CriterionPlan(
                 name=criterion.name,
                 kind=item.kind,
-                type=words.type,
-                metric=words.metric,
+                type=phrases.type,
+                metric=phrases.metric,
                 threshold=criterion.threshold,
-                unit=words.unit,
+                unit=phrases.unit,
                 form=form,
                 epsilon=item.epsilon if form == "published" else None,
                 **asdict(outlook),
@@ -305,14 +305,14 @@ def plan_release(
         name=spec.name,
         guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
         condition=spec.condition().text,
-        budget=_budget_words(shares),
+        budget=_describe_budget(shares),
         accounting=shares.accounting,
         selection=shares.attempts.describe(),
         argument="the parts of one attempt add up" if selection is None else selection.argument,
         single=shares.single,
         rows=n,
         row_count=spec.row_count.words(),
-        acceptance=_acceptance_words(spec, threshold),
+        acceptance=_describe_acceptance(spec, threshold),
         slack_threshold=threshold,
         configurations=len(usable),
         left_out=(*spec.left_out, *refused),
@@ -327,10 +327,10 @@ def plan_release(
     )
 
 
-def _budget_words(shares: Shares) -> str:
+def _describe_budget(shares: Shares) -> str:
     """Say what the parts add up to, of which total."""
     spent, total = short(shares.promise), short(shares.total)
-    return f"{total} = {shares.words()}" if spent == total else f"{spent} of {total} = {shares.words()}"
+    return f"{total} = {shares.describe()}" if spent == total else f"{spent} of {total} = {shares.describe()}"
 
 
 def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
@@ -339,9 +339,9 @@ def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
     return RecordTypes.from_table(read)
 
 
-def _acceptance_words(spec: Spec, threshold: float | None) -> str:
+def _describe_acceptance(spec: Spec, threshold: float | None) -> str:
     if spec.form == "published":
-        return f"A noisy error is released for each criterion, for epsilon={spec.shares.judging:g} per attempt.{_regression_words(spec)}"
+        return f"A noisy error is released for each criterion, for epsilon={spec.shares.judging:g} per attempt.{_describe_regressions(spec)}"
     if threshold is None:
         return "All criteria are about the candidate alone and cost nothing."
     return (
@@ -351,7 +351,7 @@ def _acceptance_words(spec: Spec, threshold: float | None) -> str:
     )
 
 
-def _regression_words(spec: Spec) -> str:
+def _describe_regressions(spec: Spec) -> str:
     """Say where the private regressions are fitted, and how often they are charged."""
     shares = spec.shares
     versions = sum(item.versions for item in private_regressions(spec.criteria, spec.transformations))

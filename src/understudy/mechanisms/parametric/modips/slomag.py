@@ -341,16 +341,16 @@ class SlomagModel(Simulated):
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of a model file."""
         meta, arrays = self.mixed.to_arrays()
-        told = self.evidence
+        statistics = self.evidence
         meta |= {
             "total": self.total,
             "bounds": self.bounds,
-            "known_total": told.total,
-            "aware": told.aware,
-            "prior": [told.deviation, told.prior_weight, told.prior_variance],
-            "moments": [told.moments.name, told.moments.noise, told.moments.scale],
+            "known_total": statistics.total,
+            "aware": statistics.aware,
+            "prior": [statistics.deviation, statistics.prior_weight, statistics.prior_variance],
+            "moments": [statistics.moments.name, statistics.moments.noise, statistics.moments.scale],
         }
-        arrays["moments"] = told.moments.values
+        arrays["moments"] = statistics.moments.values
         arrays |= {f"coefficients-{index}": item for index, item in enumerate(self.coefficients)}
         if self.parameters is not None:
             arrays |= {"means": self.parameters.means, "covariance": self.parameters.covariance}
@@ -364,10 +364,10 @@ class SlomagModel(Simulated):
         mixed = Mixed.from_arrays(domain, meta, arrays)
         name, noise, scale = meta["moments"]
         moments = Statistic(str(name), arrays["moments"], noise, float(scale))
-        told = SlomagEvidence(moments, meta["known_total"], meta["aware"], *meta["prior"])
+        statistics = SlomagEvidence(moments, meta["known_total"], meta["aware"], *meta["prior"])
         learnt = GaussianParameters(arrays["means"], arrays["covariance"]) if "means" in arrays else None
         found = tuple(arrays[f"coefficients-{index}"] for index in range(len(mixed.factors)))
-        return cls(mixed, learnt, found, float(meta["total"]), told, meta["bounds"])
+        return cls(mixed, learnt, found, float(meta["total"]), statistics, meta["bounds"])
 
 
 class _Sample:
@@ -421,10 +421,10 @@ class _Sample:
 def _rows(evidence: SlomagEvidence, generator: np.random.Generator, *, draw: bool) -> float:
     if evidence.total is not None:
         return float(max(1, evidence.total))
-    told = float(evidence.moments.values[0, 0])
+    statistics = float(evidence.moments.values[0, 0])
     if draw:
-        told += float(generator.normal(0.0, np.sqrt(evidence.moments.variance)))
-    return max(1.0, float(round(told)))
+        statistics += float(generator.normal(0.0, np.sqrt(evidence.moments.variance)))
+    return max(1.0, float(round(statistics)))
 
 
 def _learn_numbers(
@@ -548,13 +548,13 @@ class SequentialLogistic:
         return len(terms_of(self._mixed(setting))) ** 2
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the sequence of regressions."""
         mixed = self._mixed(setting)
         block = self._block(setting, mixed)
-        matrix = block.matrix(told[0].values * block.unit)[0]
-        moments = Statistic(told[0].name, matrix, told[0].noise, told[0].scale)
+        matrix = block.matrix(statistics[0].values * block.unit)[0]
+        moments = Statistic(statistics[0].name, matrix, statistics[0].noise, statistics[0].scale)
         prior = setting.priors
         evidence = SlomagEvidence(
             moments, setting.rows, setting.aware, prior.deviation, prior.weight, prior.variance
