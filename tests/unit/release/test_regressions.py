@@ -17,10 +17,10 @@ from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import ConditionalMeans, RegressionCoefficients, largest_moves
 from understudy.release.bundle.bundle import write_bundle
 from understudy.release.bundle.verify import verify_bundle
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.criteria.groups import code_values
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.neighbours import neighbouring_tables
+from understudy.release.regressions.fits import LinearFit
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.rehearsal.rehearsal import narrowed_plain
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run as running

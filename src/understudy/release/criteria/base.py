@@ -22,7 +22,7 @@ criterion over the codes of one transformation (:class:`Criterion`), which the c
 documents ask these two and know no kind of criterion by name (:mod:`understudy.release.criteria.registry`).
 
 **No rounding.** The numbers that noise is added to are exact. Counts are whole; public numbers that they meet are rounded to a public grid first
-(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.criteria.linear`), and the sensitivity is that of the rounded
+(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.regressions.certificates`), and the sensitivity is that of the rounded
 ones. So the bounds hold for values far from zero, for steps of any size, and for tables of any number of rows.
 """
 
@@ -47,7 +47,7 @@ from understudy.release.spec.parts import Part, Positive
 from understudy.schema import Constraint, Domain, Schema
 
 if TYPE_CHECKING:
-    from understudy.release.criteria.fits import LinearFit, Regression
+    from understudy.release.regressions.fits import LinearFit, Regression
 
 __all__ = [
     "Criterion",

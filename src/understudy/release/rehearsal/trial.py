@@ -26,8 +26,8 @@ from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, SeededRandomness
 from understudy.release.criteria.base import Criterion, CriterionConfig
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import baseline_key, fit_baseline, regressions_for

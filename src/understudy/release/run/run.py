@@ -37,8 +37,8 @@ from understudy.privacy.facts import check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent, copy_invariants
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.noise.randomness import Randomness
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.criteria.registry import packages_of
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import Judgement, judge

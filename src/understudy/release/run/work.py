@@ -15,8 +15,8 @@ from understudy.privacy.facts import remember_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.privacy.noise.randomness import Randomness
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.projection import require_room
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration
 from understudy.release.run.judgement import fit_baseline, regressions_for
 from understudy.release.run.outcome import fit_from_plain
