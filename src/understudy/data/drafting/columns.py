@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -120,9 +121,7 @@ def _from_category(
         and len(categories) <= max_categories
         and all(isinstance(c, str) for c in categories)
     ):
-        return Found(
-            Ordinal(name, values=tuple(categories), origin="from-data", **absent.fields(named=True))
-        )
+        return Found(Ordinal(name, values=tuple(categories), origin="from-data", **absent.fields(named=True)))
     counted = series.value_counts(sort=False)
     times_of = [(entry, int(counted.get(entry, 0))) for entry in categories if not is_nothing(entry)]
     return _from_entries(name, times_of, absent.empty, max_categories, rows=len(series), labels=labels)
@@ -194,12 +193,14 @@ def _named(found: list[tuple[Any, int]], absent: Absent) -> tuple[list[tuple[Any
     is Namibia.
     """
     letters = {
-        len(entry) if isinstance(entry, str) and entry.isalpha() and entry.isupper() else 0 for entry, _ in found
+        len(entry) if isinstance(entry, str) and entry.isalpha() and entry.isupper() else 0
+        for entry, _ in found
     }
     values = {
         text: times
         for text, times in absent.spelt.items()
-        if text != "" and (not is_not_known(text) or (len(found) > 5 and letters == {len(text)} and text.isalpha()))
+        if text != ""
+        and (not is_not_known(text) or (len(found) > 5 and letters == {len(text)} and text.isalpha()))
     }
     values = {text: times for text, times in values.items() if text.strip()}
     spelt = {text: times for text, times in absent.spelt.items() if text not in values}
@@ -215,7 +216,9 @@ def _real(number: int | float) -> float:
 
 def _are_truth_words(entries: Sequence[Any]) -> bool:
     words = {entry.strip().lower() for entry in entries if isinstance(entry, str)}
-    return all(isinstance(entry, str) and truth_of(entry) is not None for entry in entries) and words in _TRUTH
+    return (
+        all(isinstance(entry, str) and truth_of(entry) is not None for entry in entries) and words in _TRUTH
+    )
 
 
 def _from_truth_words(name: str, found: list[tuple[Any, int]], absent: Absent, rows: int) -> Found:
@@ -225,7 +228,9 @@ def _from_truth_words(name: str, found: list[tuple[Any, int]], absent: Absent, r
         written = {entry: times for entry, times in found if truth_of(entry) is meant}
         spelling.append(max(sorted(written), key=lambda text: written[text]))
     several = len(found) > 2
-    remarks = ("its truth values are spelt in several ways; the most frequent one is written",) if several else ()
+    remarks = (
+        ("its truth values are spelt in several ways; the most frequent one is written",) if several else ()
+    )
     if any(text != text.strip() for text in spelling):
         spelling = [text.strip() for text in spelling]
     column = Boolean(name, spelling=tuple(spelling), origin="from-data", **absent.fields(named=False))
@@ -248,9 +253,9 @@ def _from_text(
         return Found(reason="it holds long text; group it into categories first")
     missing = absent.fields(named=True)
     remarks = [absent.remark(rows)]
-    calendar = calendar_names(list(times))
-    if calendar is not None:
-        column = Ordinal(name, values=calendar, origin="from-data", **missing)
+    ordered = calendar_names(list(times)) or _intervals(list(times))
+    if ordered is not None and len(ordered) <= max_categories:
+        column = Ordinal(name, values=ordered, origin="from-data", **missing)
         return Found(column, remarks=tuple(filter(None, remarks)))
     if any(value != value.strip() for value in times):
         remarks.append("some of its values begin or end with a blank, which counts")
@@ -260,7 +265,8 @@ def _from_text(
             return Found(reason="it looks like an identifier: almost every row has its own entry")
         values = tuple(sorted(times))
         return Found(
-            Categorical(name, values=values, origin="from-data", **missing), remarks=tuple(filter(None, remarks))
+            Categorical(name, values=values, origin="from-data", **missing),
+            remarks=tuple(filter(None, remarks)),
         )
     if written_for_people(entries):
         return Found(
@@ -268,9 +274,7 @@ def _from_text(
             "the table"
         )
     if distinct > NEARLY_EACH * present:
-        return Found(
-            reason="it looks like an identifier or free text: almost every row has its own entry"
-        )
+        return Found(reason="it looks like an identifier or free text: almost every row has its own entry")
     if key_of(name):
         return repeating_key(max(times.values()))
     if distinct > _NEARLY_FREE * present:
@@ -278,6 +282,36 @@ def _from_text(
             reason="it looks like free text: most of its entries occur only once or twice; group it into categories first"
         )
     return draft_codes(name, times, missing, remarks, max_categories)
+
+
+_INTERVAL = re.compile(r"[\[(<>≥≤]?=?\s*(-?\d+(?:\.\d+)?)\s*(?:(?:-|–|to|,)\s*(\d+(?:\.\d+)?))?\s*[\])+<]?")
+
+
+def _intervals(entries: list[str]) -> tuple[str, ...] | None:
+    """Return intervals such as [0-25) in their order; None unless nearly all entries are some, and none begins where another does.
+
+    Examples
+    --------
+    >>> _intervals(["[100-125)", "[25-50)", "[50-75)"]), _intervals(["65+", "18-64", "<18"])
+    (('[25-50)', '[50-75)', '[100-125)'), ('<18', '18-64', '65+'))
+    >>> _intervals(["12-24", "V-3"]) is None
+    True
+    """
+    matches = [_INTERVAL.fullmatch(entry) for entry in entries]
+    if (
+        len(entries) < 3
+        or not all(matches)
+        or sum(m is not None and m[2] is not None for m in matches) < 2 / 3 * len(entries) - 1
+    ):
+        return None
+    begins = [
+        (float(match[1]) - (0.5 if entry[0] in "<≤" else 0.0), entry)
+        for match, entry in zip(matches, entries, strict=True)
+        if match is not None
+    ]
+    if len({begin for begin, _ in begins}) < len(begins):
+        return None
+    return tuple(entry for _, entry in sorted(begins))
 
 
 def _text_of(entry: Any) -> str:

@@ -147,9 +147,7 @@ def draft(
     keys: dict[str, int] = {}
     for place, column in enumerate(names):
         series = pd.Series(table.iloc[:, place])
-        found = draft_column(
-            column, series, max_categories=max_categories, labels=(labels or {}).get(column)
-        )
+        found = draft_column(column, series, max_categories=max_categories, labels=(labels or {}).get(column))
         if found.rows_of_one:
             keys[column] = found.rows_of_one
         if found.column is None:
@@ -215,7 +213,7 @@ def _remark(found: Found, series: pd.Series[Any]) -> str:
     if absent >= _MANY_MISSING:
         said.append(f"{percent(absent)} of the entries are missing")
     if column.value_count == 1:
-        said.append("every entry is the same, so that the column says nothing; leave it out?")
+        said.append("every entry is the same, so that the column says nothing")
     elif present.sum() and rows >= _FEW_ROWS:
         top = int(present.argmax())
         share = present[top] / present.sum()
@@ -227,7 +225,8 @@ def _remark(found: Found, series: pd.Series[Any]) -> str:
             rare = int(((present > 0) & (present < _RARE_ROWS)).sum())
             if rare:
                 said.append(
-                    f"{rare:,} of its values occur in fewer than {_RARE_ROWS} rows: make sure that they are public knowledge"
+                    f"{rare:,} of its {column.value_count:,} values have fewer than {_RARE_ROWS} rows: make sure that such values are "
+                    "public knowledge"
                 )
     return "" if not said else ". ".join(text[:1].upper() + text[1:] for text in said) + "."
 

@@ -14,6 +14,8 @@ Counts = npt.NDArray[np.int64]
 BINS = 20
 _DOMINANT = 0.05
 """Share from which one value among many has a bin of its own."""
+_DOMINANT_ZERO = 0.01
+"""Share from which zero has one: it stands for *nothing* where all other numbers say how much."""
 _MOST_DOMINANT = 5
 _TAILS = (0.002, 0.01)
 """Further quantiles at both ends, so that the tails of a heavy-tailed column get bins too: their steps are then like those of
@@ -60,7 +62,7 @@ def dominant_values(values: Values, counts: Counts) -> list[float]:
     [0.0]
     """
     share = counts / counts.sum()
-    often = np.flatnonzero(share >= _DOMINANT)
+    often = np.flatnonzero(share >= np.where(values == 0, _DOMINANT_ZERO, _DOMINANT))
     often = often[np.argsort(-counts[often], kind="stable")][:_MOST_DOMINANT]
     return sorted(float(values[place]) for place in often)
 
@@ -100,16 +102,17 @@ def without_outliers(values: Values, counts: Counts) -> tuple[float, float]:
     return low, high
 
 
-def equal_edges(low: float, high: float) -> list[float]:
-    """Return about twenty edges, multiples of 1, 2 or 5 times a power of ten, that enclose the range.
+def equal_edges(low: float, high: float, *, unit: float = 0.0) -> list[float]:
+    """Return about twenty edges, multiples of 1, 2 or 5 times a power of ten and of the unit, that enclose the range.
 
     Examples
     --------
     >>> equal_edges(0.013, 0.98)[:3]
     [0.0, 0.05, 0.1]
     """
-    exponent = math.floor(math.log10((high - low) / BINS))
-    mantissa = next(m for m in (1, 2, 5, 10) if m * 10.0**exponent >= (high - low) / BINS * 0.999)
+    width = max((high - low) / BINS, unit)
+    exponent = math.floor(math.log10(width))
+    mantissa = next(m for m in (1, 2, 5, 10) if m * 10.0**exponent >= width * 0.999)
     first = math.floor(low / (mantissa * 10.0**exponent))
     last = math.ceil(high / (mantissa * 10.0**exponent))
     edges = [float(f"{step * mantissa}e{exponent}") for step in range(first, last + 1)]
@@ -135,7 +138,7 @@ def following_edges(values: Values, counts: Counts, *, unit: float, whole: bool)
     Examples
     --------
     >>> following_edges(np.arange(0.0, 1000.0), np.ones(1000, dtype=np.int64), unit=1, whole=True)[:6]
-    [0.0, 2.0, 10.0, 50.0, 100.0, 150.0]
+    [0.0, 10.0, 50.0, 100.0, 150.0, 200.0]
     """
     step = 1.0 if whole else unit
     own = [value for value in dominant_values(values, counts) if step > 0 or value == 0]

@@ -43,15 +43,15 @@ def sentinels(values: Values, counts: Counts) -> dict[int, int]:
     >>> sentinels(np.array([3.0, 20.0, 999.0]), np.array([5, 5, 2])), sentinels(np.array([0.0, 98.0, 99.0]), np.array([5, 5, 5]))
     ({999: 2}, {})
     """
+    others = values[~np.isin(values, _SENTINELS)]
+    if len(others) < 2:
+        return {}
+    low, high = float(others[0]), float(others[-1])
     found: dict[int, int] = {}
     for number in _SENTINELS:
         place = int(np.searchsorted(values, number))
         if place >= len(values) or values[place] != number or counts[place] < 2:
             continue
-        others = values[~np.isin(values, [number, *found])]
-        if len(others) < 2:
-            continue
-        low, high = float(others[0]), float(others[-1])
         below = number < 0 <= low
         above = number > 0 <= low and number >= 3 * high and number - high >= 2 * (high - low)
         if below or above:
@@ -113,7 +113,11 @@ def draft_numbers(
     if whole and not infinite and _is_code(name, values, counts, max_categories):
         fields = absent.fields(named=True, numbers=apart)
         return draft_codes(
-            name, {int(v): int(c) for v, c in zip(values, counts, strict=True)}, fields, remarks, max_categories
+            name,
+            {int(v): int(c) for v, c in zip(values, counts, strict=True)},
+            fields,
+            remarks,
+            max_categories,
         )
     if max(abs(values[0]), abs(values[-1])) > 1e300:
         return Found(reason="its numbers are too far apart to divide; give it bins by hand")
@@ -122,16 +126,14 @@ def draft_numbers(
         "origin": "from-data",
         "out_of_domain": "clamp" if infinite else "refuse",
     }
-    decimals = None if whole else decimals_of(kept, numbers[finite], times[finite])
+    decimals = None if whole else decimals_of(kept, numbers[finite])
     if infinite:
         remarks.append("it holds infinite numbers, which are moved to the ends of its range")
     column = _ranged(name, values, counts, shared, remarks, whole=whole, decimals=decimals)
     return Found(column, remarks=tuple(filter(None, remarks)))
 
 
-def _labelled(
-    name: str, values: Values, counts: Counts, absent: Absent, labels: Mapping[Any, str]
-) -> Found:
+def _labelled(name: str, values: Values, counts: Counts, absent: Absent, labels: Mapping[Any, str]) -> Found:
     """Draft codes whose meanings the file lists: every listed code is a value, whether it occurs or not."""
     listed = {int(code): str(text) for code, text in labels.items() if float(code).is_integer()}
     codes = sorted({*listed, *map(int, values)})
@@ -244,7 +246,8 @@ def _ranged(
         shared = shared | {"out_of_domain": "clamp"}
     values, counts = values[inside], counts[inside]
     if len(values) < 10 or rows < _ENOUGH_ROWS:
-        edges = equal_edges(float(values[0]), float(values[-1]))
+        unit = 0.0 if decimals is None else unit_of(decimals, values)
+        edges = equal_edges(float(values[0]), float(values[-1]), unit=unit)
     else:
         edges = following_edges(values, counts, unit=unit_of(decimals, values), whole=whole)
     return kind(name, bins=tuple(map(plain, edges)), decode_by="smooth", **shared)  # type: ignore[no-any-return]

@@ -103,31 +103,27 @@ def written_for_people(entries: Sequence[Any]) -> bool:
     return all(_PEOPLE.fullmatch(text) for text in texts)
 
 
-def decimals_of(
-    entries: Sequence[Any], values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
-) -> int | None:
-    """Return how many digits follow the point: as the text has them, or as few as hold 99 % of the numbers.
+def decimals_of(entries: Sequence[Any], values: npt.NDArray[np.float64]) -> int | None:
+    """Return how many digits follow the point in all entries, up to six; None if some have more.
 
     Examples
     --------
     >>> import numpy as np
-    >>> decimals_of(["1.50", "2.25"], np.array([1.5, 2.25]), np.array([1, 1]))
+    >>> decimals_of(["1.50", "2.25"], np.array([1.5, 2.25]))
     2
-    >>> decimals_of([1.5, 1 / 3], np.array([1.5, 1 / 3]), np.array([1, 1])) is None
+    >>> decimals_of([1.5, 1 / 3], np.array([1.5, 1 / 3])) is None
     True
     """
-    total = int(counts.sum())
-    texts = [_POINT.fullmatch(entry) if isinstance(entry, str) else None for entry in entries]
-    if texts and all(isinstance(entry, str) for entry in entries):
-        written = np.array([0 if match is None else len(match[1]) for match in texts])
-        exponents = any("e" in entry.lower() for entry in entries)
-        for digits in range(MOST_DECIMALS + 1):
-            if not exponents and int(counts[written <= digits].sum()) >= 0.99 * total:
-                return digits
+    if float(np.abs(values).max()) >= 1e8:  # digits beyond the fifteenth are not the table's
         return None
-    for digits in range(MOST_DECIMALS + 1):
-        near = np.isclose(np.round(values, digits), values, rtol=1e-15, atol=0)
-        if int(counts[near].sum()) >= 0.99 * total:
+    if all(isinstance(entry, str) for entry in entries):
+        if any("e" in entry.lower() for entry in entries):
+            return None
+        points = [_POINT.fullmatch(entry) for entry in entries]
+        digits = max(0 if match is None else len(match[1]) for match in points)
+        return digits if 1 <= digits <= MOST_DECIMALS else None
+    for digits in range(1, MOST_DECIMALS + 1):
+        if np.isclose(np.round(values, digits), values, rtol=1e-15, atol=0).all():
             return digits
     return None
 
