@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _LONGEST_VALUE = 200
 _NEARLY_FREE = 0.5
+_FEW_WORDS = 3
+"""Words among many numbers that are taken to say why there is no number."""
 _TRUTH = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"})
 
 
@@ -135,11 +137,12 @@ def _from_entries(
     *,
     rows: int,
     labels: Mapping[Any, str] | None = None,
+    words: Mapping[str, int] | None = None,
 ) -> Found:
-    """Draft a column from its different entries: text, or a mixture of objects."""
+    """Draft a column from its different entries: text, or a mixture of objects; ``words`` are further spellings of missing."""
     blank = {entry: times for entry, times in times_of if _is_blank(entry)}
     found = [(entry, times) for entry, times in times_of if not _is_blank(entry)]
-    absent = Absent(empty, blank)
+    absent = Absent(empty, {**blank, **(words or {})})
     entries = [entry for entry, _ in found]
     if not entries:
         if any(text.strip() for text in blank) and len(blank) > 1:
@@ -168,6 +171,12 @@ def _from_entries(
                 max_categories=max_categories,
                 labels=labels,
             )
+        texts = [entry for entry in entries if isinstance(entry, str) and number_of(entry) is None]
+        if 1 <= len(texts) <= _FEW_WORDS and len(entries) - len(texts) > max_categories and not words:
+            # a few words among many numbers say why there is no number: N for not applicable
+            few = [(entry, times) for entry, times in times_of if _is_blank(entry) or entry not in texts]
+            spelt = {str(entry): times for entry, times in found if entry in texts}
+            return _from_entries(name, few, empty, max_categories, rows=rows, labels=labels, words=spelt)
     days = [read_date(entry) for entry in entries]
     if None not in days:
         return _from_dates(name, days, absent)

@@ -169,7 +169,7 @@ def draft(
     return Draft(
         schema.declare_public() if declare_public else schema,
         tuple(remarks.items()),
-        _questions(table, keys),
+        _questions(table, keys, any("identifier" in reason for reason in left_out.values())),
     )
 
 
@@ -225,8 +225,8 @@ def _remark(found: Found, series: pd.Series[Any]) -> str:
             rare = int(((present > 0) & (present < _RARE_ROWS)).sum())
             if rare:
                 said.append(
-                    f"{rare:,} of its {column.value_count:,} values have fewer than {_RARE_ROWS} rows: make sure that such values are "
-                    "public knowledge"
+                    f"values with fewer than {_RARE_ROWS} rows: {rare:,} of {column.value_count:,}; make sure that such values are public "
+                    "knowledge"
                 )
     return "" if not said else ". ".join(text[:1].upper() + text[1:] for text in said) + "."
 
@@ -241,7 +241,7 @@ def _is_wide(column: Column, code: int) -> bool:
     return width > unit * 1.000001
 
 
-def _questions(table: Any, keys: Mapping[str, int]) -> tuple[str, ...]:
+def _questions(table: Any, keys: Mapping[str, int], told_apart: bool) -> tuple[str, ...]:
     """Return what only the owner can answer: who has several rows, and why rows are equal."""
     questions = [
         f"{column!r} repeats, up to {most:,} times: does somebody have several rows? Then protect people and not rows: "
@@ -250,13 +250,18 @@ def _questions(table: Any, keys: Mapping[str, int]) -> tuple[str, ...]:
         for column, most in keys.items()
         if most > 1
     ]
-    try:
-        copies = int(table.duplicated().sum())
-    except TypeError:  # entries such as lists cannot be compared
-        copies = 0
-    if copies and len(table) >= _FEW_ROWS and table.shape[1] >= 5:
+    copies = _copies(table) if told_apart and len(table) >= _FEW_ROWS else 0
+    if copies:
         questions.append(
-            f"{percent(copies / len(table))} of the rows are copies of others in every column: were they loaded twice? A person "
+            f"{percent(copies / len(table))} of the rows are copies of others, identifiers included: were they loaded twice? A person "
             "with two rows needs a unit of two rows."
         )
     return tuple(questions)
+
+
+def _copies(table: Any) -> int:
+    """Return how many rows equal an earlier one in every column."""
+    try:
+        return int(table.duplicated().sum())
+    except TypeError:  # entries such as lists cannot be compared
+        return 0

@@ -180,9 +180,14 @@ def are_codes(values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]) ->
     >>> are_codes(numbers.astype(float), times)
     True
     """
+    # How many have none of a thing, or the least or the most that is recorded, says nothing about its numbers.
+    something = values != 0
+    values, counts = values[something][1:-1], counts[something][1:-1]
+    if len(values) < 50:
+        return False
     rows = int(counts.sum())
     span = float(values[-1] - values[0]) + 1
-    if len(values) < 30 or rows < 5 * len(values) or len(values) < 0.3 * span:
+    if rows < 5 * len(values) or len(values) < 0.3 * span:
         return False
     histogram = np.zeros(int(span))
     histogram[(values - values[0]).astype(np.int64)] = counts

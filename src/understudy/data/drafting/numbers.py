@@ -29,6 +29,8 @@ _FEW_VALUES = 30
 _ENOUGH_ROWS = 100
 """Rows from which quantiles say something."""
 _SENTINELS = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999, 999999)
+_COVERED = 0.25
+"""Share of the entries that the most frequent codes must have, so that *other* is not all that is left."""
 _ROWS_OF_A_THING = 50
 """Rows per entry from which a key is more likely to name things (shops, products) than people."""
 
@@ -178,6 +180,8 @@ def _is_code(name: str, values: Values, counts: Counts, max_categories: int) -> 
         return False
     if is_code_name(name) or key_of(name) == "key":
         return True
+    if is_year(name, int(values[0]), int(values[-1])):
+        return False
     return are_codes(values, counts)
 
 
@@ -195,6 +199,11 @@ def draft_codes(
         kept = [value for value in kept if value != "other"]
         policy["out_of_domain"] = "to-other"
         covered = sum(times[value] for value in kept) / rows
+        if covered < _COVERED:
+            return Found(
+                reason="it has far more different entries than max_categories allows (--max-categories), none of them frequent; list "
+                "them from public knowledge, group them, or leave them out"
+            )
         found.append(
             f"it has {len(times):,} different entries; the {len(kept):,} most frequent ones are kept ({percent(covered)} of the "
             "entries) and the rest becomes other. List the codes from public knowledge, give them levels, or raise "
@@ -226,6 +235,9 @@ def _ranged(
         calendar = calendar_range(name, int(low), int(high))
         if calendar is not None:
             return Integer(name, minimum=calendar[0], maximum=calendar[1], **shared)
+        sparse = 3 * len(values) <= high - low and int(counts.sum()) >= _FEW_VALUES * len(values)
+        if sparse and 10 <= high - low < _EXACT_RANGE:
+            return Integer(name, values=tuple(map(int, values)), **shared)
         if high - low < _EXACT_RANGE or is_year(name, int(low), int(high)):
             return Integer(name, minimum=int(low), maximum=int(high), **shared)
         if high - low < _PLAIN_RANGE and _is_spread(values, counts):
@@ -245,7 +257,7 @@ def _ranged(
         )
         shared = shared | {"out_of_domain": "clamp"}
     values, counts = values[inside], counts[inside]
-    if len(values) < 10 or rows < _ENOUGH_ROWS:
+    if len(values) < (2 if whole else 10) or rows < _ENOUGH_ROWS:
         unit = 0.0 if decimals is None else unit_of(decimals, values)
         edges = equal_edges(float(values[0]), float(values[-1]), unit=unit)
     else:
