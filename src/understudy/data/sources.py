@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,9 +18,11 @@ from understudy.data.counting.encode import encode_batch
 from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Stream, Watch, attempt, is_csv, name_problems
+from understudy.data.files.survey import Described, is_survey, read_survey
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
+from understudy.data.sql.engines import connect
 from understudy.data.sql.session import Session
 from understudy.data.sql.source import Database, is_database
 from understudy.data.sql.table import SqlTable
@@ -38,14 +41,15 @@ if TYPE_CHECKING:
 
 
 def read_frame(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Database,
     *,
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
     check_header: bool = False,
+    first_rows: int | None = None,
 ) -> pd.DataFrame:
-    """Read a CSV or Parquet file, or a folder of Parquet files, without a schema.
+    """Read a file, a folder of Parquet files, or a table of a database without a schema.
 
     Columns of a CSV file come as text, exactly as they stand in the file; an empty field is a missing
     value, and a column without a name is left out. `read_table` is the way to read a table for a curator.
@@ -53,11 +57,13 @@ def read_frame(
     Parameters
     ----------
     path
-        The file or folder.
+        The file or folder, or a `Database`.
     separator, encoding, names
         CSV only, as for `read_table`. Without ``separator``, the header decides.
     check_header
         Refuse a CSV file whose first line looks like a record and not like names.
+    first_rows
+        Stop reading after so many rows (and the rest of the block they are in).
 
     Returns
     -------
@@ -81,14 +87,46 @@ def read_frame(
     ...     read_frame(f"{folder}/t.csv").to_dict("list")
     {'code': ['007'], 'age': ['41']}
     """
+    return read_described(
+        path,
+        separator=separator,
+        encoding=encoding,
+        names=names,
+        check_header=check_header,
+        first_rows=first_rows,
+    ).frame
+
+
+def read_described(
+    path: str | PathLike[str] | Database,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+    check_header: bool = False,
+    first_rows: int | None = None,
+) -> Described:
+    """Read as `read_frame` does, with the labels and descriptions that a Stata, SPSS or SAS file holds.
+
+    Privacy
+    -------
+    Out: private, the records themselves.
+    """
     import pyarrow as pa
 
+    if isinstance(path, Database):
+        refuse_reading_options(separator, encoding, names)
+        return Described(_read_database(path, first_rows))
     source = Path(path)
+    if is_survey(source):
+        refuse_reading_options(separator, encoding, names)
+        found = read_survey(source)
+        return found if first_rows is None else replace(found, frame=found.frame.iloc[:first_rows])
     if is_csv(source):
         stream = CsvStream(source, None, separator=separator, encoding=encoding or "utf-8", names=names)
         columns = [name for name in stream.header if name]
         kinds = pa.schema([(name, pa.string()) for name in columns])
-        table = pa.Table.from_batches(stream.batches(columns), kinds)
+        table = pa.Table.from_batches(_first(stream.batches(columns), first_rows), kinds)
         if check_header and names is None and looks_like_a_record(columns, table.slice(0, _LOOK_AT)):
             raise DataError(
                 f"The first line of {source.name!r} looks like a record: it holds numbers where the following lines do. "
@@ -98,7 +136,32 @@ def read_frame(
     else:
         refuse_reading_options(separator, encoding, names)
         table = DatasetStream.from_paths([source], ()).read_all()
-    return _to_frame(table, source.name)
+        table = table if first_rows is None else table.slice(0, first_rows)
+    return Described(_to_frame(table, source.name))
+
+
+def _read_database(source: Database, first_rows: int | None) -> pd.DataFrame:
+    import pyarrow as pa
+
+    session = connect(source)
+    try:
+        kinds = session.guarded(lambda: session.relation.schema().to_pyarrow())
+        query = session.relation if first_rows is None else session.relation.limit(first_rows)
+        batches = list(session.batches(query))
+    finally:
+        session.close()
+    table = pa.Table.from_batches(batches) if batches else kinds.empty_table()
+    return _to_frame(table, source.label)
+
+
+def _first(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
+    """Stop after the block that completes so many rows."""
+    seen = 0
+    for batch in batches:
+        yield batch
+        seen += batch.num_rows
+        if rows is not None and seen >= rows:
+            return
 
 
 def looks_like_a_record(header: Sequence[str], rows: pa.Table) -> bool:
@@ -146,7 +209,7 @@ Streamed = Callable[..., ArrowTable]
 
 _ACCEPTED = (
     "a pandas or Polars frame, an Arrow table, batch or dataset, the path of a CSV file (.csv, .csv.gz), "
-    "the path of a Parquet file or folder, or a Database"
+    "the path of a Parquet file or folder or of a Stata, SPSS or SAS file, or a Database"
 )
 
 
@@ -173,7 +236,7 @@ def read_table(
     source
         A pandas or Polars frame; an Arrow table, record batch or dataset; the path of a CSV file
         (plain or gzipped) or of a Parquet file; a folder of Parquet files, with or without partitions;
-        a list of Parquet files; or a `Database`, whose table stays where it is.
+        a list of Parquet files; a Stata, SPSS or SAS file; or a `Database`, whose table stays where it is.
     schema
         The public schema.
     id_column
@@ -236,6 +299,9 @@ def read_table(
         return _read_prepared(source, schema, id_column, limit, prepare, written, streamed)
     if isinstance(source, str | PathLike):
         path = Path(fspath(source))
+        if is_survey(path):
+            refuse_reading_options(separator, encoding, names)
+            return _from_pandas(read_survey(path).frame, schema, id_column, wanted)
         if is_csv(path):
             csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8", names=names)
             return _load(csv, schema, id_column, limit) or streamed(csv, schema, id_column=id_column)
@@ -261,7 +327,9 @@ def _read_prepared(
     wanted = wanted_columns(schema, id_column)
     filtered = bool(prepare.rules)
     paths = [source] if isinstance(source, str | PathLike) else source
-    if isinstance(paths, Sequence) and paths and all(isinstance(item, str | PathLike) for item in paths):
+    if isinstance(source, str | PathLike) and is_survey(Path(fspath(source))):
+        source = read_survey(Path(fspath(source))).frame
+    elif isinstance(paths, Sequence) and paths and all(isinstance(item, str | PathLike) for item in paths):
         files = [Path(fspath(item)) for item in paths]
         stream: CsvStream | DatasetStream
         if len(files) == 1 and is_csv(files[0]):

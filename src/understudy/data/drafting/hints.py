@@ -39,7 +39,7 @@ _OTHER_WORDS = {
     "isoweek": "week",
     "hr": "hour",
 }
-_PHRASES = {
+_PHRASES: dict[tuple[str, ...], str] = {
     ("day", "of", "month"): "day",
     ("day", "of", "week"): "weekday",
     ("hour", "of", "day"): "hour",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,11 @@ _ENOUGH_ROWS = 100
 _SENTINELS = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999, 999999)
 _COVERED = 0.25
 """Share of the entries that the most frequent codes must have, so that *other* is not all that is left."""
+_LABELLED = 0.8
+"""Share of the different numbers that must have labels, so that all of them are codes: scales label their ends alone."""
+_NO_ANSWER = re.compile(
+    r"(?i)refus|don.?t know|not applicable|no answer|missing|not asked|unknown|inapplicable|not stated"
+)
 _ROWS_OF_A_THING = 50
 """Rows per entry from which a key is more likely to name things (shops, products) than people."""
 
@@ -97,9 +103,10 @@ def draft_numbers(
     values, inverse = np.unique(numbers[finite], return_inverse=True)
     counts = np.bincount(inverse, weights=times[finite]).astype(np.int64)
     whole = bool((np.floor(values) == values).all()) and max(abs(values[0]), abs(values[-1])) < 2.0**53
-    if whole and labels:
-        return _labelled(name, values, counts, absent, labels)
-    apart = sentinels(values, counts) if not labels else {}
+    named = {float(code) for code in labels or {} if isinstance(code, int | float)}
+    if whole and named and float(np.isin(values, list(named)).mean()) >= _LABELLED:
+        return _labelled(name, values, absent, labels or {})
+    apart = sentinels(values, counts) | _labelled_missing(values, counts, labels or {})
     remarks = [absent.remark(rows)]
     if apart:
         remarks.append(
@@ -135,9 +142,27 @@ def draft_numbers(
     return Found(column, remarks=tuple(filter(None, remarks)))
 
 
-def _labelled(name: str, values: Values, counts: Counts, absent: Absent, labels: Mapping[Any, str]) -> Found:
+def _labelled_missing(values: Values, counts: Counts, labels: Mapping[Any, str]) -> dict[int, int]:
+    """Return the codes among numbers whose label says that there is no number: refused, not asked."""
+    says = {
+        float(code)
+        for code, text in labels.items()
+        if isinstance(code, int | float) and _NO_ANSWER.search(text)
+    }
+    return {
+        int(value): int(times)
+        for value, times in zip(values, counts, strict=True)
+        if value in says and float(value).is_integer()
+    }
+
+
+def _labelled(name: str, values: Values, absent: Absent, labels: Mapping[Any, str]) -> Found:
     """Draft codes whose meanings the file lists: every listed code is a value, whether it occurs or not."""
-    listed = {int(code): str(text) for code, text in labels.items() if float(code).is_integer()}
+    listed = {
+        int(code): str(text)
+        for code, text in labels.items()
+        if isinstance(code, int | float) and float(code).is_integer()
+    }
     codes = sorted({*listed, *map(int, values)})
     meaning = "; ".join(f"{code}: {listed[code]}" for code in codes if code in listed)
     unlisted = sum(code not in listed for code in codes)
@@ -273,4 +298,4 @@ def _is_spread(values: Values, counts: Counts) -> bool:
     below = np.cumsum(counts)
     low = float(values[int(np.searchsorted(below, 0.005 * rows))])
     high = float(values[min(len(values) - 1, int(np.searchsorted(below, 0.995 * rows)))])
-    return high - low >= 0.5 * (values[-1] - values[0])
+    return bool(high - low >= 0.5 * (values[-1] - values[0]))

@@ -215,7 +215,7 @@ def is_csv(path: Path) -> bool:
         return False
     raise DataError(
         f"The name {path.name!r} does not say what kind of file it is. "
-        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}."
+        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}, or be a Stata, SPSS or SAS file."
     )
 
 
