@@ -138,7 +138,10 @@ def declare(
 @app.command("import")
 def import_(
     file: Annotated[
-        Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")
+        Path,
+        typer.Argument(
+            help="Domain file or data dictionary: mbi JSON, dpsynth YAML, SDV metadata, Frictionless Table Schema, Croissant, DDI codebook."
+        ),
     ],
     out: SchemaOut,
     facts: Annotated[
