@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from understudy._html import html_table
 from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, SchemaError
+from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Codes, Column, check_text
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.domain import Domain
@@ -258,6 +259,25 @@ class Schema:
         kept = tuple(column for column in self.columns if column.name in wanted)
         rules = tuple(rule for rule in self.constraints if wanted.issuperset(rule.columns))
         return replace(self, columns=kept, constraints=rules)
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the schema with some columns replaced by others of the same names; its rules stay."""
+        given = {column.name: column for column in columns}
+        return replace(self, columns=tuple(given.get(column.name, column) for column in self.columns))
+
+    def uncut(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> tuple[Schema, dict[str, Any]]:
+        """Return the schema as tables are read, and codes of it for codes of this one.
+
+        Where a fit chose groups of the values of a column with levels, a value is drawn within each group.
+        """
+        cut = [column for column in self.columns if column.uncut is not column]
+        streams = np.random.default_rng(seed).spawn(len(cut))
+        drawn = {
+            column.name: column.values_within(codes[column.name], stream)
+            for column, stream in zip(cut, streams, strict=True)
+            if isinstance(column, Categorical)
+        }
+        return self.with_columns(column.uncut for column in cut), {**codes, **drawn}
 
     # -- public facts --------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def formula_values(column: Column) -> tuple[str, ...]:
     ('=1+1', '@SUM(A1)')
     """
     as_text = column.kind in ("categorical", "ordinal") or getattr(column, "decode_by", None) == "label"
-    texts = (column.name, *(column.labels if as_text else ()))
+    texts = (column.name, *(column.finest.labels if as_text else ()))
     return tuple(text for text in texts if is_formula(text))
 
 

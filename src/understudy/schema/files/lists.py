@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import SchemaError
+from understudy.schema.columns.levels import nested_of_rows
+from understudy.schema.hierarchies.shipped import shipped_list
 from understudy.schema.problems import MAX_CODES, MAX_FILE_BYTES, did_you_mean
 
 __all__ = ["Lists", "read_rows", "with_lists", "without_lists"]
@@ -35,7 +37,7 @@ def without_lists(
     listed = plain.get("columns")
     if isinstance(listed, list):
         written["columns"] = [
-            _column(item, index, lists, problems) if isinstance(item, Mapping) else item
+            _column(item, index, lists, folder, problems) if isinstance(item, Mapping) else item
             for index, item in enumerate(listed)
         ]
     return written, {name: values for name, values in lists.items() if values is not None}, problems
@@ -75,6 +77,8 @@ def _read_lists(
                 lists[name] = _values_of_file(item, folder)
             elif isinstance(item, list) and item:
                 lists[name] = item
+            elif isinstance(item, Mapping) and set(item) == {"shipped"}:
+                lists[name] = list(shipped_list(item["shipped"]))
             else:
                 problems.append(
                     f"lists.{name}: write the values, or the name of a file with one value per line"
@@ -85,13 +89,18 @@ def _read_lists(
 
 
 def _column(
-    item: Mapping[str, Any], index: int, lists: Mapping[str, list[Any] | None], problems: list[str]
+    item: Mapping[str, Any],
+    index: int,
+    lists: Mapping[str, list[Any] | None],
+    folder: str | os.PathLike[str] | None,
+    problems: list[str],
 ) -> dict[str, Any]:
+    where = f"columns[{index}] {item['name']!r}" if "name" in item else f"columns[{index}]"
+    item = _with_groups_of_file(item, where, folder, problems)
     values = item.get("values")
     if not isinstance(values, Mapping):
         return dict(item)
-    place = f"columns[{index}] {item['name']!r}.values" if "name" in item else f"columns[{index}].values"
-    name = values.get("list")
+    place, name = f"{where}.values", values.get("list")
     if set(values) != {"list"} or not isinstance(name, str):
         problems.append(f"{place}: write a list of values, or {{list: NAME}}")
     elif name not in lists:
@@ -100,6 +109,22 @@ def _column(
     elif lists[name] is not None:
         return {**item, "values": lists[name]}
     return {**item, "values": [""]}  # reported already
+
+
+def _with_groups_of_file(
+    item: Mapping[str, Any], where: str, folder: str | os.PathLike[str] | None, problems: list[str]
+) -> Mapping[str, Any]:
+    """Return a column whose levels hold nested groups in place of the name of their file."""
+    levels = item.get("levels")
+    if not isinstance(levels, Mapping) or "file" not in levels:
+        return item
+    rest = {key: value for key, value in levels.items() if key != "file"}
+    try:
+        rows = read_rows(str(levels["file"]), folder)
+        return {**item, "levels": {**rest, "groups": nested_of_rows(rows)}}
+    except SchemaError as error:
+        problems.append(f"{where}.levels.file: {error}")
+        return {key: value for key, value in item.items() if key != "levels"}
 
 
 def _values_of_file(name: str, folder: str | os.PathLike[str] | None) -> list[str]:

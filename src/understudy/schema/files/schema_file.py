@@ -15,7 +15,9 @@ from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.numeric import Integer, Real
+from understudy.schema.columns.levels import DEFAULT_MOST, DEFAULT_SHARE
 from understudy.schema.files.lists import without_lists
+from understudy.schema.hierarchies.shipped import SHIPPED, SHIPPED_LISTS
 from understudy.schema.problems import (
     MAX_CODES,
     MAX_COLUMNS,
@@ -55,6 +57,28 @@ def _listed(item: dict[str, Any]) -> dict[str, Any]:
 
 Values = Annotated[Any, WithJsonSchema(_listed(_PLAIN_VALUE))]
 Numbers = Annotated[Any, WithJsonSchema(_listed(_NUMBER))]
+_NESTED_GROUPS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": ["object", "array"]}}
+GroupsOfValues = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "prefix": {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1},
+                "groups": _NESTED_GROUPS,
+                "file": {"type": "string", "description": "A CSV file: a value, its group, larger groups."},
+                "shipped": {"enum": list(SHIPPED)},
+                "at": {"type": "integer", "minimum": 1},
+                "within": {"enum": ["measured", "even"], "default": "measured"},
+                "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5, "default": DEFAULT_SHARE},
+                "most": {"type": "integer", "minimum": 2, "default": DEFAULT_MOST},
+                "cut": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+                "weights": {"type": "array", "items": {"type": "number", "minimum": 0}},
+            },
+        }
+    ),
+]
 ListOfValues = Annotated[
     Any,
     WithJsonSchema(
@@ -62,6 +86,12 @@ ListOfValues = Annotated[
             "anyOf": [
                 {"type": "array", "items": _PLAIN_VALUE, "minItems": 1, "maxItems": MAX_CODES},
                 {"type": "string", "description": "A file with one value per line."},
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["shipped"],
+                    "properties": {"shipped": {"enum": list(SHIPPED_LISTS)}},
+                },
             ]
         }
     ),
@@ -139,6 +169,7 @@ class _CategoricalPart(_ColumnPart):
 
     kind: Literal["categorical"]
     values: Values = Field(description="Every possible value.")
+    levels: GroupsOfValues = Field(None, description="Groups of the values, for columns with many of them.")
 
 
 class _OrdinalPart(_ColumnPart):
