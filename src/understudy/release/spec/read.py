@@ -159,7 +159,7 @@ class _Reader(SpaceReader):
             if isinstance(given, str):
                 schema = Schema.read(self.where / given)
             elif isinstance(given, Mapping):
-                schema = Schema.from_dict(given)
+                schema = Schema.from_dict(given, folder=self.where)
             else:
                 self.note("schema", "write a path, or the schema itself")
                 return None
