@@ -144,7 +144,9 @@ def planned_looks(
     columns = open_columns(schema)
     shares = shares_of(columns)
     *costs, left = accounting.split(total, [*shares, 1.0 - math.fsum(shares)])
-    return [(column, noise_for(accounting, unit, cost)) for column, cost in zip(columns, costs, strict=True)], left
+    return [
+        (column, noise_for(accounting, unit, cost)) for column, cost in zip(columns, costs, strict=True)
+    ], left
 
 
 # ----------------------------------------------------------------------------------------

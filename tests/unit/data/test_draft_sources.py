@@ -164,7 +164,7 @@ def test_remarks_and_questions_are_printed_and_not_kept(
     assert "does somebody have several rows?" in said
     run("schema", "draft", table, "--out", out, "--json")
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert {"remarks", "questions", "left_out", "public", "columns", "out"} == set(document)
+    assert {"remarks", "questions", "proposals", "left_out", "public", "columns", "out"} == set(document)
     assert "price" in document["remarks"]
     kept = out.read_text(encoding="utf-8")
     assert all(remark not in kept for remark in document["remarks"].values())

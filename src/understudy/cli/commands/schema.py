@@ -95,6 +95,7 @@ def draft(
         print_json(
             {"out": str(out), "columns": list(drafted.names), "left_out": dict(drafted.left_out)}
             | {"public": declare_public, "remarks": dict(made.remarks), "questions": list(made.questions)}
+            | {"proposals": list(made.proposals)}
         )
         return
     tell(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
@@ -104,6 +105,8 @@ def draft(
         tell(f"Remark on {column!r}: {remark}")
     for question in made.questions:
         tell(f"Question: {question}")
+    for rule in made.proposals:
+        tell(f"Holds in every row; add it to the schema if it does by definition: {rule}")
     if not declare_public:
         say(
             "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "

@@ -11,6 +11,7 @@ import numpy as np
 
 from understudy.data.drafting.columns import draft_column
 from understudy.data.drafting.found import Found, percent
+from understudy.data.drafting.relations import proposals
 from understudy.errors import DataError, SchemaError
 from understudy.schema import Categorical, Column, Schema
 from understudy.schema.problems import MAX_COLUMNS
@@ -37,6 +38,9 @@ class Draft:
         One remark for each column that deserves one.
     questions
         What only the owner can answer about the table as a whole.
+    proposals
+        What holds between columns in every row, as the keys ``rules`` and ``determines`` of a schema take it. No part of the
+        draft: a rule is what holds by the meaning of the columns.
 
     Privacy
     -------
@@ -46,6 +50,7 @@ class Draft:
     schema: Schema
     remarks: tuple[tuple[str, str], ...] = ()
     questions: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Draft({self.schema!r}; {len(self.remarks)} remarks)"
@@ -170,6 +175,7 @@ def draft(
         schema.declare_public() if declare_public else schema,
         tuple(remarks.items()),
         _questions(table, keys, any("identifier" in reason for reason in left_out.values())),
+        proposals(table, columns),
     )
 
 

@@ -37,6 +37,9 @@ _LABELLED = 0.8
 _NO_ANSWER = re.compile(
     r"(?i)refus|don.?t know|not applicable|no answer|missing|not asked|unknown|inapplicable|not stated"
 )
+_CODE = re.compile(r"[A-Za-z]{0,3}-?[0-9][0-9A-Za-z.-]*")
+_CODES_PER_CATEGORY = 10
+"""How many more codes a column with levels may list than one without."""
 _ROWS_OF_A_THING = 50
 """Rows per entry from which a key is more likely to name things (shops, products) than people."""
 
@@ -220,7 +223,17 @@ def draft_codes(
     kept = sorted(times, key=lambda value: (-times[value], str(value)))[:max_categories]
     found = [*remarks]
     policy: dict[str, Any] = {}
-    if len(times) > max_categories:
+    lengths = prefixes(list(times)) if len(times) > max_categories else ()
+    if lengths:
+        kept = sorted(times, key=lambda value: (-times[value], str(value)))[
+            : _CODES_PER_CATEGORY * max_categories
+        ]
+        policy["levels"] = {"prefix": list(lengths)}
+        found.append(
+            f"it has {len(times):,} different codes and is modelled in groups of codes that begin alike (levels). List the codes from "
+            "public knowledge, or use the levels of a public classification"
+        )
+    if len(times) > len(kept):
         kept = [value for value in kept if value != "other"]
         policy["out_of_domain"] = "to-other"
         covered = sum(times[value] for value in kept) / rows
@@ -236,6 +249,29 @@ def draft_codes(
         )
     column = Categorical(name, values=tuple(sorted(kept)), origin="from-data", **missing, **policy)
     return Found(column, remarks=tuple(filter(None, found)))
+
+
+def prefixes(values: Sequence[Any]) -> tuple[int, ...]:
+    """Return lengths of beginnings that group codes such as E11.9: at most three, none if they are not such codes.
+
+    Examples
+    --------
+    >>> prefixes([f"{letter}{number:02d}" for letter in "ABC" for number in range(40)])
+    (1, 2)
+    >>> prefixes([f"name {number}" for number in range(40)]), prefixes(list(range(1000)))
+    ((), ())
+    """
+    texts = [value for value in values if isinstance(value, str) and _CODE.fullmatch(value)]
+    if len(texts) < 0.95 * len(values):
+        return ()
+    found: list[int] = []
+    groups = 1
+    for length in range(1, 6):
+        count = len({text[:length] for text in texts})
+        if 1.5 * groups <= count <= 0.7 * len(texts) and len(found) < 3:
+            found.append(length)
+            groups = count
+    return tuple(found)
 
 
 def _ranged(

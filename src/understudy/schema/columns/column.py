@@ -504,7 +504,16 @@ class Column:
 
 
 _LAST = frozenset(
-    {"levels", "missing", "missing_values", "missing_text", "out_of_domain", "decimals", "decode_by", "origin"}
+    {
+        "levels",
+        "missing",
+        "missing_values",
+        "missing_text",
+        "out_of_domain",
+        "decimals",
+        "decode_by",
+        "origin",
+    }
 )
 
 
