@@ -6,6 +6,8 @@ owner, who knows, and written into no draft.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Ints = npt.NDArray[np.int64]
+_WORD = re.compile(r"[^\W\d]\w*")
 _NOTHING = np.iinfo(np.int64).min
 _ENOUGH_ROWS = 50
 _FIRST = 2_000
@@ -70,7 +73,7 @@ def proposals(table: pd.DataFrame, columns: Sequence[Column]) -> tuple[str, ...]
 def _orders(days: dict[str, Ints]) -> list[str]:
     """Return the pairs of dates of which one is never before the other."""
     return [
-        f"rules: {later} >= {earlier}"
+        f"rules: {_quoted(later)} >= {_quoted(earlier)}"
         for earlier, later in permutations(days, 2)
         if _always(days[earlier], days[later], lambda a, b: a <= b)
         and not _always(days[earlier], days[later], np.equal)
@@ -84,7 +87,7 @@ def _parts(days: dict[str, Ints], numbers: dict[str, Ints]) -> list[str]:
         for function, part in _PARTS.items():
             made = _applied(part, day)
             found += [
-                f"rules: {column} == {function}({date})"
+                f"rules: {_quoted(column)} == {function}({_quoted(date)})"
                 for column, given in numbers.items()
                 if _always(made, given, np.equal) and len(np.unique(given)) > 1
             ]
@@ -98,7 +101,7 @@ def _differences(days: dict[str, Ints], numbers: dict[str, Ints]) -> list[str]:
         known = (days[first] != _NOTHING) & (days[second] != _NOTHING)
         between = np.where(known, days[second] - days[first], _NOTHING)
         found += [
-            f"rules: {column} == {second} - {first}"
+            f"rules: {_quoted(column)} == {_quoted(second)} - {_quoted(first)}"
             for column, given in numbers.items()
             if _always(between, given, np.equal) and len(np.unique(given)) > 1
         ]
@@ -118,8 +121,17 @@ def _dependencies(named: dict[str, Ints]) -> list[str]:
         if all(
             _follows(named[source][:rows], named[target][:rows], few) for rows in (_FIRST, len(named[source]))
         ):
-            found.append(f"determines: {{{source}: [{target}]}}")
+            found.append(f"determines: {{{_in_yaml(source)}: [{_in_yaml(target)}]}}")
     return found
+
+
+def _quoted(name: str) -> str:
+    """Return a name as rules write it: in backticks unless it is one word."""
+    return name if _WORD.fullmatch(name) else f"`{name}`"
+
+
+def _in_yaml(name: str) -> str:
+    return name if _WORD.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _follows(source: Ints, target: Ints, size: int) -> bool:
