@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -14,16 +15,16 @@ import numpy.typing as npt
 
 from understudy._html import html_table
 from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, SchemaError
+from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Codes, Column, check_text
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
+from understudy.schema.files.lists import Lists, with_lists
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
 from understudy.schema.problems import did_you_mean, listing, raise_problems
 
 if TYPE_CHECKING:
-    import os
-
     import pandas as pd
 
 # ----------------------------------------------------------------------------------------
@@ -130,7 +131,13 @@ def _places(frame: pd.DataFrame) -> dict[str, list[int]]:
     return places
 
 
-def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+def decode_frame(
+    schema: Schema,
+    codes: Mapping[str, npt.ArrayLike],
+    *,
+    seed: int | None,
+    counts: Mapping[str, npt.ArrayLike] | None = None,
+) -> pd.DataFrame:
     """Decode every column; see `Schema.decode`. Each column draws from its own stream of randomness.
 
     Raises
@@ -147,7 +154,7 @@ def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: in
     raise_problems("The codes do not fit the schema", problems, DataError)
     streams = np.random.default_rng(seed).spawn(len(schema.columns))
     decoded: dict[str, Any] = {
-        column.name: column.decode(codes[column.name], stream)
+        column.name: column.decode(codes[column.name], stream, counts=(counts or {}).get(column.name))
         for column, stream in zip(schema.columns, streams, strict=True)
     }
     return pd.DataFrame(decoded, columns=list(schema.names))
@@ -175,6 +182,9 @@ class Schema:
         Origin of the facts of the schema itself (``row_count``, ``left_out``).
     left_out
         Columns of the table that were left out on purpose, with the reason; for people.
+    lists
+        Lists of values by name. A column whose values are one of them is written with its name; it is the same
+        column, and the schema has the same fingerprint, as with the values written out.
 
     Examples
     --------
@@ -196,6 +206,7 @@ class Schema:
     description: str
     origin: OriginOfFacts
     left_out: tuple[tuple[str, str], ...]
+    lists: Lists = field(default=(), compare=False)
 
     own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out")
 
@@ -209,16 +220,18 @@ class Schema:
         description: str = "",
         origin: OriginOfFacts = "public",
         left_out: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        lists: Mapping[str, Sequence[Any]] | Lists = (),
     ) -> None:
         self._set("columns", check_columns(columns))
-        for field, value in (
+        for key, value in (
             ("row_count", row_count),
             ("name", name),
             ("description", description),
             ("origin", origin),
             ("left_out", left_out),
+            ("lists", lists),
         ):
-            self._set(field, value)
+            self._set(key, value)
         raise_problems(HEADING, self._check_rest())
         self._set("constraints", parse_rules(constraints, self.columns))
 
@@ -252,6 +265,25 @@ class Schema:
         kept = tuple(column for column in self.columns if column.name in wanted)
         rules = tuple(rule for rule in self.constraints if wanted.issuperset(rule.columns))
         return replace(self, columns=kept, constraints=rules)
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the schema with some columns replaced by others of the same names; its rules stay."""
+        given = {column.name: column for column in columns}
+        return replace(self, columns=tuple(given.get(column.name, column) for column in self.columns))
+
+    def uncut(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> tuple[Schema, dict[str, Any]]:
+        """Return the schema as tables are read, and codes of it for codes of this one.
+
+        Where a fit chose groups of the values of a column with levels, a value is drawn within each group.
+        """
+        cut = [column for column in self.columns if column.uncut is not column]
+        streams = np.random.default_rng(seed).spawn(len(cut))
+        drawn = {
+            column.name: column.values_within(codes[column.name], stream)
+            for column, stream in zip(cut, streams, strict=True)
+            if isinstance(column, Categorical)
+        }
+        return self.with_columns(column.uncut for column in cut), {**codes, **drawn}
 
     # -- public facts --------------------------------------------------------------------------
 
@@ -324,7 +356,7 @@ class Schema:
         >>> Schema([a]).fingerprint() == Schema([b]).fingerprint()
         True
         """
-        content = self.to_dict()
+        content = replace(self, lists=()).to_dict()
         for key in ("name", "description", "origin", "left_out"):
             content.pop(key, None)
         for column in content["columns"]:
@@ -358,7 +390,13 @@ class Schema:
 
         return encode_frame(self, frame)
 
-    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+    def decode(
+        self,
+        codes: Mapping[str, npt.ArrayLike],
+        *,
+        seed: int | None,
+        counts: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> pd.DataFrame:
         """Turn codes into a table of values, each inside its bin by the column's rule.
 
         Parameters
@@ -367,6 +405,9 @@ class Schema:
             One array per column.
         seed
             For the rules that draw values; ``None`` draws anew each time.
+        counts
+            For columns with ``decode_by: smooth``: how many records each code has, as a model expects them
+            (`Model.decode` passes its own). Without them the given codes are counted.
 
         Examples
         --------
@@ -377,7 +418,7 @@ class Schema:
         1   False
         """
 
-        return decode_frame(self, codes, seed=seed)
+        return decode_frame(self, codes, seed=seed, counts=counts)
 
     def holds_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         """Tell which raw records obey every constraint. In and out: private."""
@@ -405,17 +446,23 @@ class Schema:
             plain["origin"] = origin_to_plain(self.origin)
         if self.left_out:
             plain["left_out"] = dict(self.left_out)
-        plain["columns"] = [column.to_dict() for column in self.columns]
+        columns = [column.to_dict() for column in self.columns]
+        if lists := with_lists(columns, self.lists):
+            plain["lists"] = lists
+        plain["columns"] = columns
         if self.constraints:
             plain["constraints"] = [rule.to_plain() for rule in self.constraints]
         return plain
 
     @classmethod
-    def from_dict(cls, plain: object) -> Self:
-        """Build a schema from plain lists and mappings, reporting everything wrong with them at once."""
+    def from_dict(cls, plain: object, *, folder: str | os.PathLike[str] | None = None) -> Self:
+        """Build a schema from plain lists and mappings, reporting everything wrong with them at once.
+
+        Names of files in it (lists of values) start from ``folder``; without one they are refused.
+        """
         from understudy.schema.files.schema_file import schema_from_plain
 
-        return schema_from_plain(cls, plain)
+        return schema_from_plain(cls, plain, folder)
 
     @classmethod
     def parse(cls, text: str, *, format: Literal["yaml", "json"] = "yaml") -> Self:
@@ -435,7 +482,7 @@ class Schema:
         """Read a schema from a YAML or JSON file (by its ending; anything but ``.json`` is YAML)."""
         from understudy.schema.files.yaml import read_plain
 
-        return cls.from_dict(read_plain(path))
+        return cls.from_dict(read_plain(path), folder=os.path.dirname(os.fspath(path)) or ".")
 
     def to_yaml(self) -> str:
         """Return the schema as YAML for people to read and edit."""
@@ -492,6 +539,12 @@ class Schema:
         except (TypeError, ValueError):
             problems.append("left_out: write the reason for each column that was left out")
             self._set("left_out", ())
+        lists = self.lists.items() if isinstance(self.lists, Mapping) else self.lists
+        try:
+            self._set("lists", tuple((str(name), tuple(values)) for name, values in lists))
+        except (TypeError, ValueError):
+            problems.append("lists: write a name and its values for each list")
+            self._set("lists", ())
         origin, wrong = normal_origin(self.origin, self._facts if self._facts else self.own_facts)
         self._set("origin", origin if self._facts else "public")
         return problems + wrong

@@ -61,7 +61,7 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         kind = "string" if _is_text(column, result) else _TABLE_TYPES.get(column.kind, "string")
         field: dict[str, Any] = {"name": column.name, "type": kind, "description": column.description or ""}
         if kind == "string":
-            field["constraints"] = {"enum": [str(label) for label in column.labels if label]}
+            field["constraints"] = {"enum": [str(label) for label in column.finest.labels if label]}
         fields.append(field)
     return {
         "profile": "data-package",
@@ -309,7 +309,13 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
     guarantee, spec = result.guarantee, result.spec
     charges = sum(entry.event is not None for entry in result.ledger_entries)
     columns = [
-        [column.name, column.kind, shown_labels(column.labels), column.unit or "", column.description or ""]
+        [
+            column.name,
+            column.kind,
+            shown_labels(column.finest.labels),
+            column.unit or "",
+            column.description or "",
+        ]
         for column in result.schema.columns
     ]
     terms = [f"Licence: {spec.license}"] if spec.license else []
@@ -403,12 +409,12 @@ def dictionary(result: ReleaseResult) -> Page:
 
 
 def _column(column: Column) -> list[Block]:
-    facts = [f"Kind: {column.kind}", f"Possible values: {column.size:,}"]
+    facts = [f"Kind: {column.kind}", f"Possible values: {column.finest.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
     facts += ["May be missing: an empty field"] if column.missing else []
     formulas = formula_values(column)
     facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
-    labels = [label for label in column.labels if label]
+    labels = [label for label in column.finest.labels if label]
     shown = (
         Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)
         if len(labels) <= 200

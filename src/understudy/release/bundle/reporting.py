@@ -137,7 +137,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         bounds=_bounds(schema, codes, model),
         process=_process(certificate, configuration),
         dictionary=[
-            [c.name, c.kind, shown_labels(c.labels), c.unit or "", c.description or ""]
+            [c.name, c.kind, shown_labels(c.finest.labels), c.unit or "", c.description or ""]
             for c in schema.columns
         ],
         files=[[name, words] for name, words in _files(folder)],
