@@ -83,7 +83,9 @@ class RegroupedTable(Encoded):
         found = dict(zip(here, map(self._added_up, here, self._inside.count_many(here)), strict=True))
         if rest:
             counter = MarginalCounter(self._schema.domain, rest)
-            for chunk in self.chunks(self._schema.domain.canonical({name for clique in rest for name in clique})):
+            for chunk in self.chunks(
+                self._schema.domain.canonical({name for clique in rest for name in clique})
+            ):
                 counter.add(chunk, rows=len(next(iter(chunk.values()))))
             found |= dict(zip(rest, counter.counts(), strict=True))
         return [found[clique] for clique in asked]

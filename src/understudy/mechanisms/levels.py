@@ -143,7 +143,9 @@ def planned_looks(
     columns = open_columns(schema)
     shares = shares_of(columns)
     *costs, left = accounting.split(total, [*shares, 1.0 - math.fsum(shares)])
-    return [(column, noise_for(accounting, unit, cost)) for column, cost in zip(columns, costs, strict=True)], left
+    return [
+        (column, noise_for(accounting, unit, cost)) for column, cost in zip(columns, costs, strict=True)
+    ], left
 
 
 # ----------------------------------------------------------------------------------------
@@ -244,7 +246,9 @@ def groups_of_counts(
     """
     classes = np.zeros(len(noisy), np.intp) if classes is None else classes
     counts = noisy.tolist()
-    tops = [_Part(np.flatnonzero(classes == number).tolist(), 0, None) for number in range(int(classes.max()) + 1)]
+    tops = [
+        _Part(np.flatnonzero(classes == number).tolist(), 0, None) for number in range(int(classes.max()) + 1)
+    ]
     parts = list(tops)
 
     def stands_out(places: list[int]) -> bool:

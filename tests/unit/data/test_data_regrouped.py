@@ -103,7 +103,10 @@ def test_every_back_end_agrees_whether_read_in_groups_or_regrouped(
         ):
             np.testing.assert_array_equal(found, right)
         rows = np.concatenate(
-            [np.stack([chunk["code"], chunk["sex"]], axis=1) for chunk in table.chunks(("code", "sex"), rows=64)]
+            [
+                np.stack([chunk["code"], chunk["sex"]], axis=1)
+                for chunk in table.chunks(("code", "sex"), rows=64)
+            ]
         )
         right = np.stack([expected["code"], expected["sex"]], axis=1)
         np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(right, axis=0))

@@ -67,10 +67,15 @@ def test_labels_of_groups_are_all_different() -> None:
     grouped = Categorical(
         "x",
         values=["a", "b", "c", "d", "e", "f"],
-        levels={"groups": {"one": {"same": ["a", "b"]}, "two": {"same": ["c", "d"]}, "a": ["e", "f"]}, "at": 1},
+        levels={
+            "groups": {"one": {"same": ["a", "b"]}, "two": {"same": ["c", "d"]}, "a": ["e", "f"]},
+            "at": 1,
+        },
     )
     assert grouped.value_labels == ("one / same", "two / same", "a")
-    rest = Categorical("x", values=["a", "b", "c", "d"], levels={"prefix": [9], "cut": [0, 0, 1, 1], "weights": [1] * 4})
+    rest = Categorical(
+        "x", values=["a", "b", "c", "d"], levels={"prefix": [9], "cut": [0, 0, 1, 1], "weights": [1] * 4}
+    )
     assert rest.value_labels == ("all others", "all others (2)")
 
 
@@ -107,7 +112,9 @@ def test_values_occur_as_often_as_their_weights_say_give_or_take_one() -> None:
 
 
 def test_a_group_without_weights_is_even() -> None:
-    drawn = cut([0, 0, 0, 1, 1, 2], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]).decode([0] * 300, np.random.default_rng(0))
+    drawn = cut([0, 0, 0, 1, 1, 2], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]).decode(
+        [0] * 300, np.random.default_rng(0)
+    )
     assert [drawn.tolist().count(ward) for ward in WARDS[:3]] == [100, 100, 100]
 
 
@@ -140,7 +147,10 @@ def test_levels_are_written_and_read_back(levels: dict[str, object]) -> None:
 def test_a_schema_without_levels_is_written_as_before() -> None:
     plain = Schema([Categorical("ward", values=WARDS)])
     assert plain.to_dict()["columns"] == [{"name": "ward", "kind": "categorical", "values": list(WARDS)}]
-    assert plain.fingerprint() != Schema([Categorical("ward", values=WARDS, levels={"prefix": [1]})]).fingerprint()
+    assert (
+        plain.fingerprint()
+        != Schema([Categorical("ward", values=WARDS, levels={"prefix": [1]})]).fingerprint()
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,9 +193,7 @@ def test_groups_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "wards.csv").write_text(
         "A1,general,surgery\nA2,general,surgery\nA3,heart,surgery\nB1,ward B,medicine\n", encoding="utf-8"
     )
-    text = (
-        "columns: [{name: ward, kind: categorical, values: [A1, A2, A3, B1], levels: {file: wards.csv, at: 2}}]"
-    )
+    text = "columns: [{name: ward, kind: categorical, values: [A1, A2, A3, B1], levels: {file: wards.csv, at: 2}}]"
     (tmp_path / "schema.yaml").write_text(text, encoding="utf-8")
     schema = Schema.read(tmp_path / "schema.yaml")
     assert schema.column("ward").labels == ("general", "A3", "B1")

@@ -309,7 +309,13 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
     guarantee, spec = result.guarantee, result.spec
     charges = sum(entry.event is not None for entry in result.ledger_entries)
     columns = [
-        [column.name, column.kind, shown_labels(column.finest.labels), column.unit or "", column.description or ""]
+        [
+            column.name,
+            column.kind,
+            shown_labels(column.finest.labels),
+            column.unit or "",
+            column.description or "",
+        ]
         for column in result.schema.columns
     ]
     terms = [f"Licence: {spec.license}"] if spec.license else []

@@ -120,19 +120,25 @@ class Levels:
             problems.append(f"prefix: write at most {MOST_LEVELS} ascending lengths, such as [1, 3]")
         if self.shipped and self.shipped not in SHIPPED:
             hint = did_you_mean(str(self.shipped), SHIPPED)
-            problems.append(f"shipped: no hierarchy named {self.shipped!r}.{hint} Known: {', '.join(SHIPPED)}")
+            problems.append(
+                f"shipped: no hierarchy named {self.shipped!r}.{hint} Known: {', '.join(SHIPPED)}"
+            )
         if self.at is not None and not (_whole(self.at) and self.at >= 1):
             problems.append("at: write the number of a level, 1 for the largest groups")
         if self.within not in ("measured", "even"):
             problems.append("within: write measured or even")
         if not (isinstance(self.share, int | float) and 0 < self.share <= 0.5):
-            problems.append("share: write a part of the budget above 0 and at most 0.5; for none, choose a level with at")
+            problems.append(
+                "share: write a part of the budget above 0 and at most 0.5; for none, choose a level with at"
+            )
         if not (_whole(self.most) and 2 <= self.most <= 10_000):
             problems.append("most: write a whole number from 2 to 10000")
         if (self.cut is None) != (self.weights is None) or (self.cut is not None and self.at is not None):
             problems.append("cut and weights belong together, and not to a level that was fixed with at")
         elif self.cut is not None and self.weights is not None and not _is_cut(self.cut, self.weights):
-            problems.append("cut: must number groups from 0, and weights must be one number, not negative, for each value")
+            problems.append(
+                "cut: must number groups from 0, and weights must be one number, not negative, for each value"
+            )
         return problems
 
     @property
@@ -185,7 +191,9 @@ class Levels:
         return plain
 
     def __repr__(self) -> str:
-        shown = {key: item for key, item in self.to_plain().items() if key not in ("groups", "cut", "weights")}
+        shown = {
+            key: item for key, item in self.to_plain().items() if key not in ("groups", "cut", "weights")
+        }
         return f"Levels({', '.join(f'{key}={item!r}' for key, item in shown.items())})"
 
 
@@ -245,7 +253,9 @@ class Tree:
         weights = np.maximum(self.weights[self._order], 0.0)
         totals = np.bincount(group, weights=weights, minlength=self.size)
         sizes = np.bincount(group, minlength=self.size)
-        shares = np.where(totals[group] > 0, weights / np.where(totals > 0, totals, 1.0)[group], 1.0 / sizes[group])
+        shares = np.where(
+            totals[group] > 0, weights / np.where(totals > 0, totals, 1.0)[group], 1.0 / sizes[group]
+        )
         ends = np.cumsum(shares)
         last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
         base = np.concatenate(([0.0], ends[last][:-1]))
@@ -334,7 +344,9 @@ def nested_of_rows(rows: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Return nested groups from lines of a file: a value, its group, the larger group that holds it, and so on."""
     width = len(rows[0])
     if width < 2 or any(len(row) != width or not all(text.strip() for text in row) for row in rows):
-        raise SchemaError("must have the same number of columns in every line, at least two: a value, its group, larger groups")
+        raise SchemaError(
+            "must have the same number of columns in every line, at least two: a value, its group, larger groups"
+        )
     if width - 1 > MOST_LEVELS:
         raise SchemaError(f"has more than {MOST_LEVELS} levels of groups")
     nested: dict[str, Any] = {}
@@ -351,7 +363,9 @@ def _nested(given: object, depth: int) -> Nested:
     if isinstance(given, tuple):
         return given
     if not isinstance(given, Mapping) or not given:
-        raise SchemaError("groups: write a mapping from names of groups to lists of values, or to smaller groups")
+        raise SchemaError(
+            "groups: write a mapping from names of groups to lists of values, or to smaller groups"
+        )
     if depth > MOST_LEVELS:
         raise SchemaError(f"groups: more than {MOST_LEVELS} levels")
     made: list[tuple[str, Any]] = []
@@ -376,7 +390,8 @@ def _leaves(groups: Nested, above: Path) -> Iterator[tuple[Path, str]]:
 
 def _plain(groups: Nested) -> dict[str, Any]:
     return {
-        name: _plain(inside) if inside and isinstance(inside[0], tuple) else list(inside) for name, inside in groups
+        name: _plain(inside) if inside and isinstance(inside[0], tuple) else list(inside)
+        for name, inside in groups
     }
 
 
@@ -396,6 +411,7 @@ def _is_cut(cut: tuple[Any, ...], weights: tuple[Any, ...]) -> bool:
     if len(cut) != len(weights) or not cut or not all(_whole(group) for group in cut):
         return False
     numbers = all(
-        isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < 1e300 for weight in weights
+        isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < 1e300
+        for weight in weights
     )
     return numbers and set(cut) == set(range(max(cut) + 1))

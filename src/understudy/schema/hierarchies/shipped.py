@@ -87,7 +87,9 @@ def shipped_list(name: object) -> list[str]:
     """
     if name not in SHIPPED_LISTS:
         hint = did_you_mean(str(name), SHIPPED_LISTS)
-        raise SchemaError(f"no list {str(name)!r} comes with the program.{hint} Known: {', '.join(SHIPPED_LISTS)}")
+        raise SchemaError(
+            f"no list {str(name)!r} comes with the program.{hint} Known: {', '.join(SHIPPED_LISTS)}"
+        )
     firsts, lines = _file("nace-2" if name == "nace-2-divisions" else "iso-3166")
     if name == "nace-2-divisions":
         return [f"{number:02d}" for first, last, _ in lines for number in range(int(first), int(last) + 1)]
