@@ -27,7 +27,7 @@ Path = tuple[str, ...]
 Nested = tuple[tuple[str, Any], ...]
 
 MOST_LEVELS = 8
-DEFAULT_SHARE = 0.05
+DEFAULT_SHARE = 0.1
 DEFAULT_MOST = 64
 _SOURCES = ("prefix", "groups", "shipped")
 
