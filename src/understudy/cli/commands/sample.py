@@ -117,7 +117,7 @@ def sample(
             progress("drawing", 0.0)
             frame = fitted.sample(number, where=where, given=fixed, seed=seed)
             progress("writing", 0.7)
-            write_frame(frame, target)
+            write_frame(frame, target, schema=fitted.schema)
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:
             share = fitted.share(where)
