@@ -16,6 +16,18 @@ from understudy._html import html_table
 from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, SchemaError
 from understudy.schema.columns.column import Codes, Column, check_text
 from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.constraints.dependency import (
+    Dependency,
+    check_dependencies,
+    dependencies_to_plain,
+    rules_of_dependencies,
+)
+from understudy.schema.constraints.derived import (
+    DerivedColumn,
+    check_derived,
+    derived_to_plain,
+    output_names,
+)
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
@@ -150,7 +162,9 @@ def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: in
         column.name: column.decode(codes[column.name], stream)
         for column, stream in zip(schema.columns, streams, strict=True)
     }
-    return pd.DataFrame(decoded, columns=list(schema.names))
+    for item in schema.derived:
+        decoded[item.name] = item.compute(decoded, schema._by_name)
+    return pd.DataFrame(decoded, columns=list(schema.output_names))
 
 
 FORMAT_VERSION = 1
@@ -175,6 +189,13 @@ class Schema:
         Origin of the facts of the schema itself (``row_count``, ``left_out``).
     left_out
         Columns of the table that were left out on purpose, with the reason; for people.
+    rules
+        Constraints that the *values* of every synthetic record obey (``straddle: values``), as ``constraints`` takes them.
+    determines
+        Columns that follow from another one, as in ``{"city": ["region"]}`` (learnt from the released model) or
+        ``{"city": {"region": {"Lyon": "south", "Lille": "north"}}}`` (declared).
+    derived
+        Columns computed from others in the published table, as in ``{"nights": "check_out - check_in"}``.
 
     Examples
     --------
@@ -196,8 +217,10 @@ class Schema:
     description: str
     origin: OriginOfFacts
     left_out: tuple[tuple[str, str], ...]
+    determines: tuple[Dependency, ...]
+    derived: tuple[DerivedColumn, ...]
 
-    own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out")
+    own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out", "rules", "determines", "derived")
 
     def __init__(
         self,
@@ -209,6 +232,9 @@ class Schema:
         description: str = "",
         origin: OriginOfFacts = "public",
         left_out: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        rules: Sequence[Constraint | str | Mapping[str, Any]] = (),
+        determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
+        derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
     ) -> None:
         self._set("columns", check_columns(columns))
         for field, value in (
@@ -220,7 +246,17 @@ class Schema:
         ):
             self._set(field, value)
         raise_problems(HEADING, self._check_rest())
-        self._set("constraints", parse_rules(constraints, self.columns))
+        stated = (
+            *parse_rules(constraints, self.columns),
+            *parse_rules(rules, self.columns, key="rules", straddle="values"),
+        )
+        dependencies, problems = check_dependencies(determines, self._by_name)
+        made, wrong = check_derived(derived, self._by_name)
+        raise_problems(HEADING, problems + wrong)
+        self._set("determines", dependencies)
+        self._set("derived", made)
+        self._set("constraints", (*stated, *rules_of_dependencies(dependencies, self._by_name)))
+        raise_problems(HEADING, self._check_origin())
 
     # -- columns -------------------------------------------------------------------------------
 
@@ -251,7 +287,28 @@ class Schema:
         wanted = {self.column(name).name for name in names}
         kept = tuple(column for column in self.columns if column.name in wanted)
         rules = tuple(rule for rule in self.constraints if wanted.issuperset(rule.columns))
-        return replace(self, columns=kept, constraints=rules)
+        dependencies = tuple(item for item in self.determines if {item.source, item.target} <= wanted)
+        made = [item for item in self.derived if item.columns <= wanted]
+        beside = wanted.union(item.name for item in made)
+        placed = tuple(
+            replace(
+                item,
+                after=item.after if item.after in beside else None,
+                before=item.before if item.before in beside else None,
+            )
+            for item in made
+        )
+        return replace(self, columns=kept, constraints=rules, determines=dependencies, derived=placed)
+
+    @property
+    def rules(self) -> tuple[Constraint, ...]:
+        """The constraints that the values of every synthetic record obey."""
+        return tuple(rule for rule in self.constraints if rule.straddle == "values")
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the columns of a published table, in order: those of the schema and the derived ones."""
+        return output_names(self.names, self.derived)
 
     # -- public facts --------------------------------------------------------------------------
 
@@ -327,10 +384,16 @@ class Schema:
         content = self.to_dict()
         for key in ("name", "description", "origin", "left_out"):
             content.pop(key, None)
+        for item in content.get("derived", {}).values():
+            if isinstance(item, dict):
+                item.pop("description", None)
         for column in content["columns"]:
             for key in ("description", "unit", "origin"):
                 column.pop(key, None)
-        content["constraints"] = [[rule.text, rule.straddle] for rule in self.constraints]
+        content.pop("rules", None)
+        content["constraints"] = [
+            [rule.text, rule.straddle] for rule in self.constraints if not rule.dependency
+        ]
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy schema\n" + canonical.encode("ascii")).hexdigest()
 
@@ -406,8 +469,17 @@ class Schema:
         if self.left_out:
             plain["left_out"] = dict(self.left_out)
         plain["columns"] = [column.to_dict() for column in self.columns]
-        if self.constraints:
-            plain["constraints"] = [rule.to_plain() for rule in self.constraints]
+        stated = [rule for rule in self.constraints if not rule.dependency]
+        for key, listed in (
+            ("constraints", [rule for rule in stated if rule.straddle != "values"]),
+            ("rules", [rule for rule in stated if rule.straddle == "values"]),
+        ):
+            if listed:
+                plain[key] = [rule.to_plain() for rule in listed]
+        if self.determines:
+            plain["determines"] = dependencies_to_plain(self.determines)
+        if self.derived:
+            plain["derived"] = derived_to_plain(self.derived)
         return plain
 
     @classmethod
@@ -492,9 +564,12 @@ class Schema:
         except (TypeError, ValueError):
             problems.append("left_out: write the reason for each column that was left out")
             self._set("left_out", ())
+        return problems
+
+    def _check_origin(self) -> list[str]:
         origin, wrong = normal_origin(self.origin, self._facts if self._facts else self.own_facts)
         self._set("origin", origin if self._facts else "public")
-        return problems + wrong
+        return wrong
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
