@@ -28,6 +28,7 @@ from understudy.schema.constraints.derived import (
     derived_to_plain,
     output_names,
 )
+from understudy.schema.constraints.joint import JointValues, joint_values
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
@@ -157,11 +158,13 @@ def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: in
     if len(lengths) > 1:
         problems.append("The columns of codes have different lengths.")
     raise_problems("The codes do not fit the schema", problems, DataError)
-    streams = np.random.default_rng(seed).spawn(len(schema.columns))
+    *streams, streams_of_rules = np.random.default_rng(seed).spawn(len(schema.columns) + 1)
     decoded: dict[str, Any] = {
         column.name: column.decode(codes[column.name], stream)
         for column, stream in zip(schema.columns, streams, strict=True)
     }
+    for group in schema.joint_values:
+        group.settle(codes, decoded, streams_of_rules)
     for item in schema.derived:
         decoded[item.name] = item.compute(decoded, schema._by_name)
     return pd.DataFrame(decoded, columns=list(schema.output_names))
@@ -257,6 +260,8 @@ class Schema:
         self._set("derived", made)
         self._set("constraints", (*stated, *rules_of_dependencies(dependencies, self._by_name)))
         raise_problems(HEADING, self._check_origin())
+        for group in self.joint_values:  # a schema whose rules cannot be solved is refused before it is used
+            _ = group.alternatives
 
     # -- columns -------------------------------------------------------------------------------
 
@@ -304,6 +309,11 @@ class Schema:
     def rules(self) -> tuple[Constraint, ...]:
         """The constraints that the values of every synthetic record obey."""
         return tuple(rule for rule in self.constraints if rule.straddle == "values")
+
+    @cached_property
+    def joint_values(self) -> tuple[JointValues, ...]:
+        """Groups of columns whose values rules tie together, where bins hold several values."""
+        return joint_values(self.constraints, self.columns)
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -449,10 +459,15 @@ class Schema:
         return np.asarray(np.logical_and.reduce([rule.holds_raw(frame) for rule in self.constraints]))
 
     def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.bool_]:
-        """Tell which encoded records obey every constraint."""
+        """Tell which encoded records obey every constraint, and have values that obey every rule together."""
         if not self.constraints:
             return np.ones(len(np.asarray(codes[self.names[0]])), dtype=bool)
-        return np.asarray(np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints]))
+        holds = np.asarray(np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints]))
+        for group in self.joint_values:
+            kept = np.flatnonzero(holds)
+            some = {column.name: np.asarray(codes[column.name])[kept] for column in group.columns}
+            holds[kept] = group.possible(some)
+        return holds
 
     # -- files ---------------------------------------------------------------------------------
 
