@@ -213,6 +213,28 @@ class Constraint:
             )
         return self._table.copy()
 
+    def allowed_given(self, name: str, others: Mapping[str, npt.ArrayLike], *, rows: int) -> Bools:
+        """Return which codes of one column are possible in each record, given the codes of the rule's other columns.
+
+        Parameters
+        ----------
+        name
+            The column.
+        others
+            Codes of the other columns of the rule.
+        rows
+            How many records there are.
+        """
+        place = self.columns.index(name)
+        index = [np.asarray(others[column]).astype(np.intp) for column in self.columns if column != name]
+        if self._grid(self._pieces) <= MAX_CELLS:
+            table = np.moveaxis(self._table, place, -1)
+            return np.broadcast_to(table[tuple(index)], (rows, table.shape[-1]))
+        size = self.over[place].size
+        codes = {column: np.repeat(np.asarray(part), size) for column, part in others.items()}
+        codes[name] = np.tile(np.arange(size), rows)
+        return self.holds_codes(codes).reshape(rows, size)
+
     # -- evaluation ----------------------------------------------------------------------------
 
     def _answers(self, view: View) -> Answers:

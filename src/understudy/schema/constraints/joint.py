@@ -245,7 +245,9 @@ class JointValues:
         return {
             column.name: column
             if column.decode_by in _DRAWN_BY_CHANCE
-            else replace(column, decode_by="uniform", missing=False, missing_values=(), out_of_domain="refuse")
+            else replace(
+                column, decode_by="uniform", missing=False, missing_values=(), out_of_domain="refuse"
+            )
             for column in self.ordered
         }
 
@@ -617,5 +619,5 @@ def _put(column: Ordered, values: Any, rows: Index, numbers: Floats) -> Any:
         new = numbers.astype(np.int64).astype("datetime64[D]").astype("datetime64[s]")
     elif column.cells.whole:
         new = numbers.astype(np.int64)
-    changed[rows] = new.astype(object) if getattr(changed, "dtype", None) == object else new
+    changed[rows] = new.astype(object) if changed.dtype.kind == "O" else new
     return changed
