@@ -485,12 +485,12 @@ class Schema:
             plain["left_out"] = dict(self.left_out)
         plain["columns"] = [column.to_dict() for column in self.columns]
         stated = [rule for rule in self.constraints if not rule.dependency]
-        for key, listed in (
-            ("constraints", [rule for rule in stated if rule.straddle != "values"]),
-            ("rules", [rule for rule in stated if rule.straddle == "values"]),
+        for key, usual, listed in (
+            ("constraints", "allow", [rule for rule in stated if rule.straddle != "values"]),
+            ("rules", "values", [rule for rule in stated if rule.straddle == "values"]),
         ):
             if listed:
-                plain[key] = [rule.to_plain() for rule in listed]
+                plain[key] = [rule.to_plain(usual=usual) for rule in listed]  # type: ignore[arg-type]
         if self.determines:
             plain["determines"] = dependencies_to_plain(self.determines)
         if self.derived:

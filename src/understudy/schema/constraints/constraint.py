@@ -312,10 +312,10 @@ class Constraint:
             passes = passes & here if forbid else passes | here
         return passes
 
-    def to_plain(self) -> str | dict[str, str]:
-        """Return the constraint as a file holds it, under ``rules`` or ``constraints``: its text alone if nothing else was said."""
+    def to_plain(self, *, usual: Straddle = "allow") -> str | dict[str, str]:
+        """Return the constraint as a list of a file holds it: its text alone if nothing but what is usual there was said."""
         plain = {"rule": self.text}
-        if self.straddle not in ("allow", "values"):
+        if self.straddle != usual:
             plain["straddle"] = self.straddle
         if self.description:
             plain["description"] = self.description

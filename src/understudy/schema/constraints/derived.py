@@ -23,6 +23,8 @@ from understudy.schema.problems import MAX_COLUMNS, did_you_mean, problems_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from understudy.schema.schema import Schema
+
 __all__ = ["DerivedColumn", "check_derived", "derived_to_plain", "output_names"]
 
 _KEYS = ("value", "values", "after", "before", "description")
@@ -95,6 +97,25 @@ class DerivedColumn:
         if self.values:
             return self._looked_up(np.where(absent, 0.0, real), absent)
         return np.where(absent, np.nan, real) if gaps else real
+
+    def agrees(self, frame: pd.DataFrame, schema: Schema) -> bool:
+        """Say whether a published table has this column as it follows from the others, however it was stored."""
+        import pandas as pd
+
+        computed = pd.Series(self.compute(frame, {column.name: column for column in schema.columns}))
+        found = frame[self.name].reset_index(drop=True)
+        if computed.dtype.kind == "M":
+            found = pd.to_datetime(found)
+        elif computed.dtype.kind in "if":
+            found = pd.to_numeric(found)
+            near = np.isclose(
+                found.astype(float).to_numpy(), computed.astype(float).to_numpy(), equal_nan=True
+            )
+            return bool(near.all())
+        else:
+            found, computed = found.astype(str), computed.astype(str)
+        same = (found == computed) | (found.isna() & computed.isna())
+        return bool(same.all())
 
     def _whole(self, columns: Mapping[str, Column]) -> bool:
         """Whether the result is a whole number (or a day) whatever the records are."""
