@@ -245,7 +245,7 @@ def _spelling(entry: Any) -> str:
     return str(entry).strip()
 
 
-_FOR_PEOPLE = ("description", "unit", "origin", "decode_by")
+_FOR_PEOPLE = ("description", "unit", "origin", "missing_text", "decimals", "decode_by")
 """What a column says about its published values; it decides nothing about what is read."""
 
 

@@ -143,7 +143,13 @@ def _places(frame: pd.DataFrame) -> dict[str, list[int]]:
     return places
 
 
-def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+def decode_frame(
+    schema: Schema,
+    codes: Mapping[str, npt.ArrayLike],
+    *,
+    seed: int | None,
+    counts: Mapping[str, npt.ArrayLike] | None = None,
+) -> pd.DataFrame:
     """Decode every column; see `Schema.decode`. Each column draws from its own stream of randomness.
 
     Raises
@@ -160,7 +166,7 @@ def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: in
     raise_problems("The codes do not fit the schema", problems, DataError)
     *streams, streams_of_rules = np.random.default_rng(seed).spawn(len(schema.columns) + 1)
     decoded: dict[str, Any] = {
-        column.name: column.decode(codes[column.name], stream)
+        column.name: column.decode(codes[column.name], stream, counts=(counts or {}).get(column.name))
         for column, stream in zip(schema.columns, streams, strict=True)
     }
     for group in schema.joint_values:
@@ -431,7 +437,13 @@ class Schema:
 
         return encode_frame(self, frame)
 
-    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+    def decode(
+        self,
+        codes: Mapping[str, npt.ArrayLike],
+        *,
+        seed: int | None,
+        counts: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> pd.DataFrame:
         """Turn codes into a table of values, each inside its bin by the column's rule.
 
         Parameters
@@ -440,6 +452,9 @@ class Schema:
             One array per column.
         seed
             For the rules that draw values; ``None`` draws anew each time.
+        counts
+            For columns with ``decode_by: smooth``: how many records each code has, as a model expects them
+            (`Model.decode` passes its own). Without them the given codes are counted.
 
         Examples
         --------
@@ -450,7 +465,7 @@ class Schema:
         1   False
         """
 
-        return decode_frame(self, codes, seed=seed)
+        return decode_frame(self, codes, seed=seed, counts=counts)
 
     def holds_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         """Tell which raw records obey every constraint. In and out: private."""
