@@ -164,13 +164,20 @@ def decode_frame(
     if len(lengths) > 1:
         problems.append("The columns of codes have different lengths.")
     raise_problems("The codes do not fit the schema", problems, DataError)
-    *streams, streams_of_rules = np.random.default_rng(seed).spawn(len(schema.columns) + 1)
+    *streams, stream_of_rules = np.random.default_rng(seed).spawn(len(schema.columns) + 1)
     decoded: dict[str, Any] = {
         column.name: column.decode(codes[column.name], stream, counts=(counts or {}).get(column.name))
         for column, stream in zip(schema.columns, streams, strict=True)
     }
+
+    def redraw(column: Column, some: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        known = (counts or {}).get(column.name)
+        if column.decodes_by_counts and known is None:  # all the codes, not only those that are drawn again
+            known = np.bincount(np.asarray(codes[column.name]), minlength=column.size)
+        return column.decode(some, generator, counts=known)
+
     for group in schema.joint_values:
-        group.settle(codes, decoded, streams_of_rules)
+        group.settle(codes, decoded, stream_of_rules, redraw)
     for item in schema.derived:
         decoded[item.name] = item.compute(decoded, schema._by_name)
     return pd.DataFrame(decoded, columns=list(schema.output_names))
@@ -266,8 +273,6 @@ class Schema:
         self._set("derived", made)
         self._set("constraints", (*stated, *rules_of_dependencies(dependencies, self._by_name)))
         raise_problems(HEADING, self._check_origin())
-        for group in self.joint_values:  # a schema whose rules cannot be solved is refused before it is used
-            _ = group.alternatives
 
     # -- columns -------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ law of the draw given that the rules hold, and then by solving for them.
 The solver is exact for *difference rules*, in which every comparison is of the form ``x - y <= c`` or ``x <= c`` with whole
 numbers and dates (also behind ``and``, ``or``, ``not`` and ``implies``, and with calendar functions of dates). Their bounds
 are closed under addition (Floyd and Warshall), after which every value between the bounds of one column can be completed by
-values of the others; a negative circle says that there are none. Other arithmetic is searched by chance from a fixed seed. In any
+values of the others; a negative circle says that there are none. Other arithmetic, and rules with more than a thousand alternatives
+together (every ``or`` and ``!=`` makes two of one), are searched by chance from a fixed seed. In any
 case a record passes only if values were *found*: what is published obeys, and codes without such values are not drawn.
 """
 
@@ -60,7 +61,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.intp]
 Redraw: TypeAlias = Callable[[Column, Index, np.random.Generator], Any]
 
-_MOST_ALTERNATIVES = 512
+_MOST_ALTERNATIVES = 1_024
 _MOST_STEPS = 4_096
 _TRIES = 24
 _SEARCHES = 64
@@ -128,9 +129,7 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Hard:
-    """Arithmetic that is not a difference; it is only checked."""
-
-    relation: Relation
+    """Something that is only checked: arithmetic that is not a difference, or too many alternatives to go through."""
 
 
 _Atom: TypeAlias = _Bound | _Decided | _Hard
@@ -167,10 +166,7 @@ def _alternatives(condition: Check, negated: bool = False) -> list[tuple[_Atom, 
 
 def _together(parts: Sequence[list[tuple[_Atom, ...]]]) -> list[tuple[_Atom, ...]]:
     if prod(map(len, parts)) > _MOST_ALTERNATIVES:
-        raise ConstraintError(
-            f"The rules on these columns have more than {_MOST_ALTERNATIVES} alternatives together (every 'or', "
-            "'implies' and '!=' makes two of one). Write fewer or simpler rules, or give the columns one code per value."
-        )
+        return [(_Hard(),)]
     return [sum(choice, ()) for choice in product(*parts)]
 
 
@@ -205,7 +201,7 @@ def _at_most(value: Value, *, strict: bool) -> _Atom:
                 -value.constant / abs(factors[0]),
                 strict,
             )
-    return _Hard(Relation("<" if strict else "<=", value))
+    return _Hard()
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +242,12 @@ class JointValues:
             column.name: column
             if column.decode_by in _DRAWN_BY_CHANCE
             else replace(
-                column, decode_by="uniform", missing=False, missing_values=(), out_of_domain="refuse"
+                column,
+                decode_by="uniform",
+                missing=False,
+                missing_values=(),
+                missing_text="",
+                out_of_domain="refuse",
             )
             for column in self.ordered
         }
