@@ -65,6 +65,7 @@ _MOST_ALTERNATIVES = 1_024
 _MOST_STEPS = 4_096
 _TRIES = 24
 _SEARCHES = 64
+_MOST_CORNERS = 6
 _ROWS = 20_000
 _SLACK = 2.0**-40
 _DRAWN_BY_CHANCE = ("uniform", "integer-uniform", "smooth")
@@ -286,17 +287,27 @@ class JointValues:
         }
         values, found = self._solve(codes, middle, None)
         if any(isinstance(atom, _Hard) for option in self.alternatives for atom in option):
-            generator = np.random.default_rng(0)
-            for _ in range(_SEARCHES):
+            for shares in self._places_to_try:
                 rest = np.flatnonzero(~found)
                 if not len(rest):
                     break
                 some = {name: part[rest] for name, part in codes.items()}
-                more, hit = self._solve(some, self._by_chance(some, generator, None), generator)
-                for name, part in more.items():
-                    values[name][rest[hit]] = part[hit]
+                wanted = {
+                    column.name: _at(column, some[column.name], share)
+                    for column, share in zip(self.ordered, shares, strict=True)
+                }
+                more, hit = self._solve(some, wanted, None)
+                self._take(values, rest[hit], more, hit)
                 found[rest[hit]] = True
         return values, found
+
+    @cached_property
+    def _places_to_try(self) -> list[tuple[float, ...]]:
+        """Where in their bins values are looked for, the same for every record: corners, and places chosen once by chance."""
+        sides = len(self.ordered)
+        corners = list(product((0.0, 1.0), repeat=sides)) if sides <= _MOST_CORNERS else []
+        chance = np.random.default_rng(0).random((_SEARCHES, sides))
+        return [*corners, *map(tuple, chance.tolist())]
 
     # -- values --------------------------------------------------------------------------------
 
@@ -576,7 +587,7 @@ def _count(pieces: Pieces) -> Index:
 
 
 def _ends(column: Ordered, codes: Index) -> tuple[Floats, Floats]:
-    """Return the ends of the bin of each code; infinite where it is open, zero where there is no bin."""
+    """Return the ends of the bin of each code; infinite where it is open or there is none."""
     cells = column.cells
     inside = codes < column.value_count
     safe = np.where(inside, codes, 0)
@@ -585,7 +596,18 @@ def _ends(column: Ordered, codes: Index) -> tuple[Floats, Floats]:
         low[safe == 0] = -np.inf
     if cells.open_high:
         high[safe == len(cells) - 1] = np.inf
-    return np.where(inside, low, 0.0), np.where(inside, high, 0.0)
+    return np.where(inside, low, -np.inf), np.where(inside, high, np.inf)
+
+
+def _at(column: Ordered, codes: Index, share: float) -> Floats:
+    """Return the value at a share of the way through the bin of each code; an open bin gives its edge."""
+    cells = column.cells
+    safe = np.minimum(codes, column.value_count - 1)
+    low, high = _ends(column, safe)
+    edge = cells.edge[safe].astype(np.float64)
+    low, high = np.where(np.isinf(low), edge, low), np.where(np.isinf(high), edge, high)
+    place = low * (1 - share) + high * share
+    return _between(column, low, high, place, None)
 
 
 def _between(
