@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from command import understudy
+
+from understudy.errors import DataError, Problems
+from understudy.release.bundle.verify import _check_data
+from understudy.schema import Schema
 
 SCHEMA = """
 columns:
@@ -127,7 +132,27 @@ def test_a_release_keeps_the_rules_and_its_bundle_says_so(folder: Path) -> None:
     (folder / "spec.yaml").write_text(SPEC, encoding="utf-8")
     told = understudy("release", folder / "spec.yaml", "--out", folder / "out")
     assert told.code == 0, told.err
-    rows = read(folder / "out" / "bundle" / "data.csv")
+    rows = read(folder / "out" / "data.csv")
     check(rows)
-    told = understudy("verify", folder / "out" / "bundle")
+    told = understudy("verify", folder / "out")
     assert told.code == 0, told.err
+    described = json.loads((folder / "out" / "datapackage.json").read_text(encoding="utf-8"))
+    fields = described["resources"][0]["schema"]["fields"]
+    assert [field["name"] for field in fields] == ORDER
+    assert fields[3]["description"] == "Computed: departure - arrival"
+    assert fields[3]["type"] == "integer"
+    document = json.loads((folder / "out" / "certificate.json").read_text(encoding="utf-8"))
+    schema = Schema.read(folder / "out" / "schema.yaml")
+    changed = {
+        "values of data.csv break a rule": {"arrival": "2015-01-31", "departure": "2015-01-01", "nights": "-30"},
+        "no column 'nights' that follows": {"nights": "77"},
+    }
+    for complaint, entries in changed.items():  # as if the certificate had been made for a wrong table
+        broken = rows.copy()
+        for name, entry in entries.items():
+            broken.loc[broken["departure"] != "?", name] = entry
+        broken.to_csv(folder / "out" / "data.csv", index=False)
+        problems = Problems("checked")
+        _check_data(folder / "out", document, schema, problems)
+        with pytest.raises(DataError, match=complaint):
+            problems.raise_if_any(DataError)

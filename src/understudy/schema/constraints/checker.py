@@ -319,8 +319,8 @@ class _Checker:
         if isinstance(node, Arithmetic):
             return self.arithmetic(node)
         if isinstance(node, Call):
-            part = self.part(node)
-            return _Term(node, value=Value(0, ((1, (part,)),)), part=part)
+            called = self.part(node)
+            return _Term(node, value=Value(0, ((1, (called,)),)), part=called)
         self.wrong(node, "Expected a column, a number or quoted text here, not a condition.")
 
     def part(self, node: Call) -> Part:

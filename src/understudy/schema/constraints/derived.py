@@ -155,7 +155,8 @@ def _with_gaps(numbers: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> Any:
 def _decimals(columns: Sequence[Column]) -> int:
     """Return to how many decimals a sum of these columns is written: as many as they have, or what doubles carry."""
     stated = [getattr(column, "decimals", None) for column in columns if not _is_whole(column)]
-    return 10 if any(count is None for count in stated) or not stated else max(map(int, stated))
+    known = [int(count) for count in stated if count is not None]
+    return max(known) if known and len(known) == len(stated) else 10
 
 
 def _is_whole(column: Column) -> bool:

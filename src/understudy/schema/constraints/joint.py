@@ -557,7 +557,7 @@ class JointValues:
             for middle in range(size):
                 np.minimum(most, most[:, :, middle, None] + most[:, None, middle, :], out=most)
             most[:, both_whole] = np.floor(most[:, both_whole])
-        feasible = (most[:, range(size), range(size)] >= 0).all(axis=1)
+        feasible: Bools = np.asarray((most[:, range(size), range(size)] >= 0).all(axis=1))
         solved: dict[str, Floats] = {}
         for column in self.ordered:
             number = place[column.name]

@@ -344,8 +344,9 @@ class _Parser:
         if self.token.kind == "end":
             self.wrong(self.token, "The derived column is empty.")
         tree = self.sum()
-        if self.token.kind != "end":
-            self.wrong(self.token, f"Expected '+', '-', '*' or the end, not {self.token.text!r}.")
+        token = self.token
+        if token.text:
+            self.wrong(token, f"Expected '+', '-', '*' or the end, not {token.text!r}.")
         return tree
 
     def rule_(self) -> Expression:
