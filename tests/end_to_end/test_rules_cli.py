@@ -144,7 +144,11 @@ def test_a_release_keeps_the_rules_and_its_bundle_says_so(folder: Path) -> None:
     document = json.loads((folder / "out" / "certificate.json").read_text(encoding="utf-8"))
     schema = Schema.read(folder / "out" / "schema.yaml")
     changed = {
-        "values of data.csv break a rule": {"arrival": "2015-01-31", "departure": "2015-01-01", "nights": "-30"},
+        "values of data.csv break a rule": {
+            "arrival": "2015-01-31",
+            "departure": "2015-01-01",
+            "nights": "-30",
+        },
         "no column 'nights' that follows": {"nights": "77"},
     }
     for complaint, entries in changed.items():  # as if the certificate had been made for a wrong table
