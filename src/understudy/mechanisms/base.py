@@ -30,6 +30,7 @@ from understudy.mechanisms.levels import (
 )
 from understudy.mechanisms.model import Model, Provenance
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.rules import require_possible, structural_rules
 from understudy.mechanisms.source import Source
 from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
@@ -397,10 +398,13 @@ class Synthesizer(ABC):
             If the mechanism cannot give this kind of guarantee.
         DomainTooLarge
             If the model would not fit into the memory that is free.
+        ConstraintError
+            If no record can obey the rules of the schema.
         UnusableMethod
             If the mechanism does not work on this machine.
         """
         self.require(budget)
+        require_possible(schema)
         plan = self.plan(schema, unit=unit, budget=budget) if plan is None else plan
         _require_memory(plan)
         try_out(self, schema, budget)
@@ -574,5 +578,7 @@ def total_deviation(looks: Iterable[tuple[float, Noise]]) -> float:
 
 
 def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
-    """Return the record constraints of a schema as allowed cells over the columns each one names."""
-    return [(constraint.columns, constraint.allowed(schema.domain)) for constraint in schema.constraints]
+    """Return the record constraints that models hold as allowed cells over the columns each one names."""
+    return [
+        (constraint.columns, constraint.allowed(schema.domain)) for constraint in structural_rules(schema)
+    ]

@@ -97,7 +97,7 @@ def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
         "data_product": {
             "kind": "synthetic table",
             "rows": len(result.synthetic),
-            "columns": list(result.schema.names),
+            "columns": list(result.schema.output_names),
             "method": result.configuration.name,
         },
         "privacy_model": "central (a trusted curator holds the records)",

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context
 from typing import Any
 
@@ -16,6 +16,7 @@ from understudy.release.result import CriterionResult, ReleaseGuarantee, Release
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column, Schema
+from understudy.schema.constraints.derived import DerivedColumn
 from understudy.schema.spreadsheets import formula_values, is_formula
 
 # ----------------------------------------------------------------------------------------
@@ -68,6 +69,16 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         if kind == "string":
             field["constraints"] = {"enum": [str(label) for label in column.finest.labels if label]}
         fields.append(field)
+    fields += [
+        {
+            "name": item.name,
+            "type": _type_of(item.name, result, _TABLE_TYPES, "string"),
+            "description": _about(item),
+        }
+        for item in result.schema.derived
+    ]
+    order = {name: place for place, name in enumerate(result.schema.output_names)}
+    fields.sort(key=lambda field: order[field["name"]])
     return {
         "profile": "data-package",
         "name": result.spec.name.lower().replace(" ", "-").replace("_", "-"),
@@ -79,6 +90,18 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
             _resource(name, *told, fields, _missing_texts(result.schema)) for name, told in data.items()
         ],
     }
+
+
+def _type_of(name: str, result: ReleaseResult, types: Mapping[str, str], text: str) -> str:
+    """Return the type of a derived column, by how it is stored."""
+    stored = result.synthetic[name].dtype
+    kinds = {"M": "date", "i": "integer", "u": "integer", "f": "real"}
+    return types.get(kinds.get(getattr(stored, "kind", "O"), ""), text)
+
+
+def _about(item: DerivedColumn) -> str:
+    """Say what a derived column is."""
+    return f"{item.description} (computed: {item.value})" if item.description else f"Computed: {item.value}"
 
 
 def _licence(words: str) -> dict[str, str]:
@@ -132,7 +155,7 @@ def _identifiers(names: Sequence[str]) -> dict[str, str]:
 def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
     """Return a Croissant (MLCommons) description of the table."""
     first = next(iter(data))
-    identifiers = _identifiers([column.name for column in result.schema.columns])
+    identifiers = _identifiers(result.schema.output_names)
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -173,6 +196,17 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
                         "source": {"fileObject": {"@id": first}, "extract": {"column": column.name}},
                     }
                     for column in result.schema.columns
+                ]
+                + [
+                    {
+                        "@type": "cr:Field",
+                        "@id": f"rows/{identifiers[item.name]}",
+                        "name": item.name,
+                        "description": _about(item),
+                        "dataType": _type_of(item.name, result, _CROISSANT_TYPES, "sc:Text"),
+                        "source": {"fileObject": {"@id": first}, "extract": {"column": item.name}},
+                    }
+                    for item in result.schema.derived
                 ],
             }
         ],
@@ -415,6 +449,7 @@ def dictionary(result: ReleaseResult) -> Page:
     sections: list[tuple[str, list[Block]]] = [
         (column.name, _column(column)) for column in result.schema.columns
     ]
+    sections += [(item.name, [Text(_about(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
     return Page(

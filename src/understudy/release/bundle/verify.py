@@ -287,5 +287,10 @@ def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: 
         problems.add("data.csv does not have as many rows as the certificate says")
     if not schema.holds_codes(codes).all():
         problems.add("data.csv breaks a rule of the schema")
+    if not all(rule.holds_raw(frame).all() for rule in schema.rules):
+        problems.add("values of data.csv break a rule of the schema")
+    for item in schema.derived:
+        if item.name not in frame or not item.agrees(frame, schema):
+            problems.add(f"data.csv has no column {item.name!r} that follows from the others")
     if not all(item["passed"] for item in document["criteria"]):
         problems.add("a criterion is marked as not passed")

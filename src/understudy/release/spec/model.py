@@ -50,7 +50,7 @@ Rule = Annotated[
                     "required": ["rule"],
                     "properties": {
                         "rule": {"type": "string"},
-                        "straddle": {"enum": ["allow", "forbid", "edges"]},
+                        "straddle": {"enum": ["allow", "forbid", "edges", "values"]},
                         "description": {"type": "string"},
                     },
                 },

@@ -260,11 +260,57 @@ _RuleText = Annotated[
                     "required": ["rule"],
                     "properties": {
                         "rule": {"type": "string"},
-                        "straddle": {"enum": ["allow", "forbid", "edges"], "default": "allow"},
+                        "straddle": {"enum": ["allow", "forbid", "edges", "values"]},
                         "description": {"type": "string"},
                     },
                 },
             ]
+        }
+    ),
+]
+
+
+_TABLE_OF_VALUES: dict[str, Any] = {"type": "object", "additionalProperties": _PLAIN_VALUE}
+_Determines = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string"},
+                    {"type": "array", "items": {"type": "string"}},
+                    {
+                        "type": "object",
+                        "additionalProperties": {"anyOf": [{"const": "learn"}, _TABLE_OF_VALUES]},
+                    },
+                ]
+            },
+        }
+    ),
+]
+_Derived = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["value"],
+                        "properties": {
+                            "value": {"type": "string"},
+                            "values": _TABLE_OF_VALUES,
+                            "after": {"type": "string"},
+                            "before": {"type": "string"},
+                            "description": {"type": "string"},
+                        },
+                    },
+                ]
+            },
         }
     ),
 ]
@@ -290,7 +336,16 @@ class SchemaPart(_Part):
         description="The columns, in order.", min_length=1, max_length=MAX_COLUMNS
     )
     constraints: list[_RuleText] = Field(
-        [], description="Rules every record obeys.", max_length=MAX_CONSTRAINTS
+        [], description="Rules every record obeys as far as its bins say.", max_length=MAX_CONSTRAINTS
+    )
+    rules: list[_RuleText] = Field(
+        [], description="Rules that the values of every synthetic record obey.", max_length=MAX_CONSTRAINTS
+    )
+    determines: _Determines = Field(
+        {}, description="Columns that follow from another one, with or without a table of values."
+    )
+    derived: _Derived = Field(
+        {}, description="Columns computed from others in the published table; they are not measured."
     )
 
 
