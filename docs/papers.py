@@ -516,7 +516,7 @@ BIRTHS = (
         what="L1 distance of standardised coefficients, functional mechanism",
         names=(
             "understudy.release.RegressionCoefficients",
-            "understudy.release.criteria.moments.RegressionMoments",
+            "understudy.release.criteria.linear.RegressionMoments",
         ),
         run=(births_run(), "criteria"),
         paper="27.185 (threshold 30, epsilon .43)",

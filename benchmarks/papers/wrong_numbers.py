@@ -29,7 +29,7 @@ from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import Model, Synthesizer, create
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import PredictionError, RegressionCoefficients
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.linear import RegressionMoments
 from understudy.release.run.candidate import draw_candidate, fit_model
 from understudy.release.run.judgement import fit_baseline
 from understudy.release.run.planning import plan_release

@@ -35,7 +35,7 @@ from understudy.release import (
 )
 from understudy.release.criteria.fits import Feature, Regression
 from understudy.release.criteria.groups import code_values
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.linear import RegressionMoments
 from understudy.schema import Schema
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data" / "natality"

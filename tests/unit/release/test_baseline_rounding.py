@@ -12,7 +12,7 @@ from understudy.privacy import Unit
 from understudy.release import RecordTypes
 from understudy.release.accounted import _errors
 from understudy.release.criteria.fits import Feature, Regression
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.linear import RegressionMoments
 from understudy.schema import Domain
 
 

@@ -19,7 +19,7 @@ from understudy.release.bundle.bundle import write_bundle
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.criteria.fits import LinearFit
 from understudy.release.criteria.groups import code_values
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.linear import RegressionMoments
 from understudy.release.neighbours import neighbouring_tables
 from understudy.release.rehearsal.rehearsal import narrowed_plain
 from understudy.release.result import ReleaseResult

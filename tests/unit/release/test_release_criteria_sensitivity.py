@@ -32,9 +32,8 @@ from understudy.release import (
 from understudy.release.criteria import fits as regression_module
 from understudy.release.criteria.base import laplace_upper_tail
 from understudy.release.criteria.fits import Feature, LinearFit, Regression
-from understudy.release.criteria.linear import applied, whole_sums
+from understudy.release.criteria.linear import RegressionMoments, applied, whole_sums
 from understudy.release.criteria.means import resized_mean
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.neighbours import neighbouring_tables
 from understudy.schema import Domain
 

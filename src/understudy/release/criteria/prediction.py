@@ -20,12 +20,12 @@ from understudy.release.criteria.fits import LinearFit, Regression, Scaling
 from understudy.release.criteria.linear import (
     Certificate,
     Conditions,
+    RegressionMoments,
     applied,
     as_slack,
     smallest,
     whole_sums,
 )
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.criteria.regression import RegressionConfig
 from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain

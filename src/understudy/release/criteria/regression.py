@@ -21,8 +21,7 @@ from understudy.release.criteria.base import (
 )
 from understudy.release.criteria.fits import Feature, LinearFit, Regression
 from understudy.release.criteria.groups import code_values, numeric_of, possible_codes
-from understudy.release.criteria.linear import Certificate, as_slack
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.linear import Certificate, RegressionMoments, as_slack
 from understudy.release.record_types import RecordTypes
 from understudy.schema import Domain, Schema
 

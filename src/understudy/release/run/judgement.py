@@ -24,7 +24,7 @@ from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.privacy.events import PureEvent
 from understudy.release.criteria.base import Criterion, CriterionConfig, laplace_deviation
 from understudy.release.criteria.fits import LinearFit, Regression
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.criteria.linear import RegressionMoments
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import AcceptanceResult, CriterionResult
 from understudy.release.run.candidate import Candidate

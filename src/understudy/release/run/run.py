@@ -372,17 +372,7 @@ class Release(Work):
     # ------------------------------------------------------------------ a loop of attempts
 
     def _loop(self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress) -> None:
-        """Make attempts until one is accepted or the selection ends, charged as a whole before the first.
-
-        Privacy
-        -------
-        In: private. Out: one accepted candidate, or that there was none; once for each charge (`_require_same_selection`). Given the table, attempts are independent and alike: a configuration
-        drawn uniformly, a fit, a candidate from a public seed, a judgement, on a ledger of their own that holds them to
-        ``shares.attempt``. An attempt that fails, for whatever reason, counts as rejected and leaves nothing behind. How many may be made
-        is drawn without looking at the table, how many were made is not told. That is the selection whose cost
-        :mod:`understudy.release.selection.accounting` proves and ``shares.selection_event`` charges. The number of rows, and private
-        regressions that attempts share, are charged beside it.
-        """
+        """Make attempts until one is accepted or the selection ends, charged as a whole before the first (`_pay_selection`)."""
         state, rule = self.state, self.spec.attempts
         programs = software(
             (item.method for item in configurations), packages_of(item.kind for item in self.spec.criteria)
@@ -469,7 +459,17 @@ class Release(Work):
             )
 
     def _pay_selection(self, programs: str) -> None:
-        """Charge for the whole selection unless that was done, after what is needed to go on with it is recorded."""
+        """Charge for the whole selection unless that was done, after what is needed to go on with it is recorded.
+
+        Privacy
+        -------
+        In: private. Out: one accepted candidate, or that there was none; once for each charge (`_require_same_selection`). Given the table, attempts are independent and alike: a configuration
+        drawn uniformly, a fit, a candidate from a public seed, a judgement, on a ledger of their own that holds them to
+        ``shares.attempt``. An attempt that fails, for whatever reason, counts as rejected and leaves nothing behind. How many may be made
+        is drawn without looking at the table, how many were made is not told. That is the selection whose cost
+        :mod:`understudy.release.selection.accounting` proves and ``shares.selection_event`` charges. The number of rows, and private
+        regressions that attempts share, are charged beside it.
+        """
         entry, rule, selecting = self._selection_charge(), self.spec.attempts, self.state.get("selecting")
         if entry is None or selecting is None:  # no attempt was made
             name = secrets.token_hex(16)
