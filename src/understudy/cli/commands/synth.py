@@ -194,9 +194,6 @@ def _document(made: Synthesis, method: str, delivery: Delivery) -> dict[str, Any
         **({} if sets is None else {"sets": list(map(str, made.written)), "how": delivery.how}),
         "model": None if delivery.model is None else str(delivery.model),
         "ledger": str(made.ledger),
-        "unresolved": {
-            str(name): group["value"].tolist() for name, group in made.model.unresolved().groupby("column")
-        },
         "repeated_answers": made.repeated,
         "spent": summary(made.standing),
     }
