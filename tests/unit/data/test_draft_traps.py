@@ -397,3 +397,15 @@ def test_smooth_histograms_are_no_codes() -> None:
     ):
         values, counts = np.unique(numbers.astype(float), return_counts=True)
         assert not are_codes(values, counts)
+
+
+@pytest.mark.parametrize("unit", [1, 0.1])
+def test_a_dominant_value_at_the_upper_end_has_a_bin_of_its_own(unit: float) -> None:
+    rng = np.random.default_rng(5)
+    entries = np.append(rng.integers(0, 1_000, 500) * unit, [1_000 * unit] * 9_500).round(1)
+    made = draft(pd.DataFrame({"x": entries}))
+    found: Any = made.schema.column("x")
+    top = found.encode([1_000 * unit, 999 * unit])
+    assert top.tolist() == [found.size - 1, found.size - 2]
+    assert found.maximum == 1_000 * unit
+    assert dict(made.remarks)["x"] == "95 % of the entries have one value."
