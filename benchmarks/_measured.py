@@ -86,6 +86,7 @@ RUNS = (
         " --out .benchmarks/families",
     ),
     _run("single-columns", "accuracy.single_columns"),
+    _run("within-bins", "accuracy.within_bins"),
     _run("noise", "speed.noise"),
     _run("counting", "speed.counting"),
     _run("sql-counting", "speed.sql_counting"),

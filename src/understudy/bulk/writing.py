@@ -107,12 +107,12 @@ def make_chunk(out: str, digest: str, wave_number: int, lane: int, made: int) ->
     drawn = sample.draw(wave, lane, made, counts)
     schema = sample.model.schema
     codes = {name: drawn.codes[:, index] for index, name in enumerate(schema.names)}
-    frame = schema.decode(codes, seed=sample.decode_seed(number))
+    frame = sample.model.decode(codes, seed=sample.decode_seed(number))
     files = 0
     for folder, part in _partitions(frame, plan["partition_by"]):
         target = staging.parts / folder
         target.mkdir(parents=True, exist_ok=True)
-        write_frame(part, target / part_name(number, staging.suffix))
+        write_frame(part, target / part_name(number, staging.suffix), schema=schema)
         files += 1
     report = ChunkReport(number, len(frame), drawn.start, drawn.end, files)
     joined = np.concatenate([np.zeros(0, np.int32), *drawn.counts])
@@ -296,7 +296,7 @@ def write_sample(
         reports, error = _all_waves(staging, plan, sample, how, tell)
         if not sample.waves:  # no rows: one file that says which columns there would be
             empty = fitted.sample(0, seed=plan["seed"])
-            write_frame(empty, staging.parts / part_name(0, staging.suffix))
+            write_frame(empty, staging.parts / part_name(0, staging.suffix), schema=fitted.schema)
             reports = [ChunkReport(0, 0, 0.0, 0.0, 1)]
         shares = [item.end / item.start for item in reports if item.start > 0]
         done = WrittenSample(

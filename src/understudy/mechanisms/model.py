@@ -168,7 +168,28 @@ class Model:
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
         """Draw rows as a pandas frame with the columns and types of the schema."""
-        return self.schema.decode(self.sample_codes(n, seed=seed), seed=seed)
+        return self.decode(self.sample_codes(n, seed=seed), seed=seed)
+
+    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+        """Turn codes into values; columns with ``decode_by: smooth`` follow the model's own counts.
+
+        However the codes were drawn, at once, in chunks or by several processes, the values inside a bin follow the same curve:
+        that of the model, whatever rows it is asked for.
+
+        Parameters
+        ----------
+        codes
+            One array per column.
+        seed
+            For the rules that draw values; ``None`` draws anew each time.
+        """
+        return self.schema.decode(codes, seed=seed, counts=self.bin_counts)
+
+    @cached_property
+    def bin_counts(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The model's counts of each column with ``decode_by: smooth``, whose values inside bins are drawn by them."""
+        names = [column.name for column in self.schema.columns if column.decodes_by_counts]
+        return dict(zip(names, self.marginals([(name,) for name in names]), strict=True)) if names else {}
 
     def sample_chunks(
         self, n: int | None = None, *, rows_per_chunk: int = 1_000_000, seed: int | None = None
@@ -179,7 +200,7 @@ class Model:
         generator = np.random.default_rng(seed)
         for drawn in self._drawer.chunks(self._rows(n), rows_per_chunk=rows_per_chunk, generator=generator):
             codes = {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
-            yield self.schema.decode(codes, seed=int(generator.integers(1 << 62)))
+            yield self.decode(codes, seed=int(generator.integers(1 << 62)))
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
@@ -277,6 +298,37 @@ class Model:
             Probability over the noise that the interval holds.
         """
         return self.uncertainty.mean_interval(column, values, confidence=confidence)
+
+    def unresolved(self, *, confidence: float = 0.95) -> pd.DataFrame:
+        """List the values of columns that the measurements cannot tell from values that nobody has.
+
+        Their interval begins at zero rows. What the model and synthetic rows have of such a value is mostly noise: counts
+        cannot be negative, so the estimates of rare and absent values are too large on average, by about as much
+        as the noise. A column about which nothing was measured is left out.
+
+        Parameters
+        ----------
+        confidence
+            Probability over the noise that the interval of any one value holds.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``column``, ``value``, ``expected`` (rows of it in the model) and ``at_most`` (the end of its interval).
+        """
+        import pandas as pd
+
+        found: list[tuple[str, str, float, float]] = []
+        expected = self.marginals([(name,) for name in self.schema.names])
+        for column, counts in zip(self.schema.columns, expected, strict=True):
+            ends = self.interval((column.name,), confidence=confidence)
+            if ends.basis == "trivial":
+                continue
+            found += [
+                (column.name, column.labels[code], float(counts[code]), float(ends.high[code]))
+                for code in np.flatnonzero(ends.low <= 0)
+            ]
+        return pd.DataFrame(found, columns=["column", "value", "expected", "at_most"])
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file: a zip of JSON and plain arrays, without any record."""

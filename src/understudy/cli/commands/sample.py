@@ -97,7 +97,7 @@ def sample(
             progress("drawing", 0.0)
             frame = fitted.sample(number, seed=seed)
             progress("writing", 0.7)
-            write_frame(frame, target)
+            write_frame(frame, target, schema=fitted.schema)
         result, words = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
     if json:
         print_json(result)

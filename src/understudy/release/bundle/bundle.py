@@ -165,7 +165,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     names = [f"data.{kind}" for kind in dict.fromkeys(("csv", *result.spec.formats))]
     data = {}
     for name in names:
-        write_frame(result.synthetic, folder / name)
+        write_frame(result.synthetic, folder / name, schema=result.schema)
         content = (folder / name).read_bytes()
         data[name] = (hashlib.sha256(content).hexdigest(), len(content))
     result.schema.write(folder / "schema.yaml")

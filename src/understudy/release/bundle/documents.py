@@ -15,7 +15,7 @@ from understudy.release.bundle.reporting import at_least, between, odds_limit, s
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column
+from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_values, is_formula
 
 # ----------------------------------------------------------------------------------------
@@ -59,7 +59,12 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
     fields = []
     for column in result.schema.columns:
         kind = "string" if _is_text(column, result) else _TABLE_TYPES.get(column.kind, "string")
+        own = getattr(column, "spelling", None)
+        if own is not None and column.other_code is None:
+            kind = "boolean"
         field: dict[str, Any] = {"name": column.name, "type": kind, "description": column.description or ""}
+        if kind == "boolean" and own is not None:
+            field |= {"falseValues": [own[0]], "trueValues": [own[1]]}
         if kind == "string":
             field["constraints"] = {"enum": [str(label) for label in column.finest.labels if label]}
         fields.append(field)
@@ -70,7 +75,9 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         "description": result.spec.description,
         "created": f"{result.finished[:10]}T00:00:00Z",
         **({"licenses": [_licence(result.spec.license)]} if result.spec.license else {}),
-        "resources": [_resource(name, *told, fields) for name, told in data.items()],
+        "resources": [
+            _resource(name, *told, fields, _missing_texts(result.schema)) for name, told in data.items()
+        ],
     }
 
 
@@ -79,7 +86,16 @@ def _licence(words: str) -> dict[str, str]:
     return {"path" if "://" in words else "name": words}
 
 
-def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -> dict[str, Any]:
+def _missing_texts(schema: Schema) -> list[str]:
+    """Return how missing entries are written; a text that is a value of another column is told in the dictionary alone."""
+    values = {label for column in schema.columns for label in column.value_labels}
+    texts = dict.fromkeys(column.missing_text for column in schema.columns)
+    return ["", *(text for text in texts if text and text not in values)]
+
+
+def _resource(
+    name: str, digest: str, size: int, fields: list[dict[str, Any]], missing: list[str]
+) -> dict[str, Any]:
     """Describe one file; only CSV is a table to Frictionless, other formats are files."""
     kind = name.split(".", 1)[-1]
     told: dict[str, Any] = {
@@ -92,7 +108,7 @@ def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -
         "bytes": size,
     }
     return told | (
-        {"type": "file"} if kind == "parquet" else {"schema": {"fields": fields, "missingValues": [""]}}
+        {"type": "file"} if kind == "parquet" else {"schema": {"fields": fields, "missingValues": missing}}
     )
 
 
@@ -411,7 +427,11 @@ def dictionary(result: ReleaseResult) -> Page:
 def _column(column: Column) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.finest.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
-    facts += ["May be missing: an empty field"] if column.missing else []
+    decimals = getattr(column, "decimals", None)
+    facts += [f"Digits after the point: at most {decimals}"] if decimals is not None else []
+    if column.missing:
+        shown_as = f"written as {column.missing_text}" if column.missing_text else "an empty field"
+        facts += [f"May be missing: {shown_as}"]
     formulas = formula_values(column)
     facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
     labels = [label for label in column.finest.labels if label]

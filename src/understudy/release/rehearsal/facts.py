@@ -100,7 +100,9 @@ def table_from_facts(facts: Facts, *, rows: int, seed: int = 0) -> tuple[pd.Data
     generator = np.random.default_rng(seed)
     drawn = model.sample_codes(rows, generator)
     codes = {name: drawn[:, index] for index, name in enumerate(domain.names)}
-    return facts.schema.decode(codes, seed=int(generator.integers(1 << 62))), tuple(notes)
+    shaped = [column.name for column in facts.schema.columns if column.decodes_by_counts]
+    counts = {name: model.marginal((name,)) for name in shaped}
+    return facts.schema.decode(codes, seed=int(generator.integers(1 << 62)), counts=counts), tuple(notes)
 
 
 class _Reader:

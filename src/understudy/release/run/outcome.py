@@ -128,7 +128,7 @@ def recorded_outcome(
     )
     return ReleaseResult(
         schema=schema,
-        synthetic=candidate.frame(int(state.get("seed"))),
+        synthetic=candidate.frame(int(state.get("seed")), model=model),
         configuration=configuration,
         provenance=provenance,
         timings=outcome["seconds"],

@@ -5,10 +5,17 @@ A bin says how many records it holds, not where in it they lie. Two rules that n
 *Decimals.* A column with ``decimals: 2`` shows the numbers ``k / 100`` that lie in its bins, for whole numbers ``k``. The
 division is correctly rounded, so each is the double nearest to the decimal number, and written and read again it is the same.
 
-*Smooth.* The cumulative counts at the edges of the bins are interpolated by a piecewise cubic that rises wherever they rise
-(Fritsch and Carlson, 1980, with the three-point slopes of Fritsch and Butland, 1984), and values are drawn by inverting it. The
-cubic meets the cumulative count at every edge, so each bin keeps its records; inside a bin the density leans towards the neighbour
-that is denser. Three kinds of bins stand apart:
+*Smooth.* The cumulative counts at the edges of the bins are interpolated by a curve that never falls, and values are drawn by
+inverting it. The curve meets the cumulative count at every edge, so each bin keeps its records; inside a bin the density leans
+towards the neighbour that is denser. A bin is given one of two curves:
+
+- a cubic (Fritsch and Carlson, 1980, with the three-point slopes of Fritsch and Butland, 1984). Its density at an end is at most
+  three times the mean density of the bin, so it cannot follow the tail of a price inside a wide last bin;
+- where the neighbours say that the density changes more than fourfold from one end of the bin to the other, the density is
+  exponential, with a rate interpolated between the logarithms of the mean densities by the same harmonic rule. At a peak or a
+  trough that rate is zero, and the cubic stays.
+
+Three kinds of bins stand apart:
 
 - a bin of one value is that value. Where it stands alone between wider bins it is a spike (zero, a round number): it says nothing
   about the values around it, and its neighbours are interpolated as if it were not there;
@@ -18,6 +25,7 @@ that is denser. Three kinds of bins stand apart:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +34,22 @@ import numpy.typing as npt
 
 from understudy.schema.coding.cells import Cells, DecodeRule
 
-__all__ = ["MAX_DECIMALS", "Points", "cubic_slopes", "invert_cubic"]
+__all__ = [
+    "MAX_DECIMALS",
+    "Points",
+    "cubic_slopes",
+    "exponential_rates",
+    "invert_cubic",
+    "invert_exponential",
+]
 
 MAX_DECIMALS = 15
 _MOST = 10**15
 """Decimal numbers of up to fifteen digits are different doubles, and doubles show them."""
 _HALVINGS = 40
+_STEEP = math.log(4.0)
+_STEEPEST = 20.0
+"""Rates beyond which a bin is exponential, and beyond which none goes; over a whole bin."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -134,9 +152,7 @@ class Points:
         generator
             Randomness. One number is drawn for each code, whatever its cell.
         """
-        weights = np.maximum(np.asarray(counts, dtype=np.float64), 0.0)
-        left, right = cubic_slopes(self._widths(), weights)
-        share = invert_cubic(generator.random(len(codes)), left[codes], right[codes])
+        share = self._places(codes, np.maximum(np.asarray(counts, dtype=np.float64), 0.0), generator)
         first, last = self.first[codes], self.last[codes]
         if self.scale == 0:
             return np.asarray(np.clip(first * (1.0 - share) + last * share, first, last))
@@ -146,6 +162,19 @@ class Points:
         room = last.astype(np.uint64) - first.astype(np.uint64)  # modulo 2**64: exact, whatever the signs
         ahead = np.minimum(ahead.astype(np.uint64), room)
         return self._shown((first.astype(np.uint64) + ahead).astype(np.int64))
+
+    def _places(self, codes: npt.NDArray[np.intp], counts: Floats, generator: np.random.Generator) -> Floats:
+        """Draw where in its cell, from 0 to 1, each value lies."""
+        widths = self._widths()
+        left, right = cubic_slopes(widths, counts)
+        rates = exponential_rates(widths, counts)
+        places = generator.random(len(codes))
+        steep = np.abs(rates)[codes] > _STEEP
+        places[steep] = invert_exponential(places[steep], rates[codes[steep]])
+        even = (left == 1.0) & (right == 1.0)
+        rest = ~steep & ~even[codes]
+        places[rest] = invert_cubic(places[rest], left[codes[rest]], right[codes[rest]])
+        return places
 
     def _widths(self) -> Floats:
         """Return the width of each cell as the interpolation sees it; 0 for cells that take no part."""
@@ -206,11 +235,53 @@ def _end_slope(width: float, next_width: float, density: float, next_density: fl
     return float(np.clip(slope, 0.0, 3.0 * density))
 
 
+def exponential_rates(widths: Floats, counts: Floats) -> Floats:
+    """Return the logarithm of how many times denser each cell is at its right end than at its left, as its neighbours say.
+
+    The slope of the logarithm of the mean densities from neighbour to neighbour, by the harmonic rule of the cubic: zero
+    at a peak, a trough or beside an empty cell. The outermost cells have one neighbour and take its slope.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> exponential_rates(np.array([1.0, 1.0, 1.0]), np.array([100.0, 10.0, 1.0])).round(2).tolist()
+    [-2.3, -2.3, -2.3]
+    """
+    rates = np.zeros(len(widths))
+    used = np.flatnonzero(widths > 0)
+    if len(used) < 2:
+        return rates
+    width = widths[used] / widths[used].max()
+    gaps = (width[1:] + width[:-1]) / 2
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        steps = np.diff(np.log(counts[used] / width)) / gaps  # not finite beside an empty cell
+        before, after = steps[:-1], steps[1:]
+        heavy, light = 2 * gaps[1:] + gaps[:-1], gaps[1:] + 2 * gaps[:-1]
+        inner = (heavy + light) / (heavy / before + light / after)
+        inner[~(np.isfinite(before * after) & (before * after > 0))] = 0.0
+        found = np.concatenate([steps[:1], inner, steps[-1:]]) * width
+    finite = np.isfinite(found)
+    rates[used[finite]] = np.clip(found[finite], -_STEEPEST, _STEEPEST)
+    return rates
+
+
+def invert_exponential(shares: Floats, rates: Floats) -> Floats:
+    """Return where in its cell a share of its records is reached, for a density that is exponential and not even.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> invert_exponential(np.array([0.5]), np.array([-2.0])).round(3).tolist()
+    [0.283]
+    """
+    return np.clip(np.log1p(shares * np.expm1(rates)) / rates, 0.0, 1.0)
+
+
 def invert_cubic(shares: Floats, left: Floats, right: Floats) -> Floats:
     """Return where in its cell, from 0 to 1, a share of the records of the cell is reached.
 
     The cubic rises from 0 to 1 with the given slopes at its ends. It is halved forty times, so the place is exact to
-    2**-40 of the width of the cell, and the same on every machine.
+    2**-40 of the width of the cell.
 
     Examples
     --------
