@@ -14,11 +14,11 @@ from understudy.mechanisms import Model
 from understudy.schema import Schema
 
 VALUES = [f"{letter}{number:02d}" for letter in "ABCDE" for number in range(40)]
-COLUMNS = f"""
-    - {{name: code, kind: categorical, values: {{list: codes}}, levels: {{prefix: [1, 2], most: 20}}, missing: true}}
-    - {{name: before, kind: categorical, values: {{list: codes}}, levels: {{prefix: [1], at: 1}}}}
-    - {{name: sex, kind: categorical, values: [f, m]}}
-    - {{name: age, kind: integer, bins: ["<30", 30-59, "59<"], decode_by: label}}
+COLUMNS = """
+    - {name: code, kind: categorical, values: {list: codes}, levels: {prefix: [1, 2], most: 20}, missing: true}
+    - {name: before, kind: categorical, values: {list: codes}, levels: {prefix: [1], at: 1}}
+    - {name: sex, kind: categorical, values: [f, m]}
+    - {name: age, kind: integer, bins: ["<30", 30-59, "59<"], decode_by: label}
 """
 SCHEMA = f"lists:\n  codes: codes.txt\ncolumns:{COLUMNS}"
 SPEC = f"""

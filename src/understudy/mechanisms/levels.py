@@ -343,7 +343,7 @@ def _with_sum(noisy: Array, total: float) -> Array:
     descending = np.sort(noisy)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
     lowered = excess[np.flatnonzero(descending > excess)[-1]]
-    return np.maximum(noisy - lowered, 0.0)
+    return np.asarray(np.maximum(noisy - lowered, 0.0))
 
 
 def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:

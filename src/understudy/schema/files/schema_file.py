@@ -14,8 +14,8 @@ from understudy.errors import SchemaError
 from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
-from understudy.schema.columns.numeric import Integer, Real
 from understudy.schema.columns.levels import DEFAULT_MOST, DEFAULT_SHARE
+from understudy.schema.columns.numeric import Integer, Real
 from understudy.schema.files.lists import without_lists
 from understudy.schema.hierarchies.shipped import SHIPPED, SHIPPED_LISTS
 from understudy.schema.problems import (
