@@ -1,8 +1,8 @@
 """Columns with levels: a paid look at their finest counts chooses the groups that a model is fitted to.
 
 Every mechanism works with groups in the same way. Before it begins, each column whose groups are still open is counted by value, with
-noise, for the stated share of the budget. From these noisy counts alone follow the groups: values whose counts stand
-out of the noise keep a code of their own, the others are added up to smaller and then larger groups until the sum stands out. The
+noise, for the stated share of the budget. From these noisy counts alone follow the groups: groups of the schema, and values, whose counts stand
+out of the noise have codes of their own, and what is left of a group shares one. The
 mechanism then spends the rest on the table of groups. A synthetic record gets its value within its group by the same noisy counts, made
 smoother, or evenly.
 """
@@ -12,12 +12,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr
 
 from understudy.errors import BudgetError
 from understudy.marginals import Workload
@@ -220,10 +219,11 @@ def groups_of_counts(
 ) -> npt.NDArray[np.intp]:
     """Choose groups whose noisy counts stand out of their noise.
 
-    A value whose count is at least ``STANDS_OUT`` deviations keeps a code of its own. What is left over in a group is added up, smallest
-    groups first; if the sum of ``n`` values is at least as many times ``sqrt(n)`` deviations, they share a code, otherwise they are left over to the next
-    larger group. What is left over at the end shares the last code. If there are more than ``most`` codes, the threshold
-    is raised until there are not.
+    All values begin in one group. Parts of it get codes of their own: a group of the schema, or in the end a single value, whose noisy count is at least
+    ``STANDS_OUT`` standard deviations (``sqrt(n)`` times that of one value for ``n`` values). Of all such parts the one is taken
+    next that divides its surroundings most evenly: a part of ``s`` in ``g`` rows counts ``s (g - s) / g``, half as much with each
+    level down. It goes on until there are ``most`` groups or nothing stands out. What is left of a group and does not stand out goes back
+    to the next larger one.
 
     Parameters
     ----------
@@ -241,60 +241,109 @@ def groups_of_counts(
     >>> paths = [("E", "E1")] * 3 + [("I", "I1")] * 2
     >>> groups_of_counts(paths, np.array([900.0, 60, 50, 3, -4]), 10.0, most=9).tolist()
     [0, 1, 2, 3, 3]
-    >>> groups_of_counts(paths, np.array([900.0, 30, 35, 30, 35]), 10.0, most=9).tolist()
-    [0, 1, 1, 2, 2]
+    >>> groups_of_counts(paths, np.array([900.0, 60, 50, 3, -4]), 10.0, most=2).tolist()
+    [0, 0, 0, 1, 1]
     """
     classes = np.zeros(len(noisy), np.intp) if classes is None else classes
-    least = int(classes.max()) + 1
-    factor = STANDS_OUT
+    counts = noisy.tolist()
+    tops = [
+        _Part(np.flatnonzero(classes == number).tolist(), 0, None) for number in range(int(classes.max()) + 1)
+    ]
+    parts = list(tops)
+
+    def stands_out(places: list[int]) -> bool:
+        return math.fsum(counts[place] for place in places) >= STANDS_OUT * deviation * math.sqrt(len(places))
+
     while True:
-        keys = _settled(paths, noisy, deviation * factor, classes)
-        groups = numbered(keys)
-        if groups.max() < max(most, least) or factor > 1e12:
-            return groups
-        factor *= 1.1
+        while len(parts) < most:
+            found = max(
+                (split for part in parts for split in _splits(part, paths, counts) if stands_out(split[2])),
+                key=lambda split: split[0],
+                default=None,
+            )
+            if found is None:
+                break
+            _, part, inside = found
+            taken = set(inside)
+            part.places = [place for place in part.places if place not in taken]
+            parts.append(_Part(inside, part.depth + 1, part))
+        weak = [part for part in parts if part.above is not None and not stands_out(part.places)]
+        if not weak:
+            break
+        for part in sorted(weak, key=lambda part: -part.depth):
+            above = part.above
+            while above is not None and above not in parts:
+                above = above.above
+            assert above is not None
+            above.places = sorted([*above.places, *part.places])
+            above.depth = min(above.depth, above.first)
+            parts.remove(part)
+    keys = np.zeros(len(noisy), np.intp)
+    for number, part in enumerate(parts):
+        keys[part.places] = number
+    return numbered(keys.tolist())
 
 
-def _settled(
-    paths: Sequence[tuple[str, ...]], noisy: Array, threshold: float, classes: npt.NDArray[np.intp]
-) -> list[Any]:
-    """Return a key for each value; values with the same key share a code."""
-    keys: list[Any] = [place if count >= threshold else None for place, count in enumerate(noisy.tolist())]
-    for depth in range(max(map(len, paths)), -1, -1):
-        waiting: dict[tuple[int, tuple[str, ...]], list[int]] = {}
-        for place, key in enumerate(keys):
-            if key is None:
-                waiting.setdefault((int(classes[place]), paths[place][:depth]), []).append(place)
-        for group, places in waiting.items():
-            if depth == 0 or math.fsum(noisy[places]) >= threshold * math.sqrt(len(places)):
-                for place in places:
-                    keys[place] = group
-    return keys
+@dataclass(eq=False)
+class _Part:
+    """Values that share a code: what is left of a group of the schema after parts of it were taken out."""
+
+    places: list[int]
+    depth: int
+    above: _Part | None
+    first: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.depth
+
+
+def _splits(
+    part: _Part, paths: Sequence[tuple[str, ...]], counts: Sequence[float]
+) -> Iterator[tuple[float, _Part, list[int]]]:
+    """Yield what could be taken out of a part, with how much it counts."""
+    if len(part.places) < 2:
+        return
+    while True:
+        inside: dict[Any, list[int]] = {}
+        for place in part.places:
+            path = paths[place]
+            inside.setdefault(path[: part.depth + 1] if part.depth < len(path) else place, []).append(place)
+        if len(inside) > 1:
+            break
+        part.depth += 1  # the only group at this level is the whole part
+    whole = math.fsum(max(counts[place], 0.0) for place in part.places)
+    for places in inside.values():
+        count = min(max(math.fsum(counts[place] for place in places), 0.0), whole)
+        yield count * (whole - count) / max(whole, 1e-300) * 0.5**part.depth, part, places
 
 
 def weights_of_counts(groups: npt.NDArray[np.intp], noisy: Array, deviation: float) -> Array:
     """Estimate how often each value occurs within its group, from noisy counts.
 
-    Within a group of ``n`` values that add up to ``n m``, a count is taken to be exponentially distributed with mean ``m`` before it was
-    measured. Given its noisy value ``y`` with deviation ``s`` it is then a normal variable of mean ``y - s² / m`` and deviation ``s``, cut off at
-    zero, and its expectation is the weight. Large counts stay what they are, counts within the noise shrink towards ``m``, and
-    none is negative or nothing.
+    The weights of a group are the counts closest to the noisy ones, in the sum of squares, that are not negative and add up to the group's noisy
+    sum: all counts are lowered alike, and what would be negative is nothing. Where the sum of a group of ``n`` values is below ``sqrt(n)`` deviations it
+    says nothing about its values, and they are equally likely.
 
     Examples
     --------
-    >>> weights_of_counts(np.array([0, 0, 0]), np.array([1000.0, -20.0, 10.0]), 10.0).round().tolist()
-    [1000.0, 3.0, 14.0]
+    >>> weights_of_counts(np.array([0, 0, 0, 1, 1]), np.array([1000.0, -20, 10, 1, -5]), 10.0).tolist()
+    [990.0, 0.0, 0.0, 1.0, 1.0]
     """
-    totals = np.bincount(groups, weights=noisy)
-    sizes = np.bincount(groups)
-    mean = np.maximum(totals / sizes, deviation / (8 * np.sqrt(sizes)))[groups]
-    centre = noisy - deviation**2 / mean
-    z = centre / deviation
-    # the mean of a normal variable above zero: centre + s * density / probability, both in logarithms
-    expected = centre + deviation * np.exp(-(z**2) / 2 - math.log(2 * math.pi) / 2 - log_ndtr(z))
-    far = z < -30  # where the two terms cancel
-    expected[far] = -deviation / z[far]
-    return np.array([float(f"{weight:.6g}") for weight in np.maximum(expected, 1e-9)])
+    weights = np.ones(len(noisy))
+    for group in range(int(groups.max()) + 1):
+        places = np.flatnonzero(groups == group)
+        total = math.fsum(noisy[places])
+        if len(places) > 1 and total >= deviation * math.sqrt(len(places)):
+            weights[places] = _with_sum(noisy[places], total)
+    return np.array([float(f"{weight:.6g}") for weight in weights])
+
+
+def _with_sum(noisy: Array, total: float) -> Array:
+    """Return the closest numbers that are not negative and add up to a positive total."""
+    descending = np.sort(noisy)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
+    lowered = excess[np.flatnonzero(descending > excess)[-1]]
+    return np.asarray(np.maximum(noisy - lowered, 0.0))
 
 
 def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:

@@ -271,19 +271,24 @@ class Schema:
         given = {column.name: column for column in columns}
         return replace(self, columns=tuple(given.get(column.name, column) for column in self.columns))
 
-    def uncut(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> tuple[Schema, dict[str, Any]]:
-        """Return the schema as tables are read, and codes of it for codes of this one.
-
-        Where a fit chose groups of the values of a column with levels, a value is drawn within each group.
-        """
+    def as_read(self) -> Schema:
+        """Return the schema as tables are read, before a fit chose groups of values of columns with levels."""
         cut = [column for column in self.columns if column.uncut is not column]
+        return self.with_columns(column.uncut for column in cut) if cut else self
+
+    def codes_as_read(self, codes: Mapping[str, Codes], *, seed: int | None) -> dict[str, Codes]:
+        """Return codes of :meth:`as_read` for codes of this schema: where a fit chose groups, a value is drawn within each."""
+        cut = [
+            column
+            for column in self.columns
+            if isinstance(column, Categorical) and column.uncut is not column
+        ]
         streams = np.random.default_rng(seed).spawn(len(cut))
         drawn = {
             column.name: column.values_within(codes[column.name], stream)
             for column, stream in zip(cut, streams, strict=True)
-            if isinstance(column, Categorical)
         }
-        return self.with_columns(column.uncut for column in cut), {**codes, **drawn}
+        return {**codes, **drawn}
 
     # -- public facts --------------------------------------------------------------------------
 
