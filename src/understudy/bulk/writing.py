@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 import tempfile
@@ -436,7 +437,7 @@ def check_partitions(schema: Schema, columns: Sequence[str], out: str | os.PathL
         raise WorkloadError(
             f"partition_by ({', '.join(columns)}) must name categorical, ordinal or boolean columns, and leave one out."
         )
-    folders = schema.domain.cells(tuple(columns))
+    folders = math.prod(schema.column(name).finest.size for name in columns)
     if folders > _MAX_FOLDERS:
         raise WorkloadError(
             f"partition_by ({', '.join(columns)}) would make up to {folders:,} folders; at most {_MAX_FOLDERS:,}."

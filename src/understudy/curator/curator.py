@@ -17,6 +17,7 @@ from understudy.curator.journal import Journal, Question
 from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
 from understudy.curator.sealed import SealedCounts, SealedScalar
 from understudy.data import Table
+from understudy.data.regrouped import regrouped
 from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
 from understudy.marginals import Measurement, in_batches
 from understudy.privacy import Accounting, Budget, Event, Laplace, Ledger, Noise, SystemRandomness, Unit
@@ -293,6 +294,21 @@ class Curator:
         """
         child = copy.copy(self)
         child._allowance = self._allowance.within(budget, scope=scope, accounting=accounting, reserve=reserve)
+        return child
+
+    def regrouped(self, schema: Schema) -> Curator:
+        """Return a curator of the same records and the same allowance, whose columns have the codes of another schema.
+
+        ``schema`` has the same columns; values of a column with levels may share codes there.
+
+        Privacy
+        -------
+        In: private. Out: a curator. Which codes become one is a function of public facts and released answers, and each record is mapped by
+        itself: tables that differ in the rows of one unit are mapped to tables that differ in as many rows of that unit. So every sensitivity stays
+        what it was, and what is asked afterwards composes with what was asked before.
+        """
+        child = copy.copy(self)
+        child._table = regrouped(self._table, schema)
         return child
 
     def begun_accounting(self, scope: str) -> str | None:

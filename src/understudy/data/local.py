@@ -110,6 +110,13 @@ class LocalTable(Encoded):
         for start in range(0, self._rows, rows):
             yield {name: self._columns[name][start : start + rows] for name in names}
 
+    def _regrouped(self, schema: Schema, groups: Mapping[str, npt.NDArray[np.intp]]) -> LocalTable:
+        """Return this table with codes of a coarser schema, given what becomes of each code."""
+        columns = dict(self._columns)
+        for name, which in groups.items():
+            columns[name] = which.astype(code_dtype(schema.domain.size(name)))[self._columns[name]]
+        return LocalTable._adopting(schema, columns, self._persons, filtered=self._filtered)
+
     def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
         """Return the table with at most ``max_rows`` rows per person, chosen at random.
 

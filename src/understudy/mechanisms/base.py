@@ -7,8 +7,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache, wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +19,15 @@ from understudy.engine import Distribution, GraphicalModel, try_answering
 from understudy.errors import BudgetExceeded, DomainTooLarge, NoSuchGuarantee, UnderstudyError, UnusableMethod
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
+from understudy.mechanisms.levels import (
+    measured_levels,
+    on_domain,
+    open_columns,
+    planned_looks,
+    rest_of,
+    shares_of,
+    working_schema,
+)
 from understudy.mechanisms.model import Model, Provenance
 from understudy.mechanisms.rounds import expected_absolute_noise
 from understudy.mechanisms.rules import require_possible, structural_rules
@@ -215,7 +224,17 @@ class Synthesizer(ABC):
     source: ClassVar[Source | None] = None
     """Where it was published and the law of its noise; required of Understudy's own mechanisms."""
     budgets: ClassVar[tuple[type, ...]] = ALL_BUDGETS
+    spends_remainder: ClassVar[bool] = True
+    """Whether a fit adapts to what remains of its allowance, so that something may be measured before it."""
     _accounting_fixed: bool = False
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        """See to it that a mechanism plans columns with levels as it will see them: in groups."""
+        super().__init_subclass__(**words)
+        for name in ("plan", "reserve", "expected_noise"):
+            if name in vars(cls):
+                own = _with_looks if name == "plan" else _in_groups
+                setattr(cls, name, own(vars(cls)[name]))
 
     def accountings(self, budget: Budget) -> tuple[Accounting, ...]:
         """Return every accounting in which this mechanism can spend a budget; the first is used where nothing else is known.
@@ -375,8 +394,11 @@ class Synthesizer(ABC):
 
     def _fit_model(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
         """Fit a model after everything was established; nobody but `fit` and the trial calls this."""
-        limited = self._allowance(curator, budget)
-        fitted = self._fit(limited, progress=progress)
+        limited = inside = self._allowance(curator, budget)
+        if open_columns(curator.schema):
+            progress("choosing groups", 0.0)
+            inside = measured_levels(limited)
+        fitted = on_domain(self, inside.domain)._fit(inside, progress=progress)
         # the hash of a ledger in memory covers the times of an attempt, which were not paid for
         anchor = None if curator.ledger.path is None else curator.ledger.anchor()
         provenance = Provenance(
@@ -393,7 +415,7 @@ class Synthesizer(ABC):
             ledger_length=None if anchor is None else anchor.length,
         )
         return Model(
-            schema=curator.schema,
+            schema=inside.schema,
             distribution=fitted.distribution,
             measurements=tuple(fitted.measurements),
             provenance=provenance,
@@ -436,6 +458,51 @@ class Synthesizer(ABC):
     def options(self) -> dict[str, Any]:
         """Return the options of this mechanism as plain values, for the model file."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def _in_groups(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of a mechanism that takes a schema see columns with levels in as many groups as a fit may choose."""
+
+    @wraps(own)
+    def asked(self: Synthesizer, schema: Schema, *given: Any, **words: Any) -> Any:
+        if not open_columns(schema):
+            return own(self, schema, *given, **words)
+        working = working_schema(schema)
+        return own(on_domain(self, working.domain), working, *given, **words)
+
+    return asked
+
+
+def _with_looks(own: Callable[..., Plan]) -> Callable[..., Plan]:
+    """Let a mechanism plan columns with levels: the look that chooses their groups comes first, the rest is planned as usual."""
+
+    @wraps(own)
+    def plan(self: Synthesizer, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        if not open_columns(schema):
+            return own(self, schema, unit=unit, budget=budget)
+        names = ", ".join(column.name for column in open_columns(schema))
+        if not self.spends_remainder:
+            raise UnusableMethod(
+                f"{self.name} spends its whole budget in one act, so nothing is left to choose the groups of {names} with. Nothing was "
+                "charged. Fix the groups in the schema (levels: {..., at: 1}), or choose another method."
+            )
+        self.require(budget)
+        working = working_schema(schema)
+        method = on_domain(self, working.domain)
+        accounting = method.accounting(budget, working, unit)
+        total = accounting.total(budget, approximate_delta=method.reserve(working, budget))
+        looks, left = planned_looks(schema, unit=unit, accounting=accounting, total=total)
+        inner = own(method, working, unit=unit, budget=rest_of(budget, accounting, left))
+        shown = planned(schema.domain, [((column.name,), noise) for column, noise in looks])
+        note = (
+            f"First the values of {names} are measured, for {sum(shares_of(open_columns(schema))):.0%} of the budget, and put into groups whose counts "
+            "stand out of the noise. The plan shows as many groups as there may be."
+        )
+        return replace(
+            inner, budget=budget, measurements=(*shown, *inner.measurements), notes=(note, *inner.notes)
+        )
+
+    return plan
 
 
 def _require_memory(plan: Plan) -> None:

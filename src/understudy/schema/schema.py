@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from understudy._html import html_table
 from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, SchemaError
+from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Codes, Column, check_text
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.constraints.dependency import (
@@ -31,12 +33,11 @@ from understudy.schema.constraints.derived import (
 from understudy.schema.constraints.joint import JointValues, joint_values
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
+from understudy.schema.files.lists import Lists, with_lists
 from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
 from understudy.schema.problems import did_you_mean, listing, raise_problems
 
 if TYPE_CHECKING:
-    import os
-
     import pandas as pd
 
 # ----------------------------------------------------------------------------------------
@@ -212,6 +213,9 @@ class Schema:
         ``{"city": {"region": {"Lyon": "south", "Lille": "north"}}}`` (declared).
     derived
         Columns computed from others in the published table, as in ``{"nights": "check_out - check_in"}``.
+    lists
+        Lists of values by name. A column whose values are one of them is written with its name; it is the same
+        column, and the schema has the same fingerprint, as with the values written out.
 
     Examples
     --------
@@ -235,6 +239,7 @@ class Schema:
     left_out: tuple[tuple[str, str], ...]
     determines: tuple[Dependency, ...]
     derived: tuple[DerivedColumn, ...]
+    lists: Lists = field(default=(), compare=False)
 
     own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out", "rules", "determines", "derived")
 
@@ -251,16 +256,18 @@ class Schema:
         rules: Sequence[Constraint | str | Mapping[str, Any]] = (),
         determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
         derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
+        lists: Mapping[str, Sequence[Any]] | Lists = (),
     ) -> None:
         self._set("columns", check_columns(columns))
-        for field, value in (
+        for key, value in (
             ("row_count", row_count),
             ("name", name),
             ("description", description),
             ("origin", origin),
             ("left_out", left_out),
+            ("lists", lists),
         ):
-            self._set(field, value)
+            self._set(key, value)
         raise_problems(HEADING, self._check_rest())
         stated = (
             *parse_rules(constraints, self.columns),
@@ -330,6 +337,30 @@ class Schema:
     def output_names(self) -> tuple[str, ...]:
         """Names of the columns of a published table, in order: those of the schema and the derived ones."""
         return output_names(self.names, self.derived)
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the schema with some columns replaced by others of the same names; its rules stay."""
+        given = {column.name: column for column in columns}
+        return replace(self, columns=tuple(given.get(column.name, column) for column in self.columns))
+
+    def as_read(self) -> Schema:
+        """Return the schema as tables are read, before a fit chose groups of values of columns with levels."""
+        cut = [column for column in self.columns if column.uncut is not column]
+        return self.with_columns(column.uncut for column in cut) if cut else self
+
+    def codes_as_read(self, codes: Mapping[str, Codes], *, seed: int | None) -> dict[str, Codes]:
+        """Return codes of :meth:`as_read` for codes of this schema: where a fit chose groups, a value is drawn within each."""
+        cut = [
+            column
+            for column in self.columns
+            if isinstance(column, Categorical) and column.uncut is not column
+        ]
+        streams = np.random.default_rng(seed).spawn(len(cut))
+        drawn = {
+            column.name: column.values_within(codes[column.name], stream)
+            for column, stream in zip(cut, streams, strict=True)
+        }
+        return {**codes, **drawn}
 
     # -- public facts --------------------------------------------------------------------------
 
@@ -402,7 +433,7 @@ class Schema:
         >>> Schema([a]).fingerprint() == Schema([b]).fingerprint()
         True
         """
-        content = self.to_dict()
+        content = replace(self, lists=()).to_dict()
         for key in ("name", "description", "origin", "left_out"):
             content.pop(key, None)
         for item in content.get("derived", {}).values():
@@ -503,7 +534,10 @@ class Schema:
             plain["origin"] = origin_to_plain(self.origin)
         if self.left_out:
             plain["left_out"] = dict(self.left_out)
-        plain["columns"] = [column.to_dict() for column in self.columns]
+        columns = [column.to_dict() for column in self.columns]
+        if lists := with_lists(columns, self.lists):
+            plain["lists"] = lists
+        plain["columns"] = columns
         stated = [rule for rule in self.constraints if not rule.dependency]
         for key, usual, listed in (
             ("constraints", "allow", [rule for rule in stated if rule.straddle != "values"]),
@@ -518,11 +552,14 @@ class Schema:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: object) -> Self:
-        """Build a schema from plain lists and mappings, reporting everything wrong with them at once."""
+    def from_dict(cls, plain: object, *, folder: str | os.PathLike[str] | None = None) -> Self:
+        """Build a schema from plain lists and mappings, reporting everything wrong with them at once.
+
+        Names of files in it (lists of values) start from ``folder``; without one they are refused.
+        """
         from understudy.schema.files.schema_file import schema_from_plain
 
-        return schema_from_plain(cls, plain)
+        return schema_from_plain(cls, plain, folder)
 
     @classmethod
     def parse(cls, text: str, *, format: Literal["yaml", "json"] = "yaml") -> Self:
@@ -542,7 +579,7 @@ class Schema:
         """Read a schema from a YAML or JSON file (by its ending; anything but ``.json`` is YAML)."""
         from understudy.schema.files.yaml import read_plain
 
-        return cls.from_dict(read_plain(path))
+        return cls.from_dict(read_plain(path), folder=os.path.dirname(os.fspath(path)) or ".")
 
     def to_yaml(self) -> str:
         """Return the schema as YAML for people to read and edit."""
@@ -599,6 +636,12 @@ class Schema:
         except (TypeError, ValueError):
             problems.append("left_out: write the reason for each column that was left out")
             self._set("left_out", ())
+        lists = self.lists.items() if isinstance(self.lists, Mapping) else self.lists
+        try:
+            self._set("lists", tuple((str(name), tuple(values)) for name, values in lists))
+        except (TypeError, ValueError):
+            problems.append("lists: write a name and its values for each list")
+            self._set("lists", ())
         return problems
 
     def _check_origin(self) -> list[str]:

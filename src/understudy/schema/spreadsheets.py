@@ -38,7 +38,7 @@ def formula_values(column: Column) -> tuple[str, ...]:
         or getattr(column, "decode_by", None) == "label"
         or getattr(column, "spelling", None) is not None
     )
-    texts = (column.name, *(column.labels if as_text else ()), column.missing_text)
+    texts = (column.name, *(column.finest.labels if as_text else ()), column.missing_text)
     return tuple(text for text in texts if is_formula(text))
 
 

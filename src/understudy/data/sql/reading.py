@@ -192,9 +192,14 @@ class Reading:
 
 
 def codes_of(column: Column, found: Any) -> Any:
-    """Return codes for located entries; marks that the column has no code for stay what they are."""
+    """Return codes for located entries; marks that the column has no code for stay what they are.
+
+    Entries are located among the values of the column; where values share codes, each gets the one of its group.
+    """
     pairs = [(mark, settled(column, mark)[0]) for mark in MARKS]
     known = [(mark, code) for mark, code in pairs if code is not None]
+    if column.groups is not None:
+        known += list(enumerate(column.groups.tolist()))
     return (found.cases(*known, else_=found) if known else found).cast("int64")
 
 

@@ -241,7 +241,7 @@ def _needs(schema: Schema, prepare: Preparation, header: Sequence[str]) -> list[
 
     def need(key: str, column: Column) -> _Need:
         recipe = prepare.recipe(column.name, header)
-        return _Need(key, column, column.name if recipe is None else recipe.source, recipe)
+        return _Need(key, column.finest, column.name if recipe is None else recipe.source, recipe)
 
     found = [need(_schema_key(place), column) for place, column in enumerate(schema.columns)]
     declared = {column.name: column for rule in prepare.rules for column in rule.over}

@@ -46,6 +46,7 @@ class RedrawnTable(Synthesizer):
 
     family: ClassVar[Family]
     budgets: ClassVar[tuple[type, ...]] = (ApproxDP,)
+    spends_remainder: ClassVar[bool] = False
 
     alpha: float | None = None
     post_processing: str = "simplex"

@@ -67,7 +67,7 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         if kind == "boolean" and own is not None:
             field |= {"falseValues": [own[0]], "trueValues": [own[1]]}
         if kind == "string":
-            field["constraints"] = {"enum": [str(label) for label in column.labels if label]}
+            field["constraints"] = {"enum": [str(label) for label in column.finest.labels if label]}
         fields.append(field)
     fields += [
         {
@@ -359,7 +359,13 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
     guarantee, spec = result.guarantee, result.spec
     charges = sum(entry.event is not None for entry in result.ledger_entries)
     columns = [
-        [column.name, column.kind, shown_labels(column.labels), column.unit or "", column.description or ""]
+        [
+            column.name,
+            column.kind,
+            shown_labels(column.finest.labels),
+            column.unit or "",
+            column.description or "",
+        ]
         for column in result.schema.columns
     ]
     terms = [f"Licence: {spec.license}"] if spec.license else []
@@ -454,7 +460,7 @@ def dictionary(result: ReleaseResult) -> Page:
 
 
 def _column(column: Column) -> list[Block]:
-    facts = [f"Kind: {column.kind}", f"Possible values: {column.size:,}"]
+    facts = [f"Kind: {column.kind}", f"Possible values: {column.finest.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
     decimals = getattr(column, "decimals", None)
     facts += [f"Digits after the point: at most {decimals}"] if decimals is not None else []
@@ -463,7 +469,7 @@ def _column(column: Column) -> list[Block]:
         facts += [f"May be missing: {shown_as}"]
     formulas = formula_values(column)
     facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
-    labels = [label for label in column.labels if label]
+    labels = [label for label in column.finest.labels if label]
     shown = (
         Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)
         if len(labels) <= 200

@@ -93,6 +93,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     codes = schema.encode_frame(read_frame(folder / "data.csv"))
     if model is None and (folder / "model.understudy").exists():
         model = Model.load(folder / "model.understudy")
+    modelled = _as_modelled(schema, codes, model)
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
     total = budget_from_dict(promised.get("total") or promised["budget"])
@@ -132,12 +133,12 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         symbol=accounting.symbol,
         criteria=[_criterion(item) for item in certificate["criteria"]],
         slack=slack,
-        panels=_panels(schema, codes, model),
-        pairs=_pairs(schema, codes, model),
-        bounds=_bounds(schema, codes, model),
+        panels=_panels(*modelled, model),
+        pairs=_pairs(*modelled, model),
+        bounds=_bounds(*modelled, model),
         process=_process(certificate, configuration),
         dictionary=[
-            [c.name, c.kind, shown_labels(c.labels), c.unit or "", c.description or ""]
+            [c.name, c.kind, shown_labels(c.finest.labels), c.unit or "", c.description or ""]
             for c in schema.columns
         ],
         files=[[name, words] for name, words in _files(folder)],
@@ -275,6 +276,20 @@ def _criterion(item: Mapping[str, Any]) -> list[str]:
         str(item["mechanism"]),
         "" if deviation is None else f"{deviation:.3g}",
     ]
+
+
+def _as_modelled(
+    schema: Schema, codes: Mapping[str, Codes], model: Model | None
+) -> tuple[Schema, Mapping[str, Codes]]:
+    """Return the rows in the groups that the model has of columns with levels, so that both can be shown together."""
+    if model is None or model.schema.as_read() is model.schema:
+        return schema, codes
+    regrouped = dict(codes)
+    for column in model.schema.columns:
+        if column.groups is not None and schema.column(column.name).size != column.size:
+            extras = column.value_count + np.arange(column.size - column.value_count)
+            regrouped[column.name] = np.append(column.groups, extras)[codes[column.name]].astype(column.dtype)
+    return model.schema, regrouped
 
 
 def _panels(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> list[Whiskers]:

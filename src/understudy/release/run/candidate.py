@@ -91,8 +91,9 @@ def draw_candidate(
     start = time.perf_counter()
     generator = public_generator(seed, _SAMPLING)
     codes = model.sample_codes(rows, seed=int(generator.integers(1 << 62)))
+    codes = model.schema.codes_as_read(codes, seed=int(generator.integers(1 << 62)))
     drawn = time.perf_counter()
-    schema = replace(model.schema, row_count=rows if rows else None)
+    schema = replace(model.schema.as_read(), row_count=rows if rows else None)
     types = RecordTypes.from_table(LocalTable(schema, codes))
     projected = spec.projection_for(configuration, schema).apply(types, public_generator(seed, _PROJECTING))
     columns = {name: projected.column(name) for name in schema.names}

@@ -354,7 +354,7 @@ class Release(Work):
             state.store_candidate(candidate.types)
             state.record(sampled=dict(candidate.seconds))
             return candidate
-        schema = replace(model.schema, row_count=rows)
+        schema = replace(model.schema.as_read(), row_count=rows)
         return Candidate(
             configuration=configuration,
             schema=schema,

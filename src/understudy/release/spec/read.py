@@ -145,6 +145,7 @@ class _Reader(SpaceReader):
             alternatives=transformations,
             separator=source.separator,
             encoding=source.encoding,
+            names=source.names,
             rows=given if isinstance(given, int) or given == "declared" else None,
         )
 
@@ -158,7 +159,7 @@ class _Reader(SpaceReader):
             if isinstance(given, str):
                 schema = Schema.read(self.where / given)
             elif isinstance(given, Mapping):
-                schema = Schema.from_dict(given)
+                schema = Schema.from_dict(given, folder=self.where)
             else:
                 self.note("schema", "write a path, or the schema itself")
                 return None
@@ -220,6 +221,7 @@ class _Reader(SpaceReader):
             table=label or "",
             separator=given.separator,
             encoding=given.encoding,
+            names=None if given.names is None else tuple(given.names),
             derived=tuple(derived),
         )
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.errors import SchemaError
 from understudy.schema.coding.bins import cells_of_values
 from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE, Located
 from understudy.schema.coding.labels import show_number
@@ -23,7 +24,8 @@ from understudy.schema.coding.reading import (
     real_of,
     truth_of,
 )
-from understudy.schema.columns.column import Column, Kind, check_text, is_plain_value
+from understudy.schema.columns.column import Codes, Column, Kind, check_text, is_plain_value
+from understudy.schema.columns.levels import Levels, Tree
 from understudy.schema.problems import MAX_CODES
 
 __all__ = ["Boolean", "Categorical", "Named", "Ordinal"]
@@ -63,7 +65,7 @@ class Named(Column):
         problems = []
         seen: set[str] = set()
         repeated: list[str] = []
-        for text in self.value_labels:
+        for text in self.listed_labels:
             if text in seen:
                 repeated.append(text)
             seen.add(text)
@@ -86,24 +88,29 @@ class Named(Column):
         return len(self.values)
 
     @cached_property
-    def value_labels(self) -> tuple[str, ...]:
+    def listed_labels(self) -> tuple[str, ...]:
         """The values as text."""
         return tuple(_text_of(value) for value in self.values)
 
+    @property
+    def value_labels(self) -> tuple[str, ...]:
+        """The values as text."""
+        return self.listed_labels
+
     @cached_property
     def _by_text(self) -> dict[str, int]:
-        return {text: code for code, text in enumerate(self.value_labels)}
+        return {text: place for place, text in enumerate(self.listed_labels)}
 
     @cached_property
     def _by_number(self) -> dict[int | float, int]:
-        return {value: code for code, value in enumerate(self.values) if not isinstance(value, str)}
+        return {value: place for place, value in enumerate(self.values) if not isinstance(value, str)}
 
     @cached_property
     def _missing_texts(self) -> frozenset[str]:
         return frozenset(_text_of(value) for value in self.missing_values)
 
     def code_of(self, entry: Any) -> int:
-        """Return the code of one entry, or a mark. Text matches exactly; declared numbers match by value."""
+        """Return the place of one entry among the values, or a mark. Text matches exactly; declared numbers match by value."""
         if is_nothing(entry):
             return MISSING
         if isinstance(entry, str):
@@ -168,6 +175,9 @@ class Categorical(Named):
     ----------
     values
         Every possible value, in the order of their codes.
+    levels
+        Groups of the values, and groups of groups: `Levels`, or a mapping as a file holds it. The column is published with its
+        values and modelled in groups; once these are known, one code stands for all values of a group.
 
     Examples
     --------
@@ -176,9 +186,80 @@ class Categorical(Named):
     array([1, 0, 1], dtype=uint8)
     >>> sex
     Categorical('sex': M, F; 2 codes)
+    >>> ward = Categorical("ward", values=["A1", "A2", "B1"], levels={"prefix": [1], "at": 1})
+    >>> ward.encode(["A2", "B1", "A1"]), ward.labels
+    (array([0, 1, 0], dtype=uint8), ('A', 'B1'))
     """
 
+    levels: Levels | Mapping[str, Any] | None = None
+
     kind: ClassVar[Kind] = "categorical"
+    own_facts: ClassVar[tuple[str, ...]] = ("values", "levels")
+
+    def _check(self) -> list[str]:
+        problems = super()._check()
+        if self.levels is None or problems:
+            self._set("levels", None)
+            return problems
+        try:
+            self._set("levels", Levels.of(self.levels))
+            _ = self.tree
+        except SchemaError as error:
+            self._set("levels", None)
+            self.__dict__.pop("tree", None)
+            return [f"levels: {problem}" for problem in str(error).split("\n")]
+        return []
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The levels of the values and their cut."""
+        return None if not isinstance(self.levels, Levels) else Tree.of(self.levels, self.listed_labels)
+
+    @property
+    def groups(self) -> npt.NDArray[np.intp] | None:
+        """The code of each value, if values share codes."""
+        return None if self.tree is None else self.tree.group
+
+    @property
+    def value_count(self) -> int:
+        """Number of values, or of groups where values share codes."""
+        return len(self.values) if self.tree is None else self.tree.size
+
+    @property
+    def value_labels(self) -> tuple[str, ...]:
+        """The values as text, or the groups where values share codes."""
+        return self.listed_labels if self.tree is None else self.tree.group_labels
+
+    @property
+    def uncut(self) -> Self:
+        """The column as tables are read, before groups were chosen by a fit."""
+        if not isinstance(self.levels, Levels) or self.levels.cut is None:
+            return self
+        return replace(self, levels=self.levels.without_cut())
+
+    @property
+    def finest(self) -> Self:
+        """The column with one code for each value."""
+        return self if self.groups is None else replace(self, levels=None, origin="public")
+
+    def values_within(self, codes: npt.ArrayLike, generator: np.random.Generator) -> Codes:
+        """Draw codes of :attr:`finest` for codes of this column: a value of the group of each."""
+        whole, finest = self.check_codes(codes), self.finest
+        extra = whole >= self.value_count
+        assert self.tree is not None
+        drawn = np.empty(len(whole), np.intp)
+        drawn[~extra] = self.tree.draw(whole[~extra], generator)
+        drawn[extra] = whole[extra] - self.value_count + finest.value_count
+        return drawn.astype(finest.dtype)
+
+    def _locate(self, series: Any, *, nearest: bool) -> Located:
+        located = super()._locate(series, nearest=nearest)
+        if self.groups is None:
+            return located
+        return np.where(located >= 0, self.groups[np.maximum(located, 0)], located).astype(np.int32)
+
+    def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        return self._plain_values[codes if self.tree is None else self.tree.draw(codes, generator)]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -321,6 +321,21 @@ class Column:
             extra.append("(missing)" if "missing" in values else "missing")
         return (*values, *extra)
 
+    @property
+    def groups(self) -> npt.NDArray[np.intp] | None:
+        """The code of each value where several values share one (a column with levels); otherwise None."""
+        return None
+
+    @property
+    def uncut(self) -> Self:
+        """The column as tables are read, before a fit chose groups of its values."""
+        return self
+
+    @property
+    def finest(self) -> Self:
+        """The column with one code for each value or bin."""
+        return self
+
     # -- encoding ------------------------------------------------------------------------------
 
     def encode(self, values: Any) -> Codes:
@@ -489,7 +504,16 @@ class Column:
 
 
 _LAST = frozenset(
-    {"missing", "missing_values", "missing_text", "out_of_domain", "decimals", "decode_by", "origin"}
+    {
+        "levels",
+        "missing",
+        "missing_values",
+        "missing_text",
+        "out_of_domain",
+        "decimals",
+        "decode_by",
+        "origin",
+    }
 )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -134,7 +134,7 @@ def pieces_of_codes(
     Dates are also cut where one of some calendar functions changes, so that each has one number on a piece.
     """
     if not isinstance(column, Ordered):
-        return _with_extras(column, np.arange(column.value_count, dtype=np.intp), None, None)
+        return _pieces_of_named(column)
     cells = column.cells
     cuts = _cuts(cells, constants)
     if functions:
@@ -158,10 +158,20 @@ def pieces_of_codes(
 
 def pieces_of_edges(column: Column) -> Pieces:
     """Return one piece per code, each bin reduced to its edge: the rule of paper Births."""
-    codes = np.arange(column.value_count, dtype=np.intp)
     if not isinstance(column, Ordered):
-        return _with_extras(column, codes, None, None)
+        return _pieces_of_named(column)
+    codes = np.arange(column.value_count, dtype=np.intp)
     return _with_extras(column, codes, column.cells.edge, column.cells.edge)
+
+
+def _pieces_of_named(column: Column) -> Pieces:
+    """Return one piece per value; where values share codes, those of a code follow each other."""
+    if column.groups is None:
+        return _with_extras(column, np.arange(column.value_count, dtype=np.intp), None, None)
+    order = np.argsort(column.groups, kind="stable").astype(np.intp)
+    grouped = _with_extras(column, column.groups[order], None, None)
+    extra = column.size - column.value_count
+    return replace(grouped, code=np.append(order, np.full(extra, -1, dtype=np.intp)))
 
 
 def _cuts(cells: Cells, constants: Sequence[int | float]) -> npt.NDArray[Any]:
@@ -205,7 +215,7 @@ def pieces_of_raw(column: Column, values: Any) -> Pieces:
         numbers, missing, unread = _raw_numbers(column, series)
         code = np.full(len(series), -1, dtype=np.intp)
         return Pieces(code, missing, unread & ~missing, numbers, numbers)
-    located = column._locate(series, nearest=False)
+    located = column.finest._locate(series, nearest=False)
     missing = located == MISSING
     other = (located < 0) & ~missing
     return Pieces(np.maximum(located, -1).astype(np.intp), missing, other)
@@ -380,7 +390,7 @@ class NamedPart:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A value of one column goes with one value of another: ``codes`` has the code for each code, or -1 for any."""
+    """A value of one column goes with one value of another: ``codes`` has its place for each value, or -1 for any."""
 
     source: str
     target: str

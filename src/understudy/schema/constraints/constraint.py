@@ -130,7 +130,8 @@ class Constraint:
         if wrong := check_text(description, "description"):
             raise ConstraintError(f"Constraint {text.strip()!r}: {wrong[0]}.")
         known: dict[str, Column] = {column.name: column for column in _columns_in(schema)}
-        condition = check(text, parse(text), known)
+        # a rule speaks of values; groups that values share are taken into account where codes are judged
+        condition = check(text, parse(text), {name: column.finest for name, column in known.items()})
         used = _columns_of(condition)
         over = tuple(column for name, column in known.items() if name in used)
         return cls(

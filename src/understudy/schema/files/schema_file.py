@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
@@ -14,7 +15,10 @@ from understudy.schema.coding.within import MAX_DECIMALS
 from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
+from understudy.schema.columns.levels import DEFAULT_MOST, DEFAULT_SHARE
 from understudy.schema.columns.numeric import Integer, Real
+from understudy.schema.files.lists import without_lists
+from understudy.schema.hierarchies.shipped import SHIPPED, SHIPPED_LISTS
 from understudy.schema.problems import (
     MAX_CODES,
     MAX_COLUMNS,
@@ -39,11 +43,59 @@ _NUMBER: dict[str, Any] = {"type": "number"}
 _PLAIN_VALUE: dict[str, Any] = {"type": ["string", "number"]}
 _ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "from-data"]}
 
-Values = Annotated[
-    Any, WithJsonSchema({"type": "array", "items": _PLAIN_VALUE, "minItems": 1, "maxItems": MAX_CODES})
+_NAME_OF_LIST: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["list"],
+    "properties": {"list": {"type": "string", "description": "Name of a list under lists."}},
+}
+
+
+def _listed(item: dict[str, Any]) -> dict[str, Any]:
+    values = {"type": "array", "items": item, "minItems": 1, "maxItems": MAX_CODES}
+    return {"anyOf": [values, _NAME_OF_LIST]}
+
+
+Values = Annotated[Any, WithJsonSchema(_listed(_PLAIN_VALUE))]
+Numbers = Annotated[Any, WithJsonSchema(_listed(_NUMBER))]
+_NESTED_GROUPS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": ["object", "array"]}}
+GroupsOfValues = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "prefix": {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1},
+                "groups": _NESTED_GROUPS,
+                "file": {"type": "string", "description": "A CSV file: a value, its group, larger groups."},
+                "shipped": {"enum": list(SHIPPED)},
+                "at": {"type": "integer", "minimum": 1},
+                "within": {"enum": ["measured", "even"], "default": "measured"},
+                "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5, "default": DEFAULT_SHARE},
+                "most": {"type": "integer", "minimum": 2, "default": DEFAULT_MOST},
+                "cut": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+                "weights": {"type": "array", "items": {"type": "number", "minimum": 0}},
+            },
+        }
+    ),
 ]
-Numbers = Annotated[
-    Any, WithJsonSchema({"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": MAX_CODES})
+ListOfValues = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": _PLAIN_VALUE, "minItems": 1, "maxItems": MAX_CODES},
+                {"type": "string", "description": "A file with one value per line."},
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["shipped"],
+                    "properties": {"shipped": {"enum": list(SHIPPED_LISTS)}},
+                },
+            ]
+        }
+    ),
 ]
 WholeNumber = Annotated[Any, WithJsonSchema({"type": "integer"})]
 RealNumber = Annotated[Any, WithJsonSchema(_NUMBER)]
@@ -126,6 +178,7 @@ class _CategoricalPart(_ColumnPart):
 
     kind: Literal["categorical"]
     values: Values = Field(description="Every possible value.")
+    levels: GroupsOfValues = Field(None, description="Groups of the values, for columns with many of them.")
 
 
 class _OrdinalPart(_ColumnPart):
@@ -276,6 +329,9 @@ class SchemaPart(_Part):
         "public", description="Origin of the row count and of the list of left-out columns."
     )
     left_out: dict[str, str] = Field({}, description="Columns left out on purpose, with the reason.")
+    lists: dict[str, ListOfValues] = Field(
+        {}, description="Lists of values by name; columns refer to them with values: {list: NAME}."
+    )
     columns: list[_AnyColumn] = Field(
         description="The columns, in order.", min_length=1, max_length=MAX_COLUMNS
     )
@@ -346,8 +402,8 @@ _KINDS: dict[str, type[Column]] = {
 }
 
 
-def schema_from_plain(cls: type[S], plain: object) -> S:
-    """Build a schema from plain lists and mappings.
+def schema_from_plain(cls: type[S], plain: object, folder: str | os.PathLike[str] | None = None) -> S:
+    """Build a schema from plain lists and mappings; names of files in it start from ``folder``.
 
     Raises
     ------
@@ -361,7 +417,8 @@ def schema_from_plain(cls: type[S], plain: object) -> S:
         raise SchemaError(
             f"The schema has problems:\n  - columns: {len(listed):,} are more than the {MAX_COLUMNS:,} allowed"
         )
-    problems: list[str] = []
+    plain, lists, problems = without_lists(plain, folder)
+    listed = plain.get("columns")
     broken: set[int] = set()
     try:
         SchemaPart.model_validate(dict(plain))
@@ -386,7 +443,7 @@ def schema_from_plain(cls: type[S], plain: object) -> S:
             problems += [f"{_path(('columns', index), plain)}: {problem}" for problem in problems_of(error)]
     raise_problems("The schema has problems", problems)
     rest = {key: plain[key] for key in plain if key not in ("version", "columns", "constraints")}
-    return cls(tuple(columns), tuple(plain.get("constraints") or ()), **rest)
+    return cls(tuple(columns), tuple(plain.get("constraints") or ()), lists=lists, **rest)
 
 
 def column_from_plain(plain: Mapping[str, Any]) -> Column:
