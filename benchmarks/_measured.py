@@ -94,6 +94,7 @@ RUNS = (
     _run("records", "speed.records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
     _run("few-rows", "speed.few_rows"),
     _run("options", "accuracy.options"),
+    _run("levels", "accuracy.levels"),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),
     _run("count-mechanisms", "papers.count_mechanisms", "--census"),

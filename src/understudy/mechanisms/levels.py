@@ -24,7 +24,7 @@ from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, P
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.schema import Categorical, Domain, Schema
 from understudy.schema.columns.levels import Levels, Tree, numbered
-from understudy.schema.constraints.conditions import All, AnyOf, Check, Not, OneOf, Same
+from understudy.schema.constraints.conditions import All, AnyOf, Check, Mapped, NamedPart, Not, OneOf, Same
 
 if TYPE_CHECKING:
     from understudy.curator import Curator
@@ -343,7 +343,7 @@ def _with_sum(noisy: Array, total: float) -> Array:
     descending = np.sort(noisy)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
     lowered = excess[np.flatnonzero(descending > excess)[-1]]
-    return np.maximum(noisy - lowered, 0.0)
+    return np.asarray(np.maximum(noisy - lowered, 0.0))
 
 
 def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
@@ -352,13 +352,26 @@ def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
     A rule that compares the column with another one tells all values apart.
     """
     sets: list[frozenset[int]] = []
+    partners: list[tuple[int, ...]] = []
     for rule in schema.constraints:
         for part in _parts(rule.condition):
             if isinstance(part, OneOf) and part.column == column.name:
                 sets.append(part.codes)
             elif isinstance(part, Same) and column.name in (part.left, part.right):
                 return np.arange(len(column.values), dtype=np.intp)
-    return numbered([tuple(place in codes for codes in sets) for place in range(len(column.values))])
+            elif isinstance(part, NamedPart) and part.column == column.name:
+                partners.append(part.numbers)
+            elif isinstance(part, Mapped) and part.source == column.name:
+                partners.append(part.codes)
+    if any(item.target == column.name for item in schema.determines):  # what follows is a value, not a group
+        return np.arange(len(column.values), dtype=np.intp)
+    partners = [marks for marks in partners if len(marks) == len(column.values)]
+    return numbered(
+        [
+            (*(place in codes for codes in sets), *(marks[place] for marks in partners))
+            for place in range(len(column.values))
+        ]
+    )
 
 
 def _parts(condition: Check | None) -> Iterator[Check]:

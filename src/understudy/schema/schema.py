@@ -206,9 +206,6 @@ class Schema:
         Origin of the facts of the schema itself (``row_count``, ``left_out``).
     left_out
         Columns of the table that were left out on purpose, with the reason; for people.
-    lists
-        Lists of values by name. A column whose values are one of them is written with its name; it is the same
-        column, and the schema has the same fingerprint, as with the values written out.
     rules
         Constraints that the *values* of every synthetic record obey (``straddle: values``), as ``constraints`` takes them.
     determines
@@ -216,6 +213,9 @@ class Schema:
         ``{"city": {"region": {"Lyon": "south", "Lille": "north"}}}`` (declared).
     derived
         Columns computed from others in the published table, as in ``{"nights": "check_out - check_in"}``.
+    lists
+        Lists of values by name. A column whose values are one of them is written with its name; it is the same
+        column, and the schema has the same fingerprint, as with the values written out.
 
     Examples
     --------
@@ -253,10 +253,10 @@ class Schema:
         description: str = "",
         origin: OriginOfFacts = "public",
         left_out: Mapping[str, str] | Iterable[tuple[str, str]] = (),
-        lists: Mapping[str, Sequence[Any]] | Lists = (),
         rules: Sequence[Constraint | str | Mapping[str, Any]] = (),
         determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
         derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
+        lists: Mapping[str, Sequence[Any]] | Lists = (),
     ) -> None:
         self._set("columns", check_columns(columns))
         for key, value in (

@@ -14,6 +14,7 @@ from understudy.data import read_frame, read_table
 from understudy.datasets import messy_table, write_messy
 from understudy.errors import DataError, UsageError
 from understudy.privacy import Unit
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 
 ADULT = "39, State-gov, 77516, ?\n50, Private, 83311, Husband\n38, Private, 215646, Wife\n\n"
@@ -149,6 +150,34 @@ def test_the_words_of_the_command_line(tmp_path: Path) -> None:
     for header, names in ((True, "a,b"), (None, "a,a"), (None, ",")):
         with pytest.raises(UsageError, match="--names"):
             parse_header(header, names)
+
+
+SPEC = """
+name: headerless
+source: {path: adult.data, names: [age, sector, weight, role]}
+schema: schema.yaml
+unit: replace-one
+synthesizers: [{method: laplace}]
+acceptance:
+  form: pass-only
+  epsilon: 0.1
+  criteria: [{name: cells, kind: max-marginal-error, threshold: 0.001}]
+selection: {rule: single}
+budget: {total: {epsilon: 0.2}, model: {epsilon: 0.1}}
+"""
+
+
+def test_a_specification_gives_the_names(adult: Path) -> None:
+    SCHEMA.write(adult.parent / "schema.yaml")
+    path = adult.parent / "spec.yaml"
+    path.write_text(SPEC, encoding="utf-8")
+    spec = Spec.read(path)
+    assert spec.source.reading == {"separator": None, "encoding": None, "names": NAMES}
+    assert spec.facts.parts["reading"] == [None, "utf-8", list(NAMES)]
+    assert read_table(spec.source.path, spec.schema, **spec.source.reading).exact_row_count() == 3
+    path.write_text(SPEC.replace(", names: [age, sector, weight, role]", ""), encoding="utf-8")
+    assert Spec.read(path).facts.parts["reading"] == [None, "utf-8"]
+    assert Spec.read(path).fingerprint() != spec.fingerprint()
 
 
 def run(*words: object) -> None:

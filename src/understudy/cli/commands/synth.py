@@ -219,6 +219,13 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         tell(how_close(made.parts))
     if made.many is not None:
         tell(f"{delivery.sets} sets, made by {delivery.how}. {_COMBINING[made.many.kind]}")
+    unresolved = made.model.unresolved()
+    if len(unresolved):
+        tell(
+            f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns are not resolved: at this budget they "
+            f"cannot be told from values with no rows at all (at most {unresolved['at_most'].max():,.0f}, with 95 % "
+            "confidence each). Read nothing into how often they occur in the synthetic table."
+        )
     if delivery.model is not None:
         tell(f"Wrote the model to {delivery.model}.")
     tell(f"Guarantee: {made.guarantee}")

@@ -146,9 +146,13 @@ class Levels:
         """Whether the groups are still to be chosen."""
         return self.at is None and self.cut is None
 
-    def with_cut(self, cut: Sequence[int], weights: Sequence[float]) -> Levels:
+    def with_cut(self, cut: npt.ArrayLike, weights: npt.ArrayLike) -> Levels:
         """Return these levels with the groups that were chosen."""
-        return replace(self, cut=tuple(map(int, cut)), weights=tuple(map(float, weights)))
+        return replace(
+            self,
+            cut=tuple(np.asarray(cut, np.int64).tolist()),
+            weights=tuple(np.asarray(weights, np.float64).tolist()),
+        )
 
     def without_cut(self) -> Levels:
         """Return these levels before anything was chosen."""
@@ -264,7 +268,7 @@ class Tree:
         for g, (first, final) in enumerate(zip(np.concatenate(([0], last[:-1] + 1)), last, strict=True)):
             possible = first + int(np.flatnonzero(shares[first : final + 1] > 0)[-1])
             ends[possible : final + 1] = g + 1.0
-        return ends
+        return np.asarray(ends)
 
     def draw(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> npt.NDArray[np.intp]:
         """Return a value of the group of each code, so that every value occurs as often as its weight says, give or take one.
