@@ -164,6 +164,11 @@ def test_the_text_of_a_missing_entry_is_read_as_missing(column: Column) -> None:
         assert last == column.missing_text or pd.isna(last)
 
 
+def test_the_labels_of_a_fine_grid_are_not_made_before_somebody_asks() -> None:
+    column = Real("x", minimum=0, maximum=1, bins=1_000_000)
+    assert "value_labels" not in vars(column)
+
+
 # -- decimals --------------------------------------------------------------------------------------
 
 
