@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NUMBER: dict[str, Any] = {"type": "number"}
 _PLAIN_VALUE: dict[str, Any] = {"type": ["string", "number"]}
-_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "from-data"]}
+_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "measured", "from-data"]}
 
 Values = Annotated[
     Any, WithJsonSchema({"type": "array", "items": _PLAIN_VALUE, "minItems": 1, "maxItems": MAX_CODES})
