@@ -79,7 +79,9 @@ class EntryTable(LocalTable):
         table._texts = texts
         return table
 
-    def counts_of_texts(self, column: str, cell_of: Callable[[str], int], cells: int) -> npt.NDArray[np.int64]:
+    def counts_of_texts(
+        self, column: str, cell_of: Callable[[str], int], cells: int
+    ) -> npt.NDArray[np.int64]:
         """Return how many entries are in each of some cells. Private.
 
         Parameters
@@ -119,7 +121,13 @@ def profile_schema(columns: Sequence[str]) -> Schema:
     return Schema(name="entries", columns=tuple(Categorical(name, values=PROFILE) for name in columns))
 
 
-def header_of(source: Any, *, separator: str | None = None, encoding: str | None = None) -> tuple[str, ...]:
+def header_of(
+    source: Any,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> tuple[str, ...]:
     """Return the names of the columns of a table, which are public; no record is kept.
 
     Raises
@@ -130,10 +138,13 @@ def header_of(source: Any, *, separator: str | None = None, encoding: str | None
     if isinstance(source, str | PathLike) and not is_database(source):
         path = Path(source)
         if is_csv(path):
-            names: Iterable[str] = CsvStream(path, None, separator=separator, encoding=encoding or "utf-8").header
-        else:
-            names = DatasetStream.from_paths([path], ()).header
-        return _checked(name for name in names if name)
+            stream = CsvStream(path, None, separator=separator, encoding=encoding or "utf-8", names=names)
+            return _checked(name for name in stream.header if name)
+        if separator is not None or encoding is not None or names is not None:
+            raise DataError(
+                "separator=, encoding= and names= apply to CSV files only; this source is not one."
+            )
+        return _checked(name for name in DatasetStream.from_paths([path], ()).header if name)
     return _checked(str(name) for name in _frame_of(source).columns)
 
 
@@ -168,6 +179,7 @@ def read_entries(
     id_column: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> EntryTable:
     """Read the raw entries of some columns, every one as a text of its own.
 
@@ -179,8 +191,8 @@ def read_entries(
         Names of the columns.
     id_column
         The column that says who a row is about, for a person-level privacy unit; its entries are replaced by numbers and never shown.
-    separator, encoding
-        Of a CSV file.
+    separator, encoding, names
+        Of a CSV file; see `read_table`.
 
     Privacy
     -------
@@ -195,23 +207,23 @@ def read_entries(
     EntryTable(2 columns; records not shown)
     """
     if isinstance(source, str | PathLike) and not is_database(source):
-        frame = read_frame(source, separator=separator, encoding=encoding)
+        frame = read_frame(source, separator=separator, encoding=encoding, names=names)
     else:
         frame = _frame_of(source)
-    names = [str(name) for name in frame.columns]
+    found = [str(name) for name in frame.columns]
     wanted = [*columns, *(() if id_column is None else (id_column,))]
-    name_problems("The columns do not fit the table", names, wanted).raise_if_any(DataError)
+    name_problems("The columns do not fit the table", found, wanted).raise_if_any(DataError)
 
     def unreadable(error: Exception) -> DataError:
         return DataError("The columns of the table cannot be read as text. Check their types.")
 
     texts = {
-        name: attempt(lambda name=name: _texts_of(frame.iloc[:, names.index(name)]), unreadable)  # type: ignore[misc]
+        name: attempt(lambda name=name: _texts_of(frame.iloc[:, found.index(name)]), unreadable)  # type: ignore[misc]
         for name in columns
     }
     persons: dict[str, Persons] = {}
     if id_column is not None:
-        persons[id_column] = ids_from_pandas(frame.iloc[:, names.index(id_column)], id_column)
+        persons[id_column] = ids_from_pandas(frame.iloc[:, found.index(id_column)], id_column)
     return EntryTable.of(texts, persons=persons)
 
 

@@ -7,6 +7,7 @@ The order of the questions, and what each may cost, is the plan (:mod:`understud
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,11 +60,25 @@ _LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of the rows is left out."""
 _MOST_SPIKES = 40
 _CODE_NAME = re.compile(
-    r"(?:^|[_\W])(?:ids?|codes?|nr|no|key|zip|zipcode|postcode|plz|icd|agent|company|fips|isin|type)(?:$|[_\W\d])", re.IGNORECASE
+    r"(?:^|[_\W])(?:ids?|codes?|nr|no|key|zip|zipcode|postcode|plz|icd|agent|company|fips|isin|type)(?:$|[_\W\d])",
+    re.IGNORECASE,
 )
 """Names of columns, which are public, whose whole numbers are names rather than amounts."""
 _ORDERS = (
-    ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"),
+    (
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ),
     ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
     ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
     ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
@@ -270,7 +285,7 @@ class _Profile:
 
 
 def _deviation(noise: Noise) -> float:
-    return float(noise.variance) ** 0.5
+    return math.sqrt(noise.variance)
 
 
 def _least(noise: Noise, cells: int) -> float:
@@ -286,7 +301,9 @@ def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, _Profile]:
         purpose=f"discover what the entries of {len(plan.columns)} columns look like",
     )
     return {
-        name: _Profile(np.asarray(item.values, dtype=np.float64), _deviation(noise), _least(noise, len(PROFILE)))
+        name: _Profile(
+            np.asarray(item.values, dtype=np.float64), _deviation(noise), _least(noise, len(PROFILE))
+        )
         for name, item in zip(plan.columns, found, strict=True)
     }
 
@@ -417,9 +434,7 @@ def _ask_ranges(
         active = [item for item in descents.values() if item.open]
         if not active:
             return
-        noise = [
-            plan.noise(plan.round_cost(after_keys=item.after_keys)) for item in active
-        ]
+        noise = [plan.noise(plan.round_cost(after_keys=item.after_keys)) for item in active]
         found = work.measure_many(
             [item.seal(work, item.edges) for item in active],
             noise=noise,
@@ -485,7 +500,9 @@ def _column(
 
 def _missing(profile: _Profile, keys: ReleasedKeys | None) -> list[str]:
     """Return spellings of missing entries: as found among frequent texts, or in the usual forms."""
-    found = [] if keys is None else [text for text in keys.counts if text.strip().lower() in MISSING_SPELLINGS]
+    found = (
+        [] if keys is None else [text for text in keys.counts if text.strip().lower() in MISSING_SPELLINGS]
+    )
     spelled = {text.strip().lower() for text in found}
     for word in profile.missing_spellings():
         if word not in spelled:
@@ -498,7 +515,9 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
     values = {text: many for text, many in keys.counts.items() if text not in missing and text != "other"}
     values = {text: many for text, many in values.items() if text.strip().lower() not in MISSING_SPELLINGS}
     if not values:
-        return f"no text occurs often enough to be released (at least {keys.threshold:,} rows, noise included)"
+        return (
+            f"no text occurs often enough to be released (at least {keys.threshold:,} rows, noise included)"
+        )
     if sum(values.values()) < _LEAST_HELD * rows:
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
@@ -507,7 +526,8 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
     order = _public_order(values)
     if order is not None:
         return Ordinal(name, values=order, **shared)
-    return Categorical(name, values=tuple(sorted(values, key=_by_number)), **shared)
+    ordered: list[str] = sorted(values, key=_by_number)
+    return Categorical(name, values=ordered, **shared)
 
 
 def _by_number(text: str) -> tuple[bool, float, str]:

@@ -9,7 +9,8 @@ released; they depend on the records in no other way.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 
 from understudy.curator import Curator, SealedCounts, SealedKeys
 from understudy.data.entries import EntryTable
@@ -38,7 +39,7 @@ def seal_ranges(curator: Curator, column: str, edges: Sequence[float]) -> Sealed
     numbers. A number that is not a number (NaN) counts as none.
     """
     steps = list(edges)
-    if not steps or any(not a < b for a, b in zip(steps, steps[1:], strict=False)):
+    if not steps or any(not a < b for a, b in itertools.pairwise(steps)):
         raise BudgetError("Ranges need ascending edges, at least one.")
     nothing = len(steps) + 1
 
@@ -52,7 +53,7 @@ def seal_ranges(curator: Curator, column: str, edges: Sequence[float]) -> Sealed
 def seal_days(curator: Curator, column: str, edges: Sequence[int], format: str | None) -> SealedCounts:
     """Seal how many entries are dates, written in a public way, in each range between ascending days; cells as in `seal_ranges`."""
     steps = list(edges)
-    if not steps or any(not a < b for a, b in zip(steps, steps[1:], strict=False)):
+    if not steps or any(not a < b for a, b in itertools.pairwise(steps)):
         raise BudgetError("Ranges need ascending edges, at least one.")
     nothing = len(steps) + 1
 
@@ -63,9 +64,9 @@ def seal_days(curator: Curator, column: str, edges: Sequence[int], format: str |
     return _sealed(curator, column, cell, nothing)
 
 
-def _sealed(curator: Curator, column: str, cell: object, nothing: int) -> SealedCounts:
+def _sealed(curator: Curator, column: str, cell: Callable[[str], int], nothing: int) -> SealedCounts:
     table = _entries(curator)
-    exact = table.counts_of_texts(column, cell, nothing + 1)  # type: ignore[arg-type]
+    exact = table.counts_of_texts(column, cell, nothing + 1)
     exact[nothing] += table.exact_row_count() - exact.sum()  # rows without an entry
     domain = Domain((column,), (nothing + 1,))
     return SealedCounts(exact, clique=(column,), domain=domain, unit=curator.unit, known_rows=None)
@@ -73,5 +74,7 @@ def _sealed(curator: Curator, column: str, cell: object, nothing: int) -> Sealed
 
 def _entries(curator: Curator) -> EntryTable:
     if not isinstance(curator._table, EntryTable):
-        raise BudgetError("Discovery asks about raw entries: give the curator a table that was read without a schema.")
+        raise BudgetError(
+            "Discovery asks about raw entries: give the curator a table that was read without a schema."
+        )
     return curator._table

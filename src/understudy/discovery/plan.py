@@ -60,7 +60,9 @@ def shares_of(budget: Budget, share: float) -> Shares:
     (1e-07, 0.933)
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise BudgetError(f"The share of the budget for discovery ({share}) must lie between 0 and 1, such as 0.1.")
+        raise BudgetError(
+            f"The share of the budget for discovery ({share}) must lie between 0 and 1, such as 0.1."
+        )
     part = Fraction(share)
     if isinstance(budget, PureDP):
         whole = Fraction(budget.epsilon)
@@ -92,7 +94,9 @@ def _epsilon_of(squared: Fraction, delta: float) -> float:
     while epsilon > 0 and GDP_ACCOUNTING.exact_total(ApproxDP(epsilon, delta)) > squared:
         epsilon = min(math.nextafter(epsilon, 0.0), epsilon * (1 - 1e-9))
     if not epsilon > 0:
-        raise BudgetError("This share of the budget is too small to be worth anything; ask for a larger share.")
+        raise BudgetError(
+            "This share of the budget is too small to be worth anything; ask for a larger share."
+        )
     return epsilon
 
 
@@ -137,7 +141,9 @@ class DiscoveryPlan:
 
     def column_cost(self) -> float:
         """Return the cost of all further questions about each column."""
-        return float_down(Fraction(self.total) * (1 - Fraction(PROFILE_PART[self.finds_texts])) / len(self.columns))
+        return float_down(
+            Fraction(self.total) * (1 - Fraction(PROFILE_PART[self.finds_texts])) / len(self.columns)
+        )
 
     def keys_cost(self, numbers: bool) -> float:
         """Return the cost of asking for the frequent texts of a column."""
@@ -177,7 +183,9 @@ class DiscoveryPlan:
                 "2. Texts of a column need a delta, which this budget has not: columns of text are left out. "
                 "Declare their values in a schema, or give a delta."
             ]
-        costs = [self.round_cost(after_keys=after) for after in ((True, False) if self.finds_texts else (False,))]
+        costs = [
+            self.round_cost(after_keys=after) for after in ((True, False) if self.finds_texts else (False,))
+        ]
         scales = " to ".join(f"{self.noise(cost).scale:.4g}" for cost in costs)
         found += [f"3. Ranges of numbers and dates: {ROUNDS} rounds of counts with noise of scale {scales}."]
         return found
@@ -200,11 +208,15 @@ def plan_discovery(
     declared = {column.name for column in given}
     unknown = [name for name in declared if name not in header]
     if unknown:
-        raise BudgetError(f"The schema declares the column {sorted(unknown)[0]!r}, which the table does not have.")
+        raise BudgetError(
+            f"The schema declares the column {sorted(unknown)[0]!r}, which the table does not have."
+        )
     if unit.id_column in declared:
         raise BudgetError(f"The id column {unit.id_column!r} must not be in the schema.")
     if unit.id_column is not None and unit.id_column not in header:
-        raise BudgetError(f"The table has no column {unit.id_column!r}, which the unit names as the id column.")
+        raise BudgetError(
+            f"The table has no column {unit.id_column!r}, which the unit names as the id column."
+        )
     columns = tuple(name for name in header if name not in declared and name != unit.id_column)
     if not columns:
         raise BudgetError("Every column is declared: there is nothing to discover. Leave discovery out.")

@@ -49,7 +49,13 @@ class Ranges:
 
 
 def first_numbers(
-    decades: Sequence[tuple[int, int, float]], *, sure: float, rows: float, whole: bool, unit: Decimal, zero: float
+    decades: Sequence[tuple[int, int, float]],
+    *,
+    sure: float,
+    rows: float,
+    whole: bool,
+    unit: Decimal,
+    zero: float,
 ) -> list[Decimal]:
     """Return the first edges of a column of numbers: digits of the decades that hold much, decades elsewhere.
 
@@ -96,7 +102,9 @@ def split_numbers(low: Decimal, high: Decimal, *, unit: Decimal) -> list[Decimal
     width = high - low
     if width <= unit:
         return []
-    step = max(Decimal(10) ** (width.adjusted() - (1 if width == Decimal(10) ** width.adjusted() else 0)), unit)
+    step = max(
+        Decimal(10) ** (width.adjusted() - (1 if width == Decimal(10) ** width.adjusted() else 0)), unit
+    )
     first = (low / step).to_integral_value(rounding="ROUND_FLOOR") * step
     found = itertools.takewhile(lambda edge: edge < high, (first + k * step for k in itertools.count(1)))
     return [edge for edge in found if edge > low]
@@ -129,7 +137,12 @@ def target_of(rows: float, sigma: float) -> float:
 
 
 def refined(
-    edges: Sequence[Edge], counts: Array, *, sigma: float, sure: float, split: Callable[[Edge, Edge], list[Edge]]
+    edges: Sequence[Edge],
+    counts: Array,
+    *,
+    sigma: float,
+    sure: float,
+    split: Callable[[Edge, Edge], list[Edge]],
 ) -> list[Edge]:
     """Return the edges for the next round: ranges that hold more than they should are split.
 
@@ -172,10 +185,10 @@ def settled(
     """
     inside = np.maximum(counts[1 : len(edges)], 0.0)
     target = target_of(_rows_in(counts[: len(edges) + 1], sure), sigma)
-    sure = np.flatnonzero(inside > sure)
-    if not len(sure):
+    held_surely = np.flatnonzero(inside > sure)
+    if not len(held_surely):
         return None
-    first, last = int(sure[0]), int(sure[-1])
+    first, last = int(held_surely[0]), int(held_surely[-1])
     cuts, mass, held = [edges[first]], [], 0.0
     for place in range(first, last + 1):
         single = edges[place] in alone and inside[place] > target

@@ -120,9 +120,7 @@ def _from_category(
         and len(categories) <= max_categories
         and all(isinstance(c, str) for c in categories)
     ):
-        return Found(
-            Ordinal(name, values=tuple(categories), origin="from-data", **absent.fields(named=True))
-        )
+        return Found(Ordinal(name, values=tuple(categories), origin="from-data", **absent.fields(named=True)))
     counted = series.value_counts(sort=False)
     times_of = [(entry, int(counted.get(entry, 0))) for entry in categories if not is_nothing(entry)]
     return _from_entries(name, times_of, absent.empty, max_categories, rows=len(series), labels=labels)
@@ -194,12 +192,14 @@ def _named(found: list[tuple[Any, int]], absent: Absent) -> tuple[list[tuple[Any
     is Namibia.
     """
     letters = {
-        len(entry) if isinstance(entry, str) and entry.isalpha() and entry.isupper() else 0 for entry, _ in found
+        len(entry) if isinstance(entry, str) and entry.isalpha() and entry.isupper() else 0
+        for entry, _ in found
     }
     values = {
         text: times
         for text, times in absent.spelt.items()
-        if text != "" and (not is_not_known(text) or (len(found) > 5 and letters == {len(text)} and text.isalpha()))
+        if text != ""
+        and (not is_not_known(text) or (len(found) > 5 and letters == {len(text)} and text.isalpha()))
     }
     values = {text: times for text, times in values.items() if text.strip()}
     spelt = {text: times for text, times in absent.spelt.items() if text not in values}
@@ -215,7 +215,9 @@ def _real(number: int | float) -> float:
 
 def _are_truth_words(entries: Sequence[Any]) -> bool:
     words = {entry.strip().lower() for entry in entries if isinstance(entry, str)}
-    return all(isinstance(entry, str) and truth_of(entry) is not None for entry in entries) and words in _TRUTH
+    return (
+        all(isinstance(entry, str) and truth_of(entry) is not None for entry in entries) and words in _TRUTH
+    )
 
 
 def _from_truth_words(name: str, found: list[tuple[Any, int]], absent: Absent, rows: int) -> Found:
@@ -225,7 +227,9 @@ def _from_truth_words(name: str, found: list[tuple[Any, int]], absent: Absent, r
         written = {entry: times for entry, times in found if truth_of(entry) is meant}
         spelling.append(max(sorted(written), key=lambda text: written[text]))
     several = len(found) > 2
-    remarks = ("its truth values are spelt in several ways; the most frequent one is written",) if several else ()
+    remarks = (
+        ("its truth values are spelt in several ways; the most frequent one is written",) if several else ()
+    )
     if any(text != text.strip() for text in spelling):
         spelling = [text.strip() for text in spelling]
     column = Boolean(name, spelling=tuple(spelling), origin="from-data", **absent.fields(named=False))
@@ -260,7 +264,8 @@ def _from_text(
             return Found(reason="it looks like an identifier: almost every row has its own entry")
         values = tuple(sorted(times))
         return Found(
-            Categorical(name, values=values, origin="from-data", **missing), remarks=tuple(filter(None, remarks))
+            Categorical(name, values=values, origin="from-data", **missing),
+            remarks=tuple(filter(None, remarks)),
         )
     if written_for_people(entries):
         return Found(
@@ -268,9 +273,7 @@ def _from_text(
             "the table"
         )
     if distinct > NEARLY_EACH * present:
-        return Found(
-            reason="it looks like an identifier or free text: almost every row has its own entry"
-        )
+        return Found(reason="it looks like an identifier or free text: almost every row has its own entry")
     if key_of(name):
         return repeating_key(max(times.values()))
     if distinct > _NEARLY_FREE * present:

@@ -147,9 +147,7 @@ def draft(
     keys: dict[str, int] = {}
     for place, column in enumerate(names):
         series = pd.Series(table.iloc[:, place])
-        found = draft_column(
-            column, series, max_categories=max_categories, labels=(labels or {}).get(column)
-        )
+        found = draft_column(column, series, max_categories=max_categories, labels=(labels or {}).get(column))
         if found.rows_of_one:
             keys[column] = found.rows_of_one
         if found.column is None:

@@ -113,7 +113,11 @@ def draft_numbers(
     if whole and not infinite and _is_code(name, values, counts, max_categories):
         fields = absent.fields(named=True, numbers=apart)
         return draft_codes(
-            name, {int(v): int(c) for v, c in zip(values, counts, strict=True)}, fields, remarks, max_categories
+            name,
+            {int(v): int(c) for v, c in zip(values, counts, strict=True)},
+            fields,
+            remarks,
+            max_categories,
         )
     if max(abs(values[0]), abs(values[-1])) > 1e300:
         return Found(reason="its numbers are too far apart to divide; give it bins by hand")
@@ -129,9 +133,7 @@ def draft_numbers(
     return Found(column, remarks=tuple(filter(None, remarks)))
 
 
-def _labelled(
-    name: str, values: Values, counts: Counts, absent: Absent, labels: Mapping[Any, str]
-) -> Found:
+def _labelled(name: str, values: Values, counts: Counts, absent: Absent, labels: Mapping[Any, str]) -> Found:
     """Draft codes whose meanings the file lists: every listed code is a value, whether it occurs or not."""
     listed = {int(code): str(text) for code, text in labels.items() if float(code).is_integer()}
     codes = sorted({*listed, *map(int, values)})

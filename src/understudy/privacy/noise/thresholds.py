@@ -54,7 +54,9 @@ def upper_tail(noise: Gaussian | Laplace, least: int) -> float:
     (0.401294, True)
     """
     if not isinstance(noise, Gaussian | Laplace):
-        raise BudgetError("Keys are released with Gaussian or Laplace noise; the tail of no other is computed exactly.")
+        raise BudgetError(
+            "Keys are released with Gaussian or Laplace noise; the tail of no other is computed exactly."
+        )
     with working():
         if isinstance(noise, Gaussian):
             place = decimal((Fraction(least) - Fraction(1, 2)) / Fraction(noise.sigma))
@@ -100,7 +102,9 @@ def threshold_for(noise: Gaussian | Laplace, unit: Unit, delta: float) -> int:
     while seen_alone(noise, high, unit) > allowed:
         low, high = high, 2 * high
         if high > _MOST:
-            raise BudgetError("No threshold keeps rare keys unseen at this scale of noise; ask for a larger share of the budget.")
+            raise BudgetError(
+                "No threshold keeps rare keys unseen at this scale of noise; ask for a larger share of the budget."
+            )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if seen_alone(noise, middle, unit) <= allowed else (middle, high)

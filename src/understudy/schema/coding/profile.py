@@ -40,7 +40,7 @@ DECADES = range(-6, 15)
 """Powers of ten that have cells of their own; smaller and larger numbers have one cell on each side."""
 MOST_DECIMALS = 4
 """Numbers with so many decimals or more share cells."""
-_SMALL, _LARGE = 10.0 ** DECADES.start, 10.0**DECADES.stop
+_SMALL, _LARGE = 10.0**DECADES.start, 10.0**DECADES.stop
 _DATES = {
     "Y-m-d": None,
     "Y-m-d time": None,
@@ -192,9 +192,13 @@ def _number_cell(number: float) -> str:
         return "number 0"
     size, sign = abs(number), "-" if number < 0 else "+"
     if size < _SMALL or size >= _LARGE:
-        return f"number {sign}{'small' if size < _SMALL else 'large'} {0 if size >= _LARGE else MOST_DECIMALS}"
+        return (
+            f"number {sign}{'small' if size < _SMALL else 'large'} {0 if size >= _LARGE else MOST_DECIMALS}"
+        )
     power = math.floor(math.log10(size))
-    power += (size >= 10.0 ** (power + 1)) - (size < 10.0**power)  # a logarithm may be rounded to its neighbour
+    power += (size >= 10.0 ** (power + 1)) - (
+        size < 10.0**power
+    )  # a logarithm may be rounded to its neighbour
     exponent = Decimal(repr(size)).normalize().as_tuple().exponent
     decimals = min(MOST_DECIMALS, max(0, -exponent if isinstance(exponent, int) else 0))
     return f"number {sign}1e{min(max(power, DECADES.start), DECADES.stop - 1)} {decimals}"

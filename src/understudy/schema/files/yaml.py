@@ -270,7 +270,13 @@ def to_yaml(plain: Any) -> str:
     body = yaml.dump(
         plain, Dumper=PlainDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=110
     )
-    head = _DRAFT if _has_origin(plain, "from-data") else _MEASURED if _has_origin(plain, "measured") else _PUBLIC
+    head = (
+        _DRAFT
+        if _has_origin(plain, "from-data")
+        else _MEASURED
+        if _has_origin(plain, "measured")
+        else _PUBLIC
+    )
     return head + body
 
 
