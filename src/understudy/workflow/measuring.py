@@ -30,6 +30,35 @@ __all__ = [
 ]
 
 
+class Read(Protocol):
+    """How a table is read, and who is protected: what a step needs of the fit that it is a step of."""
+
+    @property
+    def table(self) -> Any:
+        """The private table."""
+        ...
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected."""
+        ...
+
+    @property
+    def separator(self) -> str | None:
+        """Of a CSV file."""
+        ...
+
+    @property
+    def encoding(self) -> str | None:
+        """Of a CSV file."""
+        ...
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Of the columns of a CSV file without a header."""
+        ...
+
+
 class SchemaStep(Protocol):
     """A step that measures facts of a schema under a share of the budget that is left when it begins."""
 
@@ -45,7 +74,7 @@ class SchemaStep(Protocol):
         """Say in advance what will be asked, and with which noise; refuse what cannot be done."""
         ...
 
-    def read(self, fit: Fit) -> Any:
+    def read(self, fit: Read) -> Any:
         """Read what the step asks about, before the ledger is opened. Private."""
         ...
 
@@ -91,7 +120,7 @@ class Discover:
         """Say in advance what will be asked, and with which noise."""
         return self.plan(fit.unit, shares).describe()
 
-    def read(self, fit: Fit) -> Any:
+    def read(self, fit: Read) -> Any:
         """Read the raw entries of the columns that are not declared. Private."""
         columns = [
             name for name in self.header if name not in _declared(self.given) and name != fit.unit.id_column
@@ -149,7 +178,7 @@ def discovering(
 
 
 @dataclass(frozen=True)
-class Learnt:
+class Continued:
     """A fit as it goes on after the steps that measure its schema.
 
     Attributes
@@ -199,7 +228,7 @@ def with_steps(fit: Fit) -> Steps:
     return Steps(tuple(shares), left, tuple(notes))
 
 
-def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progress: Progress) -> Learnt:
+def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progress: Progress) -> Continued:
     """Run the steps of a fit; return the fit with the schema they measured and the rest of the budget."""
     found: Discovery | None = None
     rebuild: Callable[[Schema], Synthesizer] | None = fit.rebuild
@@ -212,9 +241,9 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
         remember_measured(work.ledger, found.schema)
         fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema))
     if found is None:
-        return Learnt(fit)
+        return Continued(fit)
     assert steps.rest is not None
-    return Learnt(replace(fit, budget=steps.rest, steps=()), found)
+    return Continued(replace(fit, budget=steps.rest, steps=()), found)
 
 
 # ----------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ __all__ = [
     "check_before_reading",
     "described_by",
     "mechanism_for",
+    "name_of",
     "plan_synthesis",
     "synthesize",
 ]
@@ -573,7 +574,7 @@ class PlannedSynthesis:
         return {
             "budget": self.fit.budget,
             "unit": self.fit.unit,
-            "table": name or _name_of(self.fit.table),
+            "table": name or name_of(self.fit.table),
             "named": name is not None,
             "approximate_delta": self.reserve,
             "advice": ADVICE,
@@ -589,14 +590,14 @@ class PlannedSynthesis:
         elif isinstance(given, Ledger):
             yield given
         else:
-            name = _name_of(self.fit.table)
+            name = name_of(self.fit.table)
             with Ledger.in_memory(
                 budget=self.fit.budget, unit=self.fit.unit, table=name, approximate_delta=self.reserve
             ) as ledger:
                 yield ledger
 
 
-def _name_of(table: Any) -> str:
+def name_of(table: Any) -> str:
     """Return the public name of a table: that of its file, or of the table of its database."""
     if isinstance(table, Database):
         return table.label
@@ -617,7 +618,7 @@ def _place(fit: Fit, payment: Payment, delivery: Delivery | None) -> LedgerPlace
         return None
     if isinstance(given, LedgerPlace):
         return given
-    name = _name_of(fit.table)
+    name = name_of(fit.table)
     out = None if delivery is None or delivery.out is None else Path(delivery.out)
     model = None if delivery is None else delivery.model
     in_place = isinstance(fit.table, str | PathLike | Database)  # frames have no name to tell them apart by
