@@ -15,9 +15,10 @@ from understudy.data import read_table
 from understudy.data.entries import header_of, read_entries
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, shares_of
-from understudy.errors import BudgetError, LedgerMismatch, UsageError
+from understudy.errors import BudgetError, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
+from understudy.release.spec.spec import Spec
 from understudy.schema import Categorical, Integer, Schema
 from understudy.workflow import Payment, discover_schema, plan_discover, synthesize
 
@@ -399,3 +400,9 @@ def test_the_result_is_the_same_for_a_frame_and_its_file(tmp_path: Path) -> None
     two, _ = _discover(pd.read_csv(path, dtype=str, keep_default_na=False))
     assert [c.kind for c in one.schema.columns] == [c.kind for c in two.schema.columns]
     assert np.all(one.schema.names == two.schema.names)
+
+
+def test_a_specification_cannot_discover_and_says_what_to_do() -> None:
+    text = "{name: t, discover: 0.1, source: {path: t.csv}, unit: {relation: add-remove}}"
+    with pytest.raises(SchemaError, match="understudy discover TABLE"):
+        Spec.parse(text)
