@@ -15,7 +15,13 @@ import numpy.typing as npt
 from understudy.errors import DataError
 from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE, Located
 from understudy.schema.coding.reading import as_series
-from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.origin import (
+    OriginOfFacts,
+    facts_from_data,
+    measured_facts,
+    normal_origin,
+    origin_to_plain,
+)
 from understudy.schema.problems import MAX_CODES, MAX_TEXT, raise_problems
 
 # ----------------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ class Column:
         becomes missing or ``other``. The last two accept every entry whatever it holds, so that nothing,
         not even an error, depends on the entries.
     origin
-        ``"public"``, ``"from-data"``, or one of them per fact.
+        ``"public"``, ``"measured"`` (learnt under the budget), ``"from-data"``, or one of them per fact.
     """
 
     name: str
@@ -283,6 +289,11 @@ class Column:
     def facts_from_data(self) -> tuple[str, ...]:
         """The facts that were read from the records and are not declared public."""
         return facts_from_data(self.origin, self.facts)
+
+    @property
+    def measured_facts(self) -> tuple[str, ...]:
+        """The facts that were learnt under the budget and are not declared public."""
+        return measured_facts(self.origin, self.facts)
 
     def declare_public(self) -> Self:
         """Return the same column with every fact declared public."""
