@@ -73,6 +73,15 @@ class SchemaStep(Protocol):
         """Ask, and return the measured schema."""
         ...
 
+    def measured(self, schema: Schema) -> Sequence[Column]:
+        """Return the columns of the measured schema that this step asked about and paid for."""
+        ...
+
+    @property
+    def given_columns(self) -> Sequence[Column]:
+        """The columns that were declared, or measured before at the cost of the same ledger."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Discover:
@@ -124,6 +133,16 @@ class Discover:
             encoding=fit.encoding,
             names=fit.names,
         )
+
+    def measured(self, schema: Schema) -> Sequence[Column]:
+        """Return the columns of the measured schema that were asked about; those that were given are not among them."""
+        given = _declared(self.given)
+        return [column for column in schema.columns if column.name not in given]
+
+    @property
+    def given_columns(self) -> Sequence[Column]:
+        """The columns that were declared, or measured before at the cost of the same ledger."""
+        return () if self.given is None else self.given.columns
 
     def measure(self, fit: Fit, work: PaidWork, read: Any, shares: Shares, progress: Progress) -> Discovery:
         """Ask, and return the measured schema."""
@@ -229,7 +248,7 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
             raise UsageError(
                 "A fit whose schema is measured says how its mechanism is made for it (rebuild)."
             )
-        remember_measured(work.ledger, found.schema)
+        remember_measured(work.ledger, step.measured(found.schema))
         fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema).with_fixed_accounting())
     if found is None:
         return Continued(fit)
