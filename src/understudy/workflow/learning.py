@@ -12,7 +12,7 @@ from typing import Any
 
 from understudy.curator import remember_measured, require_measured, table_facts
 from understudy.data.output import require_apart, require_writable
-from understudy.discovery import Discovery, DiscoveryPlan
+from understudy.discovery import Discovery, DiscoveryPlan, NothingDiscovered
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import Budget, Ledger, Unit
@@ -112,7 +112,11 @@ class PlannedDiscovery:
                 ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
         ):
-            found = work.discover(entries, self.plan, given=self.step.given, progress=progress)
+            try:
+                found = work.discover(entries, self.plan, given=self.step.given, progress=progress)
+            except NothingDiscovered:  # an answer, too: there is nothing to go on with
+                work.done()
+                raise
             remember_measured(ledger, self.step.measured(found.schema))
             if self.out is not None:
                 found.schema.write(self.out)

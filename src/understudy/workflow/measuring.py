@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from understudy.curator import remember_measured
 from understudy.data.entries import header_of, read_entries
-from understudy.discovery import Discovery, DiscoveryPlan, Shares, plan_discovery, shares_of
+from understudy.discovery import (
+    Discovery,
+    DiscoveryPlan,
+    NothingDiscovered,
+    Shares,
+    plan_discovery,
+    shares_of,
+)
 from understudy.errors import UsageError
 from understudy.mechanisms import Progress, Synthesizer
 from understudy.privacy import Budget, Unit
@@ -243,7 +250,11 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
     found: Discovery | None = None
     rebuild: Callable[[Schema], Synthesizer] | None = fit.rebuild
     for step, shares, table in zip(fit.steps, steps.shares, read, strict=True):
-        found = step.measure(fit, work, table, shares, progress)
+        try:
+            found = step.measure(fit, work, table, shares, progress)
+        except NothingDiscovered:  # an answer, too: there is nothing to go on with
+            work.done()
+            raise
         if rebuild is None:
             raise UsageError(
                 "A fit whose schema is measured says how its mechanism is made for it (rebuild)."
