@@ -24,7 +24,7 @@ from understudy.data.sql.session import Session
 from understudy.data.sql.source import Database, is_database
 from understudy.data.sql.table import SqlTable
 from understudy.errors import DataError
-from understudy.schema.coding.reading import series_of_arrow
+from understudy.schema.coding.reading import number_of, series_of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,12 @@ if TYPE_CHECKING:
 
 
 def read_frame(
-    path: str | PathLike[str], *, separator: str | None = None, encoding: str | None = None
+    path: str | PathLike[str],
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+    check_header: bool = False,
 ) -> pd.DataFrame:
     """Read a CSV or Parquet file, or a folder of Parquet files, without a schema.
 
@@ -49,8 +54,10 @@ def read_frame(
     ----------
     path
         The file or folder.
-    separator, encoding
+    separator, encoding, names
         CSV only, as for `read_table`. Without ``separator``, the header decides.
+    check_header
+        Refuse a CSV file whose first line looks like a record and not like names.
 
     Returns
     -------
@@ -78,15 +85,51 @@ def read_frame(
 
     source = Path(path)
     if is_csv(source):
-        stream = CsvStream(source, None, separator=separator, encoding=encoding or "utf-8")
-        names = [name for name in stream.header if name]
-        kinds = pa.schema([(name, pa.string()) for name in names])
-        table = pa.Table.from_batches(stream.batches(names), kinds)
+        stream = CsvStream(source, None, separator=separator, encoding=encoding or "utf-8", names=names)
+        columns = [name for name in stream.header if name]
+        kinds = pa.schema([(name, pa.string()) for name in columns])
+        table = pa.Table.from_batches(stream.batches(columns), kinds)
+        if check_header and names is None and looks_like_a_record(columns, table.slice(0, _LOOK_AT)):
+            raise DataError(
+                f"The first line of {source.name!r} looks like a record: it holds numbers where the following lines do. "
+                "If it is one, give the names of the columns (--names), or number them (--no-header). If it names the "
+                "columns, say so (--header)."
+            )
     else:
-        if separator is not None or encoding is not None:
-            raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        refuse_reading_options(separator, encoding, names)
         table = DatasetStream.from_paths([source], ()).read_all()
     return _to_frame(table, source.name)
+
+
+def looks_like_a_record(header: Sequence[str], rows: pa.Table) -> bool:
+    """Whether a header reads like the lines below it: every column of numbers has a number for a name.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> looks_like_a_record(["39", "State-gov"], pa.table({"39": ["50", "38"], "State-gov": ["Private", "Private"]}))
+    True
+    >>> looks_like_a_record(["age", "sector"], pa.table({"age": ["50", "38"], "sector": ["Private", "Private"]}))
+    False
+    """
+    numeric = 0
+    for name in header:
+        entries = [entry for entry in rows[name].to_pylist() if entry is not None]
+        if entries and all(number_of(entry) is not None for entry in entries):
+            if number_of(name) is None:
+                return False
+            numeric += 1
+    return numeric > 0
+
+
+def refuse_reading_options(separator: str | None, encoding: str | None, names: Sequence[str] | None) -> None:
+    """Refuse options of a CSV file for a source that is not one."""
+    if separator is not None or encoding is not None or names is not None:
+        raise DataError("separator=, encoding= and names= apply to CSV files only; this source is not one.")
+
+
+_LOOK_AT = 100
+"""Rows that a header is compared with."""
 
 
 def _to_frame(table: Any, label: str) -> pd.DataFrame:
@@ -114,6 +157,7 @@ def read_table(
     id_column: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    names: Sequence[str] | None = None,
     prepare: Preparation | None = None,
     max_memory_mb: int = 1024,
     watch: Watch | None = None,
@@ -139,6 +183,9 @@ def read_table(
         CSV only: the character between fields. By default the header tells (comma, semicolon, tab or bar).
     encoding
         CSV only: the text encoding, UTF-8 by default.
+    names
+        CSV only: the names of all columns of a file without a header, in their order; an empty list numbers
+        them, ``column_1`` and so on. Blanks around the fields of such a file do not count.
     prepare
         Columns to derive and cleaning rules, applied record by record. The number of rows of a table that
         was read with cleaning rules is private under every unit, unless the schema declares it.
@@ -179,21 +226,20 @@ def read_table(
     if isinstance(source, Session) or is_database(source):
         if not isinstance(source, Database | Session):
             raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
-        if separator is not None or encoding is not None:
-            raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        refuse_reading_options(separator, encoding, names)
         if checkpoint is not None:
             raise DataError("checkpoint= applies to files that are read again; a database counts by itself.")
         return SqlTable(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if prepare:
-        return _read_prepared(source, schema, id_column, limit, prepare, separator, encoding, streamed)
+        written: dict[str, Any] = {"separator": separator, "encoding": encoding, "names": names}
+        return _read_prepared(source, schema, id_column, limit, prepare, written, streamed)
     if isinstance(source, str | PathLike):
         path = Path(fspath(source))
         if is_csv(path):
-            csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8")
+            csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8", names=names)
             return _load(csv, schema, id_column, limit) or streamed(csv, schema, id_column=id_column)
-    if separator is not None or encoding is not None:
-        raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+    refuse_reading_options(separator, encoding, names)
     if isinstance(source, str | PathLike):
         return _read_dataset(DatasetStream.from_paths([path], wanted), schema, id_column, limit, streamed)
     if isinstance(source, Sequence) and source and all(isinstance(item, str | PathLike) for item in source):
@@ -208,8 +254,7 @@ def _read_prepared(
     id_column: str | None,
     limit: int,
     prepare: Preparation,
-    separator: str | None,
-    encoding: str | None,
+    written: dict[str, Any],
     streamed: Streamed,
 ) -> Table:
     """Read a source whose records are prepared on the way."""
@@ -220,7 +265,7 @@ def _read_prepared(
         files = [Path(fspath(item)) for item in paths]
         stream: CsvStream | DatasetStream
         if len(files) == 1 and is_csv(files[0]):
-            options: dict[str, Any] = {"separator": separator, "encoding": encoding or "utf-8"}
+            options = written | {"encoding": written["encoding"] or "utf-8"}
             header = CsvStream(files[0], None, **options).header
             stream = CsvStream(files[0], prepare.wanted(wanted, header), **options)
         else:
@@ -230,8 +275,7 @@ def _read_prepared(
         return _load(prepared, schema, id_column, limit, filtered=filtered) or streamed(
             prepared, schema, id_column=id_column, filtered=filtered
         )
-    if separator is not None or encoding is not None:
-        raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+    refuse_reading_options(**written)
     pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if polars is not None and isinstance(source, polars.LazyFrame):
         source = source.collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -72,8 +72,8 @@ class Fit:
         What is public about it.
     synthesizer, unit, budget
         The mechanism, who is protected, and what may be spent.
-    separator, encoding
-        Of a CSV file.
+    separator, encoding, names
+        Of a CSV file; see `read_table`.
     checkpoint
         A private folder for exact counts of a table larger than memory; see `read_table`.
     files
@@ -87,6 +87,7 @@ class Fit:
     budget: Budget
     separator: str | None = None
     encoding: str | None = None
+    names: Sequence[str] | None = None
     checkpoint: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
 
@@ -394,7 +395,9 @@ class PlannedSynthesis:
         See :meth:`understudy.mechanisms.Synthesizer.fit`.
         """
         fit, payment, delivery = self.fit, self.payment, self.delivery
-        owner = table_facts(fit.schema, unit=fit.unit, separator=fit.separator, encoding=fit.encoding)
+        owner = table_facts(
+            fit.schema, unit=fit.unit, separator=fit.separator, encoding=fit.encoding, names=fit.names
+        )
         new = self.place is not None and not self.place.path.exists()
         if self.place is not None:
             check_before_reading(self.place, owner, payment.consent, **self._terms)
@@ -409,6 +412,7 @@ class PlannedSynthesis:
             id_column=fit.unit.id_column,
             separator=fit.separator,
             encoding=fit.encoding,
+            names=fit.names,
             watch=progress,
             checkpoint=fit.checkpoint,
         )

@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import (
+    ColumnNames,
     Encoding,
+    Header,
     Immutable,
     Json,
     Quiet,
     SchemaOut,
     Separator,
     TableInDatabase,
+    parse_header,
     parse_source,
 )
 from understudy.data.output import require_apart, require_writable
@@ -39,6 +42,8 @@ def draft(
     max_categories: Annotated[int, typer.Option(help="Most categories a text column may have.")] = 100,
     separator: Separator = None,
     encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
     json: Json = False,
 ) -> None:
     """Draft a schema from a table. What it reads from the data is private until its owner says otherwise."""
@@ -53,7 +58,10 @@ def draft(
         )
     require_writable(out, what="schema")
     require_apart({"schema": out}, {"table": Path(table)})
-    frame = read_frame(table, separator=separator, encoding=encoding)
+    columns = parse_header(header, names)
+    frame = read_frame(
+        table, separator=separator, encoding=encoding, names=columns, check_header=header is None
+    )
     drafted = draft_schema(
         frame,
         name=Path(table).name.split(".")[0],
@@ -141,6 +149,8 @@ def check(
     immutable: Immutable = False,
     separator: Separator = None,
     encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -160,7 +170,14 @@ def check(
         source, _ = parse_source(table, in_database, immutable)
         with progress_bar("check", quiet=quiet or json) as progress:
             progress("reading", 0.0)
-            found = read_table(source, described, separator=separator, encoding=encoding, watch=progress)
+            found = read_table(
+                source,
+                described,
+                separator=separator,
+                encoding=encoding,
+                names=parse_header(header, names),
+                watch=progress,
+            )
             if described.row_count is not None and found.exact_row_count() != described.row_count:
                 raise DataError(
                     f"The schema declares row_count {described.row_count} public, but that is not how many rows the table has. "

@@ -191,7 +191,7 @@ def explain_os_error(error: Exception, label: str) -> DataError | None:
 # ----------------------------------------------------------------------------------------
 # Which file is read how, by the ending of its name.
 
-CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+CSV_SUFFIXES = (".csv", ".tsv", ".data", ".csv.gz", ".tsv.gz", ".data.gz")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
 

@@ -151,6 +151,7 @@ class Spec:
             alternatives=self.transformations,
             separator=self.source.separator,
             encoding=self.source.encoding,
+            names=self.source.names,
             rows=(self.row_count.value or "declared") if declared else None,
         )
 
