@@ -27,6 +27,7 @@ QUICK = {
     "faults": ["--quick"],
     "fuzz": ["--quick"],
     "neighbours": ["--quick"],
+    "real_tables": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],
