@@ -7,7 +7,15 @@ from understudy.curator.curator import Curator
 from understudy.curator.exact import PublicNumbers, to_float
 from understudy.curator.facts import table_facts
 from understudy.curator.journal import Journal
-from understudy.curator.numbers import Reach, SealedNumbers, measure_numbers
+from understudy.curator.numbers import (
+    Reach,
+    ReleasedKeys,
+    SealedKeys,
+    SealedNumbers,
+    measure_numbers,
+    release_keys,
+    usable_key,
+)
 from understudy.curator.practice import practice_curator
 from understudy.curator.rounding import GRID_WIDENING, scalar_noise
 from understudy.curator.sealed import Sealed, SealedCounts, SealedScalar
@@ -18,15 +26,19 @@ __all__ = [
     "Journal",
     "PublicNumbers",
     "Reach",
+    "ReleasedKeys",
     "Sealed",
     "SealedCounts",
+    "SealedKeys",
     "SealedNumbers",
     "SealedScalar",
     "measure_numbers",
     "practice_curator",
+    "release_keys",
     "scalar_noise",
     "table_facts",
     "to_float",
+    "usable_key",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of these

@@ -130,7 +130,13 @@ def _places(frame: pd.DataFrame) -> dict[str, list[int]]:
     return places
 
 
-def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+def decode_frame(
+    schema: Schema,
+    codes: Mapping[str, npt.ArrayLike],
+    *,
+    seed: int | None,
+    counts: Mapping[str, npt.ArrayLike] | None = None,
+) -> pd.DataFrame:
     """Decode every column; see `Schema.decode`. Each column draws from its own stream of randomness.
 
     Raises
@@ -147,7 +153,7 @@ def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: in
     raise_problems("The codes do not fit the schema", problems, DataError)
     streams = np.random.default_rng(seed).spawn(len(schema.columns))
     decoded: dict[str, Any] = {
-        column.name: column.decode(codes[column.name], stream)
+        column.name: column.decode(codes[column.name], stream, counts=(counts or {}).get(column.name))
         for column, stream in zip(schema.columns, streams, strict=True)
     }
     return pd.DataFrame(decoded, columns=list(schema.names))
@@ -358,7 +364,13 @@ class Schema:
 
         return encode_frame(self, frame)
 
-    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+    def decode(
+        self,
+        codes: Mapping[str, npt.ArrayLike],
+        *,
+        seed: int | None,
+        counts: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> pd.DataFrame:
         """Turn codes into a table of values, each inside its bin by the column's rule.
 
         Parameters
@@ -367,6 +379,9 @@ class Schema:
             One array per column.
         seed
             For the rules that draw values; ``None`` draws anew each time.
+        counts
+            For columns with ``decode_by: smooth``: how many records each code has, as a model expects them
+            (`Model.decode` passes its own). Without them the given codes are counted.
 
         Examples
         --------
@@ -377,7 +392,7 @@ class Schema:
         1   False
         """
 
-        return decode_frame(self, codes, seed=seed)
+        return decode_frame(self, codes, seed=seed, counts=counts)
 
     def holds_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         """Tell which raw records obey every constraint. In and out: private."""

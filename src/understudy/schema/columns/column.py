@@ -15,7 +15,13 @@ import numpy.typing as npt
 from understudy.errors import DataError
 from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE, Located
 from understudy.schema.coding.reading import as_series
-from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.origin import (
+    OriginOfFacts,
+    facts_from_data,
+    measured_facts,
+    normal_origin,
+    origin_to_plain,
+)
 from understudy.schema.problems import MAX_CODES, MAX_TEXT, raise_problems
 
 # ----------------------------------------------------------------------------------------
@@ -134,6 +140,7 @@ def check_shared(column: Column) -> list[str]:
         object.__setattr__(column, "missing", False)
     problems += _check_policy(column)
     problems += _check_missing_values(column)
+    problems += _check_missing_text(column)
     origin, wrong = normal_origin(column.origin, column.facts)
     object.__setattr__(column, "origin", origin)
     return problems + wrong
@@ -162,6 +169,21 @@ def _check_missing_values(column: Column) -> list[str]:
     return ["missing_values: they need missing: true"] if spellings and not column.missing else []
 
 
+def _check_missing_text(column: Column) -> list[str]:
+    """Check the text of a missing entry and make it one of the spellings that are read as missing."""
+    problems = check_text(column.missing_text, "missing_text", one_line=True)
+    if not problems and column.missing_text:
+        if not column.missing:
+            problems = ["missing_text: it needs missing: true"]
+        elif column.missing_text == "other" and column.out_of_domain == "to-other":
+            problems = ["missing_text: out_of_domain: to-other needs the word 'other' for itself"]
+    if problems:
+        object.__setattr__(column, "missing_text", "")
+    elif column.missing_text and column.missing_text not in column.missing_values:
+        object.__setattr__(column, "missing_values", (*column.missing_values, column.missing_text))
+    return problems
+
+
 Kind: TypeAlias = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
 OutOfDomain: TypeAlias = Literal["refuse", "clamp", "to-missing", "to-other"]
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
@@ -184,13 +206,16 @@ class Column:
         Whether an entry may be missing. It then has a code of its own, the last one.
     missing_values
         Further spellings of a missing entry, such as ``"?"`` or ``-9``.
+    missing_text
+        How a missing entry is written in output, such as ``"?"``; empty if not said. It becomes one of
+        ``missing_values``, so that a written table is read back as it was.
     out_of_domain
         What to do with an entry outside the declared domain. ``refuse``: the table is an error.
         ``clamp``: a number or date moves to the nearest possible value. ``to-missing`` and ``to-other``: it
         becomes missing or ``other``. The last two accept every entry whatever it holds, so that nothing,
         not even an error, depends on the entries.
     origin
-        ``"public"``, ``"from-data"``, or one of them per fact.
+        ``"public"``, ``"measured"`` (learnt under the budget), ``"from-data"``, or one of them per fact.
     """
 
     name: str
@@ -199,6 +224,7 @@ class Column:
     unit: str = ""
     missing: bool = False
     missing_values: Sequence[str | int | float] = ()
+    missing_text: str = ""
     out_of_domain: OutOfDomain = "refuse"
     origin: OriginOfFacts = "public"
 
@@ -240,6 +266,17 @@ class Column:
         """Return values for value codes; entries at other codes are overwritten by the caller."""
         raise TypeError("Column is a base; use one of the kinds of column.")
 
+    @property
+    def decodes_by_counts(self) -> bool:
+        """Whether values are drawn by what the neighbouring bins hold."""
+        return False
+
+    def _decode_by_counts(
+        self, codes: npt.NDArray[np.intp], counts: npt.NDArray[np.float64], generator: np.random.Generator
+    ) -> Any:
+        """Return values for value codes, given how many records each value or bin holds."""
+        raise TypeError("Only columns of numbers and dates decode by counts.")
+
     # -- facts ---------------------------------------------------------------------------------
 
     @property
@@ -252,6 +289,11 @@ class Column:
     def facts_from_data(self) -> tuple[str, ...]:
         """The facts that were read from the records and are not declared public."""
         return facts_from_data(self.origin, self.facts)
+
+    @property
+    def measured_facts(self) -> tuple[str, ...]:
+        """The facts that were learnt under the budget and are not declared public."""
+        return measured_facts(self.origin, self.facts)
 
     def declare_public(self) -> Self:
         """Return the same column with every fact declared public."""
@@ -338,7 +380,9 @@ class Column:
 
     # -- decoding ------------------------------------------------------------------------------
 
-    def decode(self, codes: npt.ArrayLike, generator: np.random.Generator) -> Any:
+    def decode(
+        self, codes: npt.ArrayLike, generator: np.random.Generator, *, counts: npt.ArrayLike | None = None
+    ) -> Any:
         """Turn codes into values inside their bins.
 
         Parameters
@@ -347,6 +391,9 @@ class Column:
             Whole numbers from 0 to ``size - 1``.
         generator
             Randomness for the rules that draw a value. Drawing is post-processing, so a seed is fine.
+        counts
+            For columns with ``decode_by: smooth``: how many records each code has, as a model expects them. Without
+            them the codes themselves are counted.
 
         Returns
         -------
@@ -367,7 +414,13 @@ class Column:
         """
         whole = self.check_codes(codes)
         inside = np.where(whole < self.value_count, whole, 0)
-        return self._with_extras(whole, self._decode(inside, generator))
+        if not self.decodes_by_counts:
+            return self._with_extras(whole, self._decode(inside, generator))
+        known = np.bincount(whole, minlength=self.size) if counts is None else np.asarray(counts)
+        if known.shape != (self.size,):
+            raise DataError(f"The counts of column {self.name!r} must be one number for each of its codes.")
+        weights = np.nan_to_num(known[: self.value_count].astype(np.float64), posinf=0.0)
+        return self._with_extras(whole, self._decode_by_counts(inside, weights, generator))
 
     def check_codes(self, codes: npt.ArrayLike) -> npt.NDArray[np.intp]:
         """Return codes as an index array, refusing anything that is not a code of this column."""
@@ -391,7 +444,7 @@ class Column:
             mixed = plain.astype(object)
             mixed[codes == self.other_code] = "other"
             if absent is not None:
-                mixed[absent] = None
+                mixed[absent] = self.missing_text or None
             return mixed
         if absent is None:
             return values
@@ -446,7 +499,9 @@ class Column:
         object.__setattr__(self, field, value)
 
 
-_LAST = frozenset({"missing", "missing_values", "out_of_domain", "decode_by", "origin"})
+_LAST = frozenset(
+    {"missing", "missing_values", "missing_text", "out_of_domain", "decimals", "decode_by", "origin"}
+)
 
 
 def _to_plain(value: Any) -> Any:

@@ -184,8 +184,13 @@ class _Checker:
 
     def code(self, column: Column, side: _Term) -> int:
         if isinstance(column, Boolean):
+            if isinstance(side.constant, str) and side.constant in (column.spelling or ()):
+                return column.code_of(side.constant)
             if not isinstance(side.constant, bool):
-                self.wrong(side.node, f"Column {column.name!r} is boolean; compare it with true or false.")
+                own = "" if column.spelling is None else f", {column.spelling[0]!r} or {column.spelling[1]!r}"
+                self.wrong(
+                    side.node, f"Column {column.name!r} is boolean; compare it with true or false{own}."
+                )
             return int(side.constant)
         assert isinstance(column, Named)
         constant = side.constant
@@ -215,6 +220,8 @@ class _Checker:
             self.wrong(right.node, f"A {a.kind} column cannot be compared with a {b.kind} column.")
         if a.name == b.name:
             self.wrong(right.node, "This compares a column with itself.")
+        if isinstance(a, Boolean):  # whatever the two are spelled like
+            return Same(sign, a.name, b.name, (0, 1), (0, 1))
         known = {label: rank for rank, label in enumerate(a.value_labels)}
         ranks = tuple(known.setdefault(label, len(known)) for label in b.value_labels)
         return Same(sign, a.name, b.name, tuple(range(a.value_count)), ranks)

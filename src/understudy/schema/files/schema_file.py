@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from understudy.errors import SchemaError
+from understudy.schema.coding.within import MAX_DECIMALS
 from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _NUMBER: dict[str, Any] = {"type": "number"}
 _PLAIN_VALUE: dict[str, Any] = {"type": ["string", "number"]}
-_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "from-data"]}
+_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "measured", "from-data"]}
 
 Values = Annotated[
     Any, WithJsonSchema({"type": "array", "items": _PLAIN_VALUE, "minItems": 1, "maxItems": MAX_CODES})
@@ -87,7 +88,14 @@ BinsOfDates = Annotated[
     ),
 ]
 Policy = Literal["refuse", "clamp", "to-missing", "to-other"]
-DecodeNumber = Literal["midpoint", "uniform", "integer-uniform", "edge", "label"]
+DecodeNumber = Literal["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]
+TwoTexts = Annotated[
+    Any,
+    WithJsonSchema(
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2}
+    ),
+]
+Decimals = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_DECIMALS})]
 
 
 class _Part(BaseModel):
@@ -104,6 +112,7 @@ class _ColumnPart(_Part):
     missing_values: Spellings = Field(
         (), description="Further spellings of a missing entry, such as '?' or -9."
     )
+    missing_text: str = Field("", description="How a missing entry is written in output, such as '?'.")
     out_of_domain: Policy = Field(
         "refuse", description="What to do with an entry outside the declared domain."
     )
@@ -130,6 +139,7 @@ class _BooleanPart(_ColumnPart):
     """True or false."""
 
     kind: Literal["boolean"]
+    spelling: TwoTexts = Field(None, description="The table's own two texts, false first: ['No', 'Yes'].")
 
 
 class _IntegerPart(_ColumnPart):
@@ -153,6 +163,7 @@ class _RealPart(_ColumnPart):
     maximum: RealNumber = Field(None, description="Largest possible value.")
     values: Numbers = Field(None, description="The possible values, ascending, if there are only a few.")
     bins: BinsOfNumbers = Field(None, description="Labels such as '[0, 10)', edges, or a number of bins.")
+    decimals: Decimals = Field(None, description="Most digits after the point in output.")
     decode_by: DecodeNumber = Field("midpoint", description="How a bin becomes a value.")
 
 
@@ -167,7 +178,7 @@ class _DatePart(_ColumnPart):
     )
     bins: BinsOfDates = Field(None, description="Instead of a resolution: first days of the bins.")
     format: str | None = Field(None, description="How text entries are written, in strptime codes.")
-    decode_by: Literal["midpoint", "uniform", "edge", "label"] = Field(
+    decode_by: Literal["midpoint", "uniform", "smooth", "edge", "label"] = Field(
         "midpoint", description="How a bin becomes a date."
     )
 
