@@ -46,36 +46,38 @@ def errors_of(schema: Schema, real: pd.DataFrame, rows: pd.DataFrame) -> Errors:
     rows lack has the error 1, and so has everything if there are no rows.
     """
     sizes = {column.name: column.value_count + 2 for column in schema.columns}
-    sides = [_coded(schema, frame) for frame in (real, rows)]
+    ordered = [column for column in schema.columns if isinstance(column, Integer | Real | Date)]
+    numbers = [
+        {column.name: numbers_of(column, frame[column.name]) for column in ordered if column.name in frame}
+        for frame in (real, rows)
+    ]
+    sides = [_coded(schema, frame, known) for frame, known in zip((real, rows), numbers, strict=True)]
     there = set(sides[1]) if len(rows) else set()
     singles = {
         name: _distance([side[name] for side in sides], sizes[name]) if name in there else ABSENT
         for name in schema.names
     }
     pairs = _of_pairs(schema.names, there, sides, sizes)
-    for column in schema.columns:
-        if isinstance(column, Integer | Real | Date) and column.name in there:
+    for column in ordered:
+        if column.name in there:
             parts = _neutral_cells(
                 *(side[column.name] for side in sides),
-                *(numbers_of(column, frame[column.name]) for frame in (real, rows)),
+                *(known[column.name] for known in numbers),
                 missing=column.value_count,
             )
             sizes[column.name] = int(max(part.max(initial=0) for part in parts)) + 1
             for side, part in zip(sides, parts, strict=True):
                 side[column.name] = part
     neutral = _of_pairs(schema.names, there, sides, sizes)
-    ordered = [
-        _kolmogorov(*(numbers_of(column, frame[column.name]) for frame in (real, rows)))
-        if column.name in there
-        else ABSENT
-        for column in schema.columns
-        if isinstance(column, Integer | Real | Date)
+    distances = [
+        _kolmogorov(*(known[column.name] for known in numbers)) if column.name in there else ABSENT
+        for column in ordered
     ]
     return Errors(
         pairs,
         neutral,
         float(np.mean(list(singles.values()))),
-        float(np.mean(ordered)) if ordered else 0.0,
+        float(np.mean(distances)) if distances else 0.0,
         singles,
         tuple(name for name in schema.names if name not in there),
     )
@@ -134,22 +136,24 @@ def numbers_of(column: Column, entries: pd.Series) -> npt.NDArray[np.float64]:
     return np.asarray(pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float, na_value=np.nan))
 
 
-def _coded(schema: Schema, frame: pd.DataFrame) -> dict[str, Codes]:
+def _coded(
+    schema: Schema, frame: pd.DataFrame, numbers: Mapping[str, npt.NDArray[np.float64]]
+) -> dict[str, Codes]:
     """Return the cell of every entry of the columns that a frame has."""
     return {
-        column.name: _cells(column, frame[column.name])
+        column.name: _cells(column, frame[column.name], numbers.get(column.name))
         for column in schema.columns
         if column.name in frame.columns
     }
 
 
-def _cells(column: Column, entries: pd.Series) -> Codes:
+def _cells(column: Column, entries: pd.Series, values: npt.NDArray[np.float64] | None) -> Codes:
     texts = entries.astype("string").str.strip()
     missing = _missing(column, texts)
     cells = np.full(len(texts), column.value_count + 1, dtype=np.intp)
     cells[missing] = column.value_count
     if isinstance(column, Integer | Real | Date):
-        values = numbers_of(column, entries)
+        assert values is not None
         known = ~np.isnan(values)
         cells[known] = _ordered_cells(column, values[known])
         return cells

@@ -26,6 +26,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -198,7 +199,7 @@ def run_cell(spec: Record, *, timeout: float, data: Path, copies: Path) -> Recor
         out, described = folder / "rows.csv", folder / "schema.yaml"
         before: Record = {}
         if approach == "discovered":
-            facts = ["--discover", str(SHARE)]
+            facts = ["--discover", str(SHARE), "--schema-out", str(described)]
         else:
             facts = ["--schema", str(described)]
             if approach == "drafted":
@@ -222,6 +223,7 @@ def run_cell(spec: Record, *, timeout: float, data: Path, copies: Path) -> Recor
             return done
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(gzip.compress(out.read_bytes(), mtime=0))
+        shutil.copyfile(described, kept.with_name(kept.name.replace("rows.csv.gz", "schema.yaml")))
     return done | judged(source, copy, kept)
 
 
