@@ -23,6 +23,7 @@ from understudy.discovery.plan import ROUNDS, DiscoveryPlan
 from understudy.discovery.ranges import (
     BINS,
     Ranges,
+    reach_of,
     first_numbers,
     first_years,
     refined,
@@ -57,13 +58,12 @@ _FEW = 0.05
 _ALL = 0.95
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
 _LEAST_HELD = 0.1
-"""A column of text whose frequent values hold less than this share of the rows is left out."""
+"""A column of text whose frequent values hold less than this share of its entries is left out."""
 _MOST_SPIKES = 40
-_CODE_NAME = re.compile(
-    r"(?:^|[_\W])(?:ids?|codes?|nr|no|key|zip|zipcode|postcode|plz|icd|agent|company|fips|isin|type)(?:$|[_\W\d])",
-    re.IGNORECASE,
+_CODE_WORDS = frozenset(
+    "id ids uuid code codes nr nbr no number key zip zipcode postcode plz icd diag diagnosis agent company fips isin mrn ssn".split()
 )
-"""Names of columns, which are public, whose whole numbers are names rather than amounts."""
+"""Last words of names of columns, which are public, whose whole numbers are names rather than amounts."""
 _ORDERS = (
     (
         "january",
@@ -86,6 +86,18 @@ _ORDERS = (
 """Words whose order and number are public knowledge."""
 _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
+_CYCLE_NAMES = {
+    "weekday": (1, 7),
+    "month": (1, 12),
+    "hour": (0, 23),
+    "day": (1, 31),
+    "week": (1, 53),
+    "minute": (0, 59),
+    "quarter": (1, 4),
+}
+"""Last words of names of columns, which are public, that such a range goes with."""
+_SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
+"""Numbers that stand for a missing entry where no other number is negative."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +238,11 @@ class _Profile:
         if dates > 0.5 * total and others <= _FEW * total:
             return "date"
         if self.numbers > 0.5 * total and others <= _FEW * total:
-            return "code" if texts and self.whole and _CODE_NAME.search(name) else "number"
+            return (
+                "code"
+                if texts and self.whole and _words(name)[-1].rstrip("0123456789") in _CODE_WORDS
+                else "number"
+            )
         if not texts and truth > (1 - _FEW) * total:
             return "truth"
         return "text"
@@ -282,6 +298,10 @@ class _Profile:
             for word in MISSING_SPELLINGS
             if word and self.counts[PROFILE.index(f"missing {word}")] > self.least
         ]
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[\W_]+", name.lower()) if word] or [""]
 
 
 def _deviation(noise: Noise) -> float:
@@ -344,6 +364,7 @@ class _Descent:
     counts: Array = field(default_factory=lambda: np.zeros(0))
     sigma: float = 0.0
     sure: float = 0.0
+    reach: tuple[Any, Any] | None = None
     open: bool = True
 
 
@@ -391,6 +412,10 @@ def _numbers(name: str, profile: _Profile, keys: ReleasedKeys | None, rows: floa
     )
     spikes = sorted(_number_counts(keys), key=lambda item: -item[1])[:_MOST_SPIKES]
     values = {Decimal(canonical_number(number)) for number, many in spikes if many > rows / BINS}
+    sentinel = _sentinel(profile, keys)
+    if sentinel is not None:
+        values.discard(Decimal(canonical_number(sentinel)))
+        edges = [edge for edge in edges if edge >= 0]
     alone = {value for value in values if abs(value) < Decimal(10) ** DECADES.stop and value % unit == 0}
     if zero > max(profile.least, 0.02 * rows):
         alone.add(Decimal(0))
@@ -448,6 +473,10 @@ def _ask_ranges(
 def _go_on(item: _Descent, answer: Measurement, noise: Noise, *, last: bool) -> None:
     item.counts = np.asarray(answer.values, dtype=np.float64)
     item.sigma, item.sure = _deviation(noise), _least(noise, len(item.counts))
+    found = reach_of(item.edges, item.counts, sure=item.sure)
+    if found is not None:
+        low, high = item.reach or found
+        item.reach = (min(low, found[0]), max(high, found[1]))
     finer = (
         item.edges
         if last
@@ -485,17 +514,39 @@ def _column(
         return _text_column(name, profile, keys, rows)
     if descent is None:
         return _values_column(name, profile, keys)
+    if descent.reach is None:
+        return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     ranges = settled(
         descent.edges,
         descent.counts,
         sigma=descent.sigma,
         sure=descent.sure,
+        reach=descent.reach,
         alone=descent.alone,
         roundness=descent.roundness,
     )
-    if ranges is None:
-        return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
-    return _date_column(name, profile, ranges) if kind == "date" else _number_column(name, profile, ranges)
+    if kind == "date":
+        return _date_column(name, profile, ranges)
+    return _cycle_column(name, profile, descent, keys) or _number_column(name, profile, ranges, keys)
+
+
+def _cycle_column(
+    name: str, profile: _Profile, descent: _Descent, keys: ReleasedKeys | None
+) -> Column | None:
+    """Return a column of the calendar or clock that its name says, unless the counts say otherwise."""
+    words = _words(name)
+    cycle = _CYCLE_NAMES.get(words[-1])
+    if cycle is None or "per" in words or not profile.whole:
+        return None
+    beyond = [
+        float(many)
+        for edge, many in zip(descent.edges, descent.counts[1:], strict=False)
+        if edge > cycle[1] or edge < min(cycle[0], 0)
+    ]
+    beyond.append(float(descent.counts[0]))
+    if max(beyond) > descent.sure or sum(beyond) > 3 * descent.sigma * len(beyond) ** 0.5:
+        return None
+    return Integer(name, minimum=cycle[0], maximum=cycle[1], **_of_numbers(profile, keys))
 
 
 def _missing(profile: _Profile, keys: ReleasedKeys | None) -> list[str]:
@@ -518,11 +569,11 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
         return (
             f"no text occurs often enough to be released (at least {keys.threshold:,} rows, noise included)"
         )
-    if sum(values.values()) < _LEAST_HELD * rows:
+    if sum(values.values()) < _LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
     if missing or profile.missing > 0:
-        shared |= {"missing": True, "missing_values": tuple(missing)}
+        shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
     order = _public_order(values)
     if order is not None:
         return Ordinal(name, values=order, **shared)
@@ -557,33 +608,65 @@ def _values_column(name: str, profile: _Profile, keys: ReleasedKeys | None) -> C
     for first, last in _CYCLES:
         if first <= low and high <= last and len(whole) >= 0.7 * (last - first + 1):
             return Integer(name, minimum=first, maximum=last, **shared)
+    if (
+        len(whole) == high - low + 1
+        and sum(many for _, many in _number_counts(keys)) > 0.99 * profile.numbers
+    ):
+        return Integer(name, minimum=low, maximum=high, **shared)
     if len(whole) >= 0.8 * (high - low + 1):
         edges = list(range(low, high + 2))
-        return Integer(name, bins={"edges": edges, "open": "both"}, decode_by="integer-uniform", **shared)
+        return Integer(name, bins={"edges": edges, "open": "both"}, decode_by="smooth", **shared)
     return Integer(name, values=tuple(whole), **shared)
 
 
 def _of_numbers(profile: _Profile, keys: ReleasedKeys | None = None) -> dict[str, Any]:
     """Return what every measured column of numbers or dates says: what cannot be placed is missing, whatever it is."""
+    spelled: list[str | int | float] = [text for text in _missing(profile, keys) if number_in(text) is None]
+    sentinel = _sentinel(profile, keys)
+    if sentinel is not None:
+        spelled.append(int(sentinel))
     return {
         "missing": True,
-        "missing_values": tuple(text for text in _missing(profile, keys) if number_in(text) is None),
+        "missing_values": tuple(spelled),
+        "missing_text": _written(keys),
         "out_of_domain": "to-missing",
         "origin": "measured",
     }
 
 
-def _number_column(name: str, profile: _Profile, ranges: Ranges) -> Column:
-    kind, decode = (Integer, "integer-uniform") if profile.whole else (Real, "uniform")
-    plain: list[int | float] = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
-    negative = sum(many for sign, _, many in profile.decades() if sign < 0)
-    low = plain[0] > 0 or negative > 0
-    return kind(
-        name,
-        bins={"edges": plain, "open": "both" if low else "high"},
-        decode_by=decode,  # type: ignore[arg-type]
-        **_of_numbers(profile),
+def _written(keys: ReleasedKeys | None) -> str:
+    """Return how missing entries are written: the most frequent spelling that was released; nothing where none was."""
+    spelled = (
+        {}
+        if keys is None
+        else {text: many for text, many in keys.counts.items() if text.strip().lower() in MISSING_SPELLINGS}
     )
+    return max(spelled, key=lambda text: spelled[text]) if spelled else ""
+
+
+def _number_column(name: str, profile: _Profile, ranges: Ranges, keys: ReleasedKeys | None) -> Column:
+    plain: list[int | float] = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
+    low = plain[0] > 0 or (_is_negative(profile) and _sentinel(profile, keys) is None)
+    shared = _of_numbers(profile, keys) | {
+        "bins": {"edges": plain, "open": "both" if low else "high"},
+        "decode_by": "smooth",
+    }
+    return Integer(name, **shared) if profile.whole else Real(name, decimals=profile.decimals, **shared)
+
+
+def _is_negative(profile: _Profile) -> bool:
+    """Whether there are numbers below zero."""
+    return any(many > 0 for sign, _, many in profile.decades() if sign < 0)
+
+
+def _sentinel(profile: _Profile, keys: ReleasedKeys | None) -> float | None:
+    """Return the number that stands for a missing entry: a frequent one of the usual ones, if there are hardly any other negative ones."""
+    found = [(number, many) for number, many in _number_counts(keys) if number in _SENTINELS]
+    if len(found) != 1:
+        return None
+    negative = sum(many for sign, _, many in profile.decades() if sign < 0)
+    number, many = found[0]
+    return number if negative - many <= 3 * profile.sigma else None
 
 
 def _date_column(name: str, profile: _Profile, ranges: Ranges) -> Column:
@@ -591,6 +674,6 @@ def _date_column(name: str, profile: _Profile, ranges: Ranges) -> Column:
         name,
         bins={"edges": [show_day(int(day)) for day in ranges.edges], "open": "both"},
         format=profile.date_format,
-        decode_by="uniform",
+        decode_by="smooth",
         **_of_numbers(profile),
     )

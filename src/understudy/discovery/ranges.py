@@ -17,7 +17,16 @@ import numpy.typing as npt
 
 from understudy.schema.coding.reading import days_since_epoch
 
-__all__ = ["Ranges", "first_numbers", "first_years", "refined", "settled", "split_days", "split_numbers"]
+__all__ = [
+    "Ranges",
+    "first_numbers",
+    "first_years",
+    "reach_of",
+    "refined",
+    "settled",
+    "split_days",
+    "split_numbers",
+]
 
 Edge = TypeVar("Edge", Decimal, int)
 Array = npt.NDArray[np.float64]
@@ -36,15 +45,11 @@ class Ranges:
     ----------
     edges
         Ascending; the first range begins at the first edge and the last one ends at the last edge.
-    low, high
-        Whether values below the first edge, or from the last edge up, have a range of their own.
     counts
         Noisy number of rows in each closed range.
     """
 
     edges: tuple[Decimal, ...] | tuple[int, ...]
-    low: bool
-    high: bool
     counts: tuple[float, ...]
 
 
@@ -163,32 +168,41 @@ def _rows_in(counts: Array, sure: float) -> float:
     return float(counts[counts > sure].sum())
 
 
+def reach_of(edges: Sequence[Edge], counts: Array, *, sure: float) -> tuple[Edge, Edge] | None:
+    """Return the ends of the ranges that surely hold something; None if none does."""
+    held = np.flatnonzero(counts[1 : len(edges)] > sure)
+    return (edges[held[0]], edges[held[-1] + 1]) if len(held) else None
+
+
 def settled(
     edges: Sequence[Edge],
     counts: Array,
     *,
     sigma: float,
     sure: float,
+    reach: tuple[Edge, Edge],
     alone: frozenset[Edge] = frozenset(),
     roundness: Callable[[Edge], int] = lambda edge: 0,
-) -> Ranges | None:
-    """Merge ranges until each holds about as much as it should; None if nothing but noise was found.
+) -> Ranges:
+    """Merge ranges until each holds about as much as it should.
 
     Parameters
     ----------
     sigma, sure
         Standard deviation of the counts, and the number above which a count is taken to be more than noise.
+    reach
+        The ends between which something surely is, as found in any round. From there, ranges at either end that hold no more
+        than noise together are left out.
     alone
         Edges at which a range of a frequent single value begins: it stays by itself.
     roundness
         How round an edge is; a range ends a little earlier at a rounder edge.
     """
-    inside = np.maximum(counts[1 : len(edges)], 0.0)
+    inside = counts[1 : len(edges)]
     target = target_of(_rows_in(counts[: len(edges) + 1], sure), sigma)
-    held_surely = np.flatnonzero(inside > sure)
-    if not len(held_surely):
-        return None
-    first, last = int(held_surely[0]), int(held_surely[-1])
+    first, last = edges.index(reach[0]), edges.index(reach[1]) - 1
+    first += _empty(inside[first : last + 1], sigma)
+    last -= _empty(inside[first : last + 1][::-1], sigma)
     cuts, mass, held = [edges[first]], [], 0.0
     for place in range(first, last + 1):
         single = edges[place] in alone and inside[place] > target
@@ -207,4 +221,12 @@ def settled(
     if len(mass) > 1 and mass[-1] < target / 3 and edges[last] not in alone:
         del cuts[-2]
         mass[-2:] = [mass[-2] + mass[-1]]
-    return Ranges(tuple(cuts), True, True, tuple(mass))  # type: ignore[arg-type]
+    return Ranges(tuple(cuts), tuple(mass))  # type: ignore[arg-type]
+
+
+def _empty(counts: Array, sigma: float) -> int:
+    """Return how many cells from the first on hold, together, no more than noise; not all of them."""
+    sums = np.cumsum(counts)
+    noise = 2 * sigma * np.sqrt(np.arange(1, len(counts) + 1))
+    held = np.flatnonzero(sums > noise)
+    return int(held[0]) if len(held) else 0

@@ -28,6 +28,8 @@ what :class:`~understudy.privacy.events.Thresholded` says, and how it is priced.
 from __future__ import annotations
 
 import itertools
+import math
+from decimal import Decimal
 from fractions import Fraction
 
 from understudy.errors import BudgetError
@@ -41,6 +43,9 @@ __all__ = ["seen_alone", "threshold_for", "upper_tail"]
 _MOST = 1 << 60
 _RANGES = 64
 """Numbers of keys that are looked at one by one, or as so many ranges."""
+_NOT_COMPUTED = "Keys are released with Gaussian or Laplace noise; the tail of no other is computed exactly."
+_LEAST = Decimal("1e-300")
+"""Smaller probabilities are rounded up to this one."""
 _SLACK = Fraction(1, 10**30)
 """Far more than fifty digits leave open."""
 
@@ -54,9 +59,7 @@ def upper_tail(noise: Gaussian | Laplace, least: int) -> float:
     (0.401294, True)
     """
     if not isinstance(noise, Gaussian | Laplace):
-        raise BudgetError(
-            "Keys are released with Gaussian or Laplace noise; the tail of no other is computed exactly."
-        )
+        raise BudgetError(_NOT_COMPUTED)
     with working():
         if isinstance(noise, Gaussian):
             place = decimal((Fraction(least) - Fraction(1, 2)) / Fraction(noise.sigma))
@@ -65,6 +68,8 @@ def upper_tail(noise: Gaussian | Laplace, least: int) -> float:
             ratio = (-1 / decimal(Fraction(noise.scale))).exp()
             # P(X >= m) for m >= 1; below, the complement of the other side
             tail = ratio**least / (1 + ratio) if least >= 1 else 1 - ratio ** (1 - least) / (1 + ratio)
+        if tail < _LEAST:  # too long a fraction, and no smaller matters
+            return float(_LEAST)
         return min(1.0, float_up(Fraction(tail) * (1 + _SLACK)))
 
 
@@ -77,13 +82,11 @@ def seen_alone(noise: Gaussian | Laplace, threshold: int, unit: Unit) -> float:
     >>> seen_alone(Laplace(1.0), 10, unit) == upper_tail(Laplace(1.0), 9)
     True
     """
-    rows = unit.max_rows
-    ends = [*range(1, rows + 1, max(1, -(-rows // _RANGES))), rows + 1]
     found = Fraction(0)
-    for fewest, end in itertools.pairwise(ends):
-        # from fewest to end - 1 keys, bounded by the most keys with the largest count
-        most = end - 1
-        found = max(found, most * Fraction(upper_tail(noise, threshold - (rows - fewest + 1))))
+    for fewest, most in _ranges(unit.max_rows):
+        # a range of numbers is bounded by the most keys with the largest count
+        largest = unit.max_rows - fewest + 1
+        found = max(found, most * Fraction(upper_tail(noise, threshold - largest)))
     return min(1.0, float_up(found))
 
 
@@ -99,7 +102,7 @@ def threshold_for(noise: Gaussian | Laplace, unit: Unit, delta: float) -> int:
     """
     allowed = probability("delta", delta)
     low, high = unit.max_rows, unit.max_rows + 1  # at its own rows a key is seen half the time
-    while seen_alone(noise, high, unit) > allowed:
+    while _about(noise, high, unit) > allowed:
         low, high = high, 2 * high
         if high > _MOST:
             raise BudgetError(
@@ -107,5 +110,31 @@ def threshold_for(noise: Gaussian | Laplace, unit: Unit, delta: float) -> int:
             )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if seen_alone(noise, middle, unit) <= allowed else (middle, high)
+        low, high = (low, middle) if _about(noise, middle, unit) <= allowed else (middle, high)
+    # doubles led here; what counts is exact
+    while seen_alone(noise, high, unit) > allowed:
+        high += 1
+    while high > unit.max_rows + 1 and seen_alone(noise, high - 1, unit) <= allowed:
+        high -= 1
     return high
+
+
+def _about(noise: Gaussian | Laplace, threshold: int, unit: Unit) -> float:
+    """Return about what `seen_alone` returns, in doubles."""
+
+    def tail(least: int) -> float:
+        if isinstance(noise, Gaussian):
+            return 0.5 * math.erfc((least - 0.5) / (noise.sigma * math.sqrt(2.0)))
+        return math.exp(-least / noise.scale) / (1 + math.exp(-1 / noise.scale)) if least >= 1 else 0.5
+
+    if not isinstance(noise, Gaussian | Laplace):
+        raise BudgetError(_NOT_COMPUTED)
+    return max(
+        most * tail(threshold - (unit.max_rows - fewest + 1)) for fewest, most in _ranges(unit.max_rows)
+    )
+
+
+def _ranges(rows: int) -> list[tuple[int, int]]:
+    """Return ranges of numbers of keys, from one to as many as there are rows."""
+    ends = [*range(1, rows + 1, max(1, -(-rows // _RANGES))), rows + 1]
+    return [(fewest, end - 1) for fewest, end in itertools.pairwise(ends)]
