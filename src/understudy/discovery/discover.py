@@ -23,9 +23,9 @@ from understudy.discovery.plan import ROUNDS, DiscoveryPlan
 from understudy.discovery.ranges import (
     BINS,
     Ranges,
-    reach_of,
     first_numbers,
     first_years,
+    reach_of,
     refined,
     settled,
     split_days,
@@ -46,7 +46,7 @@ from understudy.schema.coding.profile import (
     number_in,
 )
 
-__all__ = ["Discovery", "discover"]
+__all__ = ["Discovery", "NothingDiscovered", "discover"]
 
 Array = npt.NDArray[np.float64]
 Progress = Callable[[str, float], None]
@@ -61,7 +61,31 @@ _LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
 _MOST_SPIKES = 40
 _CODE_WORDS = frozenset(
-    "id ids uuid code codes nr nbr no number key zip zipcode postcode plz icd diag diagnosis agent company fips isin mrn ssn".split()
+    [
+        "id",
+        "ids",
+        "uuid",
+        "code",
+        "codes",
+        "nr",
+        "nbr",
+        "no",
+        "number",
+        "key",
+        "zip",
+        "zipcode",
+        "postcode",
+        "plz",
+        "icd",
+        "diag",
+        "diagnosis",
+        "agent",
+        "company",
+        "fips",
+        "isin",
+        "mrn",
+        "ssn",
+    ]
 )
 """Last words of names of columns, which are public, whose whole numbers are names rather than amounts."""
 _ORDERS = (
@@ -98,6 +122,20 @@ _CYCLE_NAMES = {
 """Last words of names of columns, which are public, that such a range goes with."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
+
+
+class NothingDiscovered(BudgetError):
+    """Every column was left out.
+
+    Attributes
+    ----------
+    left_out
+        Why, by column.
+    """
+
+    def __init__(self, left_out: Mapping[str, str], message: str) -> None:
+        super().__init__(message)
+        self.left_out = dict(left_out)
 
 
 @dataclass(frozen=True)
@@ -148,7 +186,7 @@ def discover(
     ------
     BudgetExceeded
         If the ledger cannot pay for the whole plan. Nothing was drawn.
-    BudgetError
+    NothingDiscovered
         If nothing could be told from noise. What was asked is paid for.
 
     Privacy
@@ -179,9 +217,10 @@ def discover(
             columns[name] = made
     columns |= {column.name: column for column in plan.given}
     if not columns:
-        raise BudgetError(
+        raise NothingDiscovered(
+            left_out,
             "No column could be told from noise, so there is no schema. What was asked is paid for. Ask for a larger share of the budget or a "
-            "larger budget, or declare the columns in a schema."
+            "larger budget, or declare the columns in a schema.",
         )
     return Discovery(_schema(given, plan, columns), left_out, round(rows))
 

@@ -239,7 +239,7 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
                 "A fit whose schema is measured says how its mechanism is made for it (rebuild)."
             )
         remember_measured(work.ledger, found.schema)
-        fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema))
+        fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema).with_fixed_accounting())
     if found is None:
         return Continued(fit)
     assert steps.rest is not None

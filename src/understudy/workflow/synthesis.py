@@ -391,6 +391,9 @@ def plan_synthesis(
     """
     fit.schema.require_public()
     payment = payment or Payment()
+    if any(column.measured_facts for column in fit.schema.columns):
+        # the ledger holds the measurements too, so the fit is paid for in the accounting that adds up with them
+        fit = replace(fit, synthesizer=fit.synthesizer.with_fixed_accounting())
     steps = with_steps(fit)
     rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
     fit.synthesizer.require(rest.budget)

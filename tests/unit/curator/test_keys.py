@@ -54,7 +54,8 @@ def test_the_charge_says_what_was_done() -> None:
     found = _release(curator)
     (event,) = [entry.event for entry in curator.ledger.entries() if entry.event is not None]
     assert isinstance(event, Thresholded)
-    assert event.threshold == found.threshold and 0 < event.delta <= 1e-8
+    assert event.threshold == found.threshold
+    assert 0 < event.delta <= 1e-8
     (noise,) = event.events
     assert (noise.l2_sensitivity, noise.sigma) == (1.0, 2.0)
 
@@ -131,6 +132,7 @@ def test_texts_that_are_no_keys_by_the_public_rule_are_never_counted(text: str) 
 
 def test_seals_show_nothing_and_units_must_agree() -> None:
     sealed = SealedKeys({"secret": 3}, name="a", unit=Unit.replace_one())
-    assert "secret" not in repr(sealed) and "3" not in repr(sealed)
+    assert "secret" not in repr(sealed)
+    assert "3" not in repr(sealed)
     with pytest.raises(BudgetError, match="another unit"):
         release_keys(_curator(["a"]), [sealed], noise=[Gaussian(1.0)], deltas=[1e-8], purpose="p")
