@@ -405,6 +405,7 @@ class _Descent:
     sure: float = 0.0
     reach: tuple[Any, Any] | None = None
     open: bool = True
+    steps: tuple[int, ...] = (1,)
 
 
 def _begin(
@@ -467,7 +468,16 @@ def _numbers(name: str, profile: _Profile, keys: ReleasedKeys | None, rows: floa
     def split(low: Decimal, high: Decimal) -> list[Decimal]:
         return split_numbers(low, high, unit=unit)
 
-    return _Descent(name, sorted(set(edges)), keys is not None, seal, split, frozenset(alone), _round_number)
+    return _Descent(
+        name,
+        sorted(set(edges)),
+        keys is not None,
+        seal,
+        split,
+        frozenset(alone),
+        _round_number,
+        steps=(1, 2, 5),
+    )
 
 
 def _round_number(edge: Decimal) -> int:
@@ -487,7 +497,8 @@ def _number_counts(keys: ReleasedKeys | None) -> list[tuple[float, int]]:
 
 def _is_values(profile: _Profile, keys: ReleasedKeys | None) -> bool:
     """Whether the frequent values of a column of numbers are nearly all of it."""
-    return sum(many for _, many in _number_counts(keys)) >= _ALL * max(profile.numbers, 1.0)
+    rest = profile.numbers - sum(many for _, many in _number_counts(keys))
+    return rest <= max(0.01 * profile.numbers, min(2 * profile.sigma, (1 - _ALL) * profile.numbers))
 
 
 def _ask_ranges(
@@ -512,14 +523,15 @@ def _ask_ranges(
 def _go_on(item: _Descent, answer: Measurement, noise: Noise, *, last: bool) -> None:
     item.counts = np.asarray(answer.values, dtype=np.float64)
     item.sigma, item.sure = _deviation(noise), _least(noise, len(item.counts))
-    found = reach_of(item.edges, item.counts, sure=item.sure)
-    if found is not None:
-        low, high = item.reach or found
-        item.reach = (min(low, found[0]), max(high, found[1]))
+    found = reach_of(item.edges, item.counts, sigma=item.sigma, sure=item.sure)
+    low, high = item.reach or found
+    item.reach = (min(low, found[0]), max(high, found[1]))
     finer = (
         item.edges
         if last
-        else refined(item.edges, item.counts, sigma=item.sigma, sure=item.sure, split=item.split)
+        else refined(
+            item.edges, item.counts, sigma=item.sigma, sure=item.sure, split=item.split, steps=item.steps
+        )
     )
     item.open = not last and len(finer) > len(item.edges)
     if item.open:
@@ -563,6 +575,7 @@ def _column(
         reach=descent.reach,
         alone=descent.alone,
         roundness=descent.roundness,
+        whole=kind != "date",
     )
     if kind == "date":
         return _date_column(name, profile, ranges)
@@ -611,8 +624,7 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
     if sum(values.values()) < _LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
-    if missing or profile.missing > 0:
-        shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
+    shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
     order = _public_order(values)
     if order is not None:
         return Ordinal(name, values=order, **shared)

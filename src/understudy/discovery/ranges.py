@@ -148,6 +148,7 @@ def refined(
     sigma: float,
     sure: float,
     split: Callable[[Edge, Edge], list[Edge]],
+    steps: Sequence[int] = (1,),
 ) -> list[Edge]:
     """Return the edges for the next round: ranges that hold more than they should are split.
 
@@ -160,18 +161,24 @@ def refined(
     for place in by_mass:
         if inside[place] <= 1.5 * target or len(found) > MOST_CELLS:
             break
-        found += split(edges[place], edges[place + 1])
+        found += _coarser(split(edges[place], edges[place + 1]), steps, float(inside[place]) / (3 * sigma))
     return sorted(set(found))
+
+
+def _coarser(edges: list[Edge], steps: Sequence[int], parts: float) -> list[Edge]:
+    """Return every first, second, ... of the edges, as ``steps`` allow, so that not more than so many parts come about; none if that cannot be."""
+    step = next((step for step in steps if (len(edges) + 1) / step <= parts), None)
+    return [] if step is None else edges[step - 1 :: step]
 
 
 def _rows_in(counts: Array, sure: float) -> float:
     return float(counts[counts > sure].sum())
 
 
-def reach_of(edges: Sequence[Edge], counts: Array, *, sure: float) -> tuple[Edge, Edge] | None:
-    """Return the ends of the ranges that surely hold something; None if none does."""
-    held = np.flatnonzero(counts[1 : len(edges)] > sure)
-    return (edges[held[0]], edges[held[-1] + 1]) if len(held) else None
+def reach_of(edges: Sequence[Edge], counts: Array, *, sigma: float, sure: float) -> tuple[Edge, Edge]:
+    """Return the ends of the ranges outside of which there is no more than noise."""
+    inside = counts[1 : len(edges)]
+    return edges[_empty(inside, sigma, sure)], edges[len(edges) - 1 - _empty(inside[::-1], sigma, sure)]
 
 
 def settled(
@@ -183,6 +190,7 @@ def settled(
     reach: tuple[Edge, Edge],
     alone: frozenset[Edge] = frozenset(),
     roundness: Callable[[Edge], int] = lambda edge: 0,
+    whole: bool = False,
 ) -> Ranges:
     """Merge ranges until each holds about as much as it should.
 
@@ -201,8 +209,8 @@ def settled(
     inside = counts[1 : len(edges)]
     target = target_of(_rows_in(counts[: len(edges) + 1], sure), sigma)
     first, last = edges.index(reach[0]), edges.index(reach[1]) - 1
-    first += _empty(inside[first : last + 1], sigma)
-    last -= _empty(inside[first : last + 1][::-1], sigma)
+    first += _empty(inside[first : last + 1], sigma, sure)
+    last -= _empty(inside[first : last + 1][::-1], sigma, sure)
     cuts, mass, held = [edges[first]], [], 0.0
     for place in range(first, last + 1):
         single = edges[place] in alone and inside[place] > target
@@ -221,12 +229,19 @@ def settled(
     if len(mass) > 1 and mass[-1] < target / 3 and edges[last] not in alone:
         del cuts[-2]
         mass[-2:] = [mass[-2] + mass[-1]]
+    if whole:  # what lies between here and the ends, if anything, is drawn in a range and not on an edge
+        below, above = edges[0] < cuts[0], cuts[-1] < edges[-1]
+        cuts = [*([edges[0]] if below else []), *cuts, *([edges[-1]] if above else [])]
+        mass = [
+            *([float(inside[:first].sum())] if below else []),
+            *mass,
+            *([float(inside[last + 1 :].sum())] if above else []),
+        ]
     return Ranges(tuple(cuts), tuple(mass))  # type: ignore[arg-type]
 
 
-def _empty(counts: Array, sigma: float) -> int:
-    """Return how many cells from the first on hold, together, no more than noise; not all of them."""
-    sums = np.cumsum(counts)
+def _empty(counts: Array, sigma: float, sure: float) -> int:
+    """Return how many cells from the first on hold no more than noise, each by itself and all together; not all of them."""
     noise = 2 * sigma * np.sqrt(np.arange(1, len(counts) + 1))
-    held = np.flatnonzero(sums > noise)
+    held = np.flatnonzero((np.cumsum(counts) > noise) | (counts > sure))
     return int(held[0]) if len(held) else 0

@@ -229,7 +229,7 @@ def _messy() -> Discovery:
         ("zip", "categorical", lambda c: all(len(v) == 5 for v in c.values) and len(c.values) > 15),
         ("price", "real", lambda c: c.decimals == 2 and max(c.bins.edges) < 2_000 and len(c.bins.edges) > 15),
         ("lead_days", "integer", lambda c: c.bins.edges[:2] == (0, 1) and max(c.bins.edges) <= 1_000),
-        ("income", "integer", lambda c: -99 in c.missing_values and min(c.bins.edges) > 0),
+        ("income", "integer", lambda c: -99 in c.missing_values and min(c.bins.edges) >= 0),
         ("race", "categorical", lambda c: "?" in c.missing_values and "?" not in c.values),
         ("smoker", "categorical", lambda c: tuple(c.values) == ("No", "Yes")),
         ("insured", "categorical", lambda c: tuple(c.values) == ("N", "Y")),
