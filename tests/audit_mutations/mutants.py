@@ -430,7 +430,7 @@ MUTANTS = (
     Mutant(
         "a category kept below the threshold",
         low_threshold,
-        {"audit of the primitive": primitive_audited("frequent texts", runs=3_000)},
+        {"audit of the primitive": primitive_audited("frequent texts", runs=12_000)},
     ),
     Mutant("an uncharged range", free_ranges, {"ledger check of discovery": discovery_paid}),
     Mutant(

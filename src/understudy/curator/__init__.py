@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 from understudy._deprecation import forwarded
 from understudy.curator.curator import Curator
 from understudy.curator.exact import PublicNumbers, to_float
-from understudy.curator.facts import table_facts
+from understudy.curator.facts import (
+    remember_measured,
+    require_measured,
+    require_unmeasured,
+    table_facts,
+)
 from understudy.curator.journal import Journal
 from understudy.curator.numbers import (
     Reach,
@@ -35,6 +40,9 @@ __all__ = [
     "measure_numbers",
     "practice_curator",
     "release_keys",
+    "remember_measured",
+    "require_measured",
+    "require_unmeasured",
     "scalar_noise",
     "table_facts",
     "to_float",

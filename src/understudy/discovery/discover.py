@@ -25,11 +25,12 @@ from understudy.discovery.ranges import (
     Ranges,
     first_numbers,
     first_years,
-    reach_of,
     refined,
     settled,
     split_days,
     split_numbers,
+    tail_of_days,
+    tail_of_numbers,
 )
 from understudy.errors import BudgetError
 from understudy.marginals import Measurement
@@ -55,7 +56,7 @@ _FALSE = 0.02
 """How probable it is, at most, that any cell of one question which is empty is taken to hold entries."""
 _FEW = 0.05
 """A share of a column's entries below which they do not decide its kind."""
-_ALL = 0.95
+_ALL = 0.98
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
 _LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
@@ -403,9 +404,6 @@ class _Descent:
     counts: Array = field(default_factory=lambda: np.zeros(0))
     sigma: float = 0.0
     sure: float = 0.0
-    reach: tuple[Any, Any] | None = None
-    open: bool = True
-    steps: tuple[int, ...] = (1,)
 
 
 def _begin(
@@ -468,16 +466,7 @@ def _numbers(name: str, profile: _Profile, keys: ReleasedKeys | None, rows: floa
     def split(low: Decimal, high: Decimal) -> list[Decimal]:
         return split_numbers(low, high, unit=unit)
 
-    return _Descent(
-        name,
-        sorted(set(edges)),
-        keys is not None,
-        seal,
-        split,
-        frozenset(alone),
-        _round_number,
-        steps=(1, 2, 5),
-    )
+    return _Descent(name, sorted(set(edges)), keys is not None, seal, split, frozenset(alone), _round_number)
 
 
 def _round_number(edge: Decimal) -> int:
@@ -497,18 +486,15 @@ def _number_counts(keys: ReleasedKeys | None) -> list[tuple[float, int]]:
 
 def _is_values(profile: _Profile, keys: ReleasedKeys | None) -> bool:
     """Whether the frequent values of a column of numbers are nearly all of it."""
-    rest = profile.numbers - sum(many for _, many in _number_counts(keys))
-    return rest <= max(0.01 * profile.numbers, min(2 * profile.sigma, (1 - _ALL) * profile.numbers))
+    return sum(many for _, many in _number_counts(keys)) >= _ALL * max(profile.numbers, 1.0)
 
 
 def _ask_ranges(
     work: Curator, plan: DiscoveryPlan, descents: Mapping[str, _Descent], progress: Progress
 ) -> None:
-    """Refine the ranges of all columns, round by round; a column with nothing left to split is not asked about again."""
-    for number in range(ROUNDS):
-        active = [item for item in descents.values() if item.open]
-        if not active:
-            return
+    """Refine the ranges of all columns, round by round; where nothing is left to split, the same ranges are counted again."""
+    active = list(descents.values())
+    for number in range(ROUNDS if active else 0):
         noise = [plan.noise(plan.round_cost(after_keys=item.after_keys)) for item in active]
         found = work.measure_many(
             [item.seal(work, item.edges) for item in active],
@@ -521,21 +507,17 @@ def _ask_ranges(
 
 
 def _go_on(item: _Descent, answer: Measurement, noise: Noise, *, last: bool) -> None:
-    item.counts = np.asarray(answer.values, dtype=np.float64)
-    item.sigma, item.sure = _deviation(noise), _least(noise, len(item.counts))
-    found = reach_of(item.edges, item.counts, sigma=item.sigma, sure=item.sure)
-    low, high = item.reach or found
-    item.reach = (min(low, found[0]), max(high, found[1]))
-    finer = (
-        item.edges
-        if last
-        else refined(
-            item.edges, item.counts, sigma=item.sigma, sure=item.sure, split=item.split, steps=item.steps
-        )
-    )
-    item.open = not last and len(finer) > len(item.edges)
-    if item.open:
-        item.edges = finer
+    """Take the answer of a round: the average with the one before where the ranges are the same; and refine unless it is the last."""
+    counts, sigma = np.asarray(answer.values, dtype=np.float64), _deviation(noise)
+    shrunk = 1.0
+    if len(item.counts) == len(counts):
+        counts, shrunk = (item.counts + counts) / 2, math.sqrt(0.5)
+    item.counts, item.sigma, item.sure = counts, sigma * shrunk, _least(noise, len(counts)) * shrunk
+    if last:
+        return
+    finer = refined(item.edges, counts, sigma=item.sigma, sure=item.sure, split=item.split)
+    if len(finer) > len(item.edges):
+        item.edges, item.counts = finer, np.zeros(0)
 
 
 # ----------------------------------------------------------------------------------------
@@ -565,18 +547,17 @@ def _column(
         return _text_column(name, profile, keys, rows)
     if descent is None:
         return _values_column(name, profile, keys)
-    if descent.reach is None:
-        return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     ranges = settled(
         descent.edges,
         descent.counts,
         sigma=descent.sigma,
         sure=descent.sure,
-        reach=descent.reach,
         alone=descent.alone,
         roundness=descent.roundness,
-        whole=kind != "date",
+        tail=tail_of_days if kind == "date" else tail_of_numbers,  # type: ignore[arg-type]
     )
+    if ranges is None:
+        return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
         return _date_column(name, profile, ranges)
     return _cycle_column(name, profile, descent, keys) or _number_column(name, profile, ranges, keys)
@@ -624,7 +605,8 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
     if sum(values.values()) < _LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
-    shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
+    if missing or profile.missing > 0:
+        shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
     order = _public_order(values)
     if order is not None:
         return Ordinal(name, values=order, **shared)

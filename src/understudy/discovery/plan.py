@@ -22,7 +22,7 @@ PROFILE_PART = {True: 0.1, False: 0.3}
 """Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns, equally."""
 KEYS_PART = 1 / 3
 """Of a column of numbers: its frequent values. The rest is for its ranges."""
-ROUNDS = 3
+ROUNDS = 2
 """Rounds in which ranges are refined, each for the same cost."""
 
 
@@ -57,7 +57,7 @@ def shares_of(budget: Budget, share: float) -> Shares:
     Shares(measuring=PureDP(epsilon=0.25), reserve=0.0, rest=PureDP(epsilon=0.75))
     >>> parts = shares_of(ApproxDP(1.0, 1e-6), 0.1)
     >>> parts.reserve, round(parts.rest.epsilon, 3)
-    (1e-07, 0.933)
+    (1e-07, 0.945)
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise BudgetError(

@@ -18,14 +18,17 @@ import numpy.typing as npt
 from understudy.schema.coding.reading import days_since_epoch
 
 __all__ = [
+    "BINS",
     "Ranges",
     "first_numbers",
     "first_years",
-    "reach_of",
+    "occupied",
     "refined",
     "settled",
     "split_days",
     "split_numbers",
+    "tail_of_days",
+    "tail_of_numbers",
 ]
 
 Edge = TypeVar("Edge", Decimal, int)
@@ -62,7 +65,7 @@ def first_numbers(
     unit: Decimal,
     zero: float,
 ) -> list[Decimal]:
-    """Return the first edges of a column of numbers: digits of the decades that hold much, decades elsewhere.
+    """Return the first edges of a column of numbers: two digits in the decades that hold much, decades elsewhere.
 
     Parameters
     ----------
@@ -85,8 +88,11 @@ def first_numbers(
     if zero > max(sure, 0.01 * rows) or whole:
         found.add(unit)
     for sign, power in heavy:
-        step = Decimal(10) ** power
-        found |= {sign * digit * step for digit in range(1, 11)}
+        # two digits, or as many as there are
+        step = max(Decimal(10) ** (power - 1), unit)
+        found |= {
+            sign * (Decimal(10) ** power + k * step) for k in range(int(9 * Decimal(10) ** power / step) + 1)
+        }
     for sign in {sign for sign, _ in heavy}:
         powers = [power for other, power in heavy if other == sign]
         for power in range(min(powers), max(powers) + 1):
@@ -113,6 +119,34 @@ def split_numbers(low: Decimal, high: Decimal, *, unit: Decimal) -> list[Decimal
     first = (low / step).to_integral_value(rounding="ROUND_FLOOR") * step
     found = itertools.takewhile(lambda edge: edge < high, (first + k * step for k in itertools.count(1)))
     return [edge for edge in found if edge > low]
+
+
+def tail_of_numbers(edge: Decimal, up: bool) -> list[Decimal]:
+    """Return where the tail beyond an edge is cut, downwards or upwards: at 1, 2 and 5 times powers of ten, to the next power.
+
+    Examples
+    --------
+    >>> [[int(cut) for cut in tail_of_numbers(Decimal(edge), up)] for edge, up in ((17, False), (390, True), (100, True), (-3, True))]
+    [[10], [500, 1000], [], [-2, -1]]
+    """
+    if not edge:
+        return []
+    size = abs(edge)
+    power = Decimal(1).scaleb(size.adjusted())
+    steps = [power * digit for digit in (1, 2, 5, 10)]
+    found = [step for step in steps if (step > size if up == (edge > 0) else step < size)]
+    if size == power:  # the end of a decade already
+        found = []
+    return sorted(found if edge > 0 else [-step for step in found])
+
+
+def tail_of_days(day: int, up: bool) -> list[int]:
+    """Return the first day of the year that the tail beyond a day reaches to, unless the day is one."""
+    year = np.array(day, dtype="datetime64[D]").astype("datetime64[Y]")
+    start = int(year.astype("datetime64[D]").astype(np.int64))
+    if start == day:
+        return []
+    return [int((year + 1).astype("datetime64[D]").astype(np.int64)) if up else start]
 
 
 def first_years(first: int = 1900, last: int = 2100) -> list[int]:
@@ -148,37 +182,43 @@ def refined(
     sigma: float,
     sure: float,
     split: Callable[[Edge, Edge], list[Edge]],
-    steps: Sequence[int] = (1,),
 ) -> list[Edge]:
     """Return the edges for the next round: ranges that hold more than they should are split.
 
     ``counts`` has a cell below the first edge, one per range, one above the last edge, and one for what is in no range.
     """
     inside = counts[1 : len(edges)]
-    target = target_of(_rows_in(counts[: len(edges) + 1], sure), sigma)
+    target = target_of(_rows_in(inside, sigma, sure), sigma)
     found = list(edges)
-    by_mass = np.argsort(-inside)
-    for place in by_mass:
+    for place in np.argsort(-inside):
         if inside[place] <= 1.5 * target or len(found) > MOST_CELLS:
             break
-        found += _coarser(split(edges[place], edges[place + 1]), steps, float(inside[place]) / (3 * sigma))
+        found += split(edges[place], edges[place + 1])
     return sorted(set(found))
 
 
-def _coarser(edges: list[Edge], steps: Sequence[int], parts: float) -> list[Edge]:
-    """Return every first, second, ... of the edges, as ``steps`` allow, so that not more than so many parts come about; none if that cannot be."""
-    step = next((step for step in steps if (len(edges) + 1) / step <= parts), None)
-    return [] if step is None else edges[step - 1 :: step]
+def occupied(counts: Array, *, sigma: float, sure: float) -> npt.NDArray[np.bool_]:
+    """Say of each cell whether it, or the 4, 16 or 64 neighbours that it is counted with, surely hold something.
+
+    ``sure`` is what a single empty cell hardly ever exceeds. The sum of ``w`` cells varies by the root of ``w`` times as much.
+
+    Examples
+    --------
+    >>> occupied(np.array([0.0, 9.0, 0, 0, 4, 4, 4, 4]), sigma=1.0, sure=5.0).astype(int).tolist()
+    [0, 1, 0, 0, 1, 1, 1, 1]
+    """
+    found = counts > sure
+    rest = np.where(found, 0.0, counts)  # what single cells do not explain
+    for width in (4, 16, 64):
+        if len(counts) < width:
+            break
+        full = np.concatenate([rest, np.zeros(-len(counts) % width)]).reshape(-1, width)
+        found |= np.repeat(full.sum(axis=1) > sure * width**0.5, width)[: len(counts)]
+    return found
 
 
-def _rows_in(counts: Array, sure: float) -> float:
-    return float(counts[counts > sure].sum())
-
-
-def reach_of(edges: Sequence[Edge], counts: Array, *, sigma: float, sure: float) -> tuple[Edge, Edge]:
-    """Return the ends of the ranges outside of which there is no more than noise."""
-    inside = counts[1 : len(edges)]
-    return edges[_empty(inside, sigma, sure)], edges[len(edges) - 1 - _empty(inside[::-1], sigma, sure)]
+def _rows_in(inside: Array, sigma: float, sure: float) -> float:
+    return float(np.maximum(inside[occupied(inside, sigma=sigma, sure=sure)], 0.0).sum())
 
 
 def settled(
@@ -187,61 +227,87 @@ def settled(
     *,
     sigma: float,
     sure: float,
-    reach: tuple[Edge, Edge],
     alone: frozenset[Edge] = frozenset(),
     roundness: Callable[[Edge], int] = lambda edge: 0,
-    whole: bool = False,
-) -> Ranges:
-    """Merge ranges until each holds about as much as it should.
+    tail: Callable[[Edge, bool], list[Edge]] = lambda edge, up: [],
+) -> Ranges | None:
+    """Merge ranges until each holds about as much as it should; None if nothing but noise was found.
+
+    Stretches in which nothing was found stay ranges of their own, so that what lies beside them is not spread over them.
 
     Parameters
     ----------
     sigma, sure
         Standard deviation of the counts, and the number above which a count is taken to be more than noise.
-    reach
-        The ends between which something surely is, as found in any round. From there, ranges at either end that hold no more
-        than noise together are left out.
     alone
         Edges at which a range of a frequent single value begins: it stays by itself.
     roundness
         How round an edge is; a range ends a little earlier at a rounder edge.
+    tail
+        Where the tails beyond the first and the last edge at which something was found are cut, downwards and upwards (True): they are
+        ranges of their own, because what the noise hides there should not be put at the edge.
     """
     inside = counts[1 : len(edges)]
-    target = target_of(_rows_in(counts[: len(edges) + 1], sure), sigma)
-    first, last = edges.index(reach[0]), edges.index(reach[1]) - 1
-    first += _empty(inside[first : last + 1], sigma, sure)
-    last -= _empty(inside[first : last + 1][::-1], sigma, sure)
-    cuts, mass, held = [edges[first]], [], 0.0
+    held = occupied(inside, sigma=sigma, sure=sure)
+    places = np.flatnonzero(held)
+    if not len(places):
+        return None
+    first, last = int(places[0]), int(places[-1])
+    first += _empty(inside[first : last + 1], sigma)
+    last -= _empty(inside[first : last + 1][::-1], sigma)
+    rows = _rows_in(inside, sigma, sure)
+    single = np.array([edge in alone for edge in edges[:-1]]) & (inside > target_of(rows, sigma))
+    single |= _spikes(edges, inside, sigma=sigma, sure=sure)
+    target = target_of(rows - float(inside[single].sum()), sigma)
+    cuts: list[Edge] = [edges[first]]
+    mass: list[float] = [0.0]
     for place in range(first, last + 1):
-        single = edges[place] in alone and inside[place] > target
-        if single and edges[place] != cuts[-1]:  # what came before ends here
-            cuts.append(edges[place])
-            mass.append(held)
-            held = 0.0
-        held += float(inside[place])
-        end = edges[place + 1]
-        later = edges[place + 2] if place < last else end
-        early = held >= 0.7 * target and roundness(end) > roundness(later)
-        if single or held >= target or early or place == last:
+        mass[-1] += float(inside[place])
+        if place == last:
+            break
+        end, later = edges[place + 1], edges[place + 2]
+        full = mass[-1] >= target or (mass[-1] >= 0.7 * target and roundness(end) > roundness(later))
+        border = single[place] or single[place + 1] or _gap(held, place, first, last)
+        if border or (full and held[place]):
             cuts.append(end)
-            mass.append(held)
-            held = 0.0
-    if len(mass) > 1 and mass[-1] < target / 3 and edges[last] not in alone:
-        del cuts[-2]
-        mass[-2:] = [mass[-2] + mass[-1]]
-    if whole:  # what lies between here and the ends, if anything, is drawn in a range and not on an edge
-        below, above = edges[0] < cuts[0], cuts[-1] < edges[-1]
-        cuts = [*([edges[0]] if below else []), *cuts, *([edges[-1]] if above else [])]
-        mass = [
-            *([float(inside[:first].sum())] if below else []),
-            *mass,
-            *([float(inside[last + 1 :].sum())] if above else []),
-        ]
-    return Ranges(tuple(cuts), tuple(mass))  # type: ignore[arg-type]
+            mass.append(0.0)
+    cuts.append(edges[last + 1])
+    below: list[Edge] = tail(cuts[0], False)
+    above: list[Edge] = tail(cuts[-1], True)
+    whole = [*below, *cuts, *above]
+    return Ranges(tuple(whole), (*[0.0] * len(below), *mass, *[0.0] * len(above)))  # type: ignore[arg-type]
 
 
-def _empty(counts: Array, sigma: float, sure: float) -> int:
-    """Return how many cells from the first on hold no more than noise, each by itself and all together; not all of them."""
+_SHORTEST_GAP = 3
+
+
+def _spikes(edges: Sequence[Edge], inside: Array, *, sigma: float, sure: float) -> npt.NDArray[np.bool_]:
+    """Say of each cell whether it surely holds more than both its neighbours, all three being of one width."""
+    found = np.zeros(len(inside), dtype=bool)
+    widths = [high - low for low, high in itertools.pairwise(edges)]
+    for place in range(1, len(inside) - 1):
+        around = max(inside[place - 1], inside[place + 1])
+        alike = widths[place - 1] == widths[place] == widths[place + 1]
+        found[place] = alike and inside[place] > sure and inside[place] - around > max(4 * sigma, around)
+    return found
+
+
+def _gap(held: npt.NDArray[np.bool_], place: int, first: int, last: int) -> bool:
+    """Whether a stretch of at least `_SHORTEST_GAP` cells without anything begins or ends after a cell."""
+    if held[place] == held[place + 1]:
+        return False
+    empty = range(place, first - 1, -1) if held[place + 1] else range(place + 1, last + 1)
+    length = 0
+    for cell in empty:
+        if held[cell]:
+            break
+        length += 1
+    return length >= _SHORTEST_GAP
+
+
+def _empty(counts: Array, sigma: float) -> int:
+    """Return how many cells from the first on hold, together, no more than noise; not all of them."""
+    sums = np.cumsum(counts)
     noise = 2 * sigma * np.sqrt(np.arange(1, len(counts) + 1))
-    held = np.flatnonzero((np.cumsum(counts) > noise) | (counts > sure))
-    return int(held[0]) if len(held) else 0
+    full = np.flatnonzero(sums > noise)
+    return int(full[0]) if len(full) else 0

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from understudy.curator import table_facts
+from understudy.curator import remember_measured, table_facts
 from understudy.data.output import require_apart, require_writable
 from understudy.discovery import Discovery, DiscoveryPlan
 from understudy.ledgers import LedgerPlace, find_ledger
@@ -20,7 +20,7 @@ from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import NO_CONSENT
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
-from understudy.workflow.measuring import Discover, discovering, remember_measured
+from understudy.workflow.measuring import Discover, discovering
 from understudy.workflow.paid import paid_work
 from understudy.workflow.synthesis import ADVICE, Payment, check_before_reading, name_of
 

@@ -6,28 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from understudy.curator import remember_measured
 from understudy.data.entries import header_of, read_entries
 from understudy.discovery import Discovery, DiscoveryPlan, Shares, plan_discovery, shares_of
-from understudy.errors import LedgerMismatch, UsageError
+from understudy.errors import UsageError
 from understudy.mechanisms import Progress, Synthesizer
-from understudy.privacy import Budget, Ledger, Unit
-from understudy.privacy.facts import fingerprint_of
+from understudy.privacy import Budget, Unit
 from understudy.schema import Boolean, Column, Schema
 
 if TYPE_CHECKING:
     from understudy.workflow.paid import PaidWork
     from understudy.workflow.synthesis import Fit
 
-__all__ = [
-    "Discover",
-    "SchemaStep",
-    "discovering",
-    "remember_measured",
-    "require_measured",
-    "require_unmeasured",
-    "run_steps",
-    "with_steps",
-]
+__all__ = ["Continued", "Discover", "Read", "SchemaStep", "Steps", "discovering", "run_steps", "with_steps"]
 
 
 class Read(Protocol):
@@ -244,56 +235,3 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
         return Continued(fit)
     assert steps.rest is not None
     return Continued(replace(fit, budget=steps.rest, steps=()), found)
-
-
-# ----------------------------------------------------------------------------------------
-# A ledger knows which columns were measured at its cost: nothing else passes for measured.
-
-_NOTE = "measured column "
-
-
-def _digest(column: Column) -> str:
-    return fingerprint_of(column.to_dict())
-
-
-def remember_measured(ledger: Ledger, schema: Schema) -> None:
-    """Write into a ledger which columns were measured at its cost, each once."""
-    known = _measured_in(ledger)
-    for column in schema.columns:
-        if column.measured_facts and _digest(column) not in known:
-            ledger.note(f"{_NOTE}{_digest(column)}", scope="discover")
-
-
-def _measured_in(ledger: Ledger) -> set[str]:
-    return {
-        entry.purpose.removeprefix(_NOTE)
-        for entry in ledger.entries()
-        if entry.event is None and entry.purpose.startswith(_NOTE)
-    }
-
-
-def require_measured(ledger: Ledger, columns: Sequence[Column]) -> None:
-    """Refuse columns that call facts measured which this ledger did not pay for.
-
-    Raises
-    ------
-    LedgerMismatch
-        Naming the column.
-    """
-    if any(column.measured_facts for column in columns):
-        _require_known(columns, _measured_in(ledger), f"the ledger of {ledger.table!r}")
-
-
-def require_unmeasured(columns: Sequence[Column]) -> None:
-    """Refuse columns that call facts measured where the ledger is yet to be made."""
-    _require_known(columns, set(), "the ledger of this table, which is yet to be made,")
-
-
-def _require_known(columns: Sequence[Column], known: set[str], where: str) -> None:
-    for column in columns:
-        if column.measured_facts and _digest(column) not in known:
-            raise LedgerMismatch(
-                f"The schema says that facts of the column {column.name!r} were measured, but {where} did not pay for them: they are of "
-                "another table or ledger, or were changed. No record was read and nothing was charged. Use the schema as discovery wrote it, with the ledger that paid "
-                "for it; or, if the facts are public knowledge by now, declare them (understudy schema declare)."
-            )

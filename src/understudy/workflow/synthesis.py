@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from understudy.curator import table_facts
+from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
 from understudy.data.identity import table_file
 from understudy.data.output import require_writable
@@ -40,8 +40,6 @@ from understudy.workflow.measuring import (
     SchemaStep,
     Steps,
     discovering,
-    require_measured,
-    require_unmeasured,
     run_steps,
     with_steps,
 )

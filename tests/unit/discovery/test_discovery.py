@@ -15,9 +15,10 @@ from understudy.data import read_table
 from understudy.data.entries import header_of, read_entries
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, shares_of
-from understudy.errors import BudgetError, LedgerMismatch, UsageError
+from understudy.errors import BudgetError, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
+from understudy.release.spec.spec import Spec
 from understudy.schema import Categorical, Integer, Schema
 from understudy.workflow import Payment, discover_schema, plan_discover, synthesize
 
@@ -229,7 +230,7 @@ def _messy() -> Discovery:
         ("zip", "categorical", lambda c: all(len(v) == 5 for v in c.values) and len(c.values) > 15),
         ("price", "real", lambda c: c.decimals == 2 and max(c.bins.edges) < 2_000 and len(c.bins.edges) > 15),
         ("lead_days", "integer", lambda c: c.bins.edges[:2] == (0, 1) and max(c.bins.edges) <= 1_000),
-        ("income", "integer", lambda c: -99 in c.missing_values and min(c.bins.edges) >= 0),
+        ("income", "integer", lambda c: -99 in c.missing_values and min(c.bins.edges) > 0),
         ("race", "categorical", lambda c: "?" in c.missing_values and "?" not in c.values),
         ("smoker", "categorical", lambda c: tuple(c.values) == ("No", "Yes")),
         ("insured", "categorical", lambda c: tuple(c.values) == ("N", "Y")),
@@ -399,3 +400,9 @@ def test_the_result_is_the_same_for_a_frame_and_its_file(tmp_path: Path) -> None
     two, _ = _discover(pd.read_csv(path, dtype=str, keep_default_na=False))
     assert [c.kind for c in one.schema.columns] == [c.kind for c in two.schema.columns]
     assert np.all(one.schema.names == two.schema.names)
+
+
+def test_a_specification_cannot_discover_and_says_what_to_do() -> None:
+    text = "{name: t, discover: 0.1, source: {path: t.csv}, unit: {relation: add-remove}}"
+    with pytest.raises(SchemaError, match="understudy discover TABLE"):
+        Spec.parse(text)
