@@ -354,6 +354,17 @@ def _shown(own: Sequence[Record], way: str, key: str) -> str:
     return mine[0]["status"] if mine else ""
 
 
+def not_run(wanted: Sequence[Record], records: Sequence[Record]) -> str:
+    """Name the runs that are missing, by approach; nothing if none is."""
+    done = {key_of(record) for record in records}
+    parts = []
+    for way in APPROACHES:
+        mine = [cell for cell in wanted if cell["options"]["schema"] == way and key_of(cell) not in done]
+        if mine:
+            parts.append(f"{way} {', '.join(dict.fromkeys(cell['table'] for cell in mine))}")
+    return f"Not run: {'; '.join(parts)}." if parts else ""
+
+
 def forget(path: Path, approaches: Sequence[str]) -> None:
     """Leave out the results of some approaches, to run them again."""
     kept = [record for record in read_records(path).values() if record["options"]["schema"] not in approaches]
@@ -411,7 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         run = functools.partial(run_cell, data=data, copies=options.out / "tables")
         records = run_all(wanted, results, timeout=options.timeout, run=run)
-    print(page(records))
+    print("\n\n".join(filter(None, [page(records), not_run(wanted, records)])))
     if options.write:
         columns = (
             "table",

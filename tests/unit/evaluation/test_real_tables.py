@@ -179,6 +179,12 @@ def test_the_page_says_what_is_above_the_limit_and_what_failed() -> None:
     assert "0 of 1 have a ratio of at most 1.25; the median is 2.00. Above: flchain." in printed
 
 
+def test_what_was_not_run_is_named() -> None:
+    wanted = bench.cells(["hmeq", "flchain"], ["expert", "discovered"], 1)
+    assert bench.not_run(wanted, wanted) == ""
+    assert bench.not_run(wanted, wanted[:1]) == "Not run: expert flchain; discovered hmeq, flchain."
+
+
 def test_results_of_an_approach_can_be_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     lines = [record("hmeq", way, 0) for way in ("expert", "discovered")]
@@ -210,7 +216,9 @@ def test_the_quick_form_judges_a_simulated_table_and_goes_on_where_it_stopped(
     assert found["real_rows"] == 2000
     assert 0.0 < found["singles"] < found["error"] < 0.5
     assert bench.main([*words, "--judge"]) == 0
-    assert json.loads((tmp_path / "results.jsonl").read_text()) == found, "nothing ran twice, the judge agrees"
+    assert json.loads((tmp_path / "results.jsonl").read_text()) == found, (
+        "nothing ran twice, the judge agrees"
+    )
     assert "| messy | 2000 | 27 |" in capsys.readouterr().out
 
 
