@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
@@ -72,29 +70,29 @@ def curator_of(
 # -- groups and weights from noisy counts ------------------------------------------------------------------
 
 
-@given(
-    noisy=st.lists(st.integers(-200, 5_000), min_size=60, max_size=60),
-    deviation=st.floats(0.1, 1e4),
-    most=st.integers(2, 70),
-    classes=st.lists(st.integers(0, 2), min_size=60, max_size=60),
-)
-def test_groups_divide_the_values_and_keep_to_classes_and_number(
-    noisy: list[int], deviation: float, most: int, classes: list[int]
-) -> None:
-    known: dict[int, int] = {}
-    kinds = np.array([known.setdefault(number, len(known)) for number in classes])
-    counts = np.array(noisy, float)
-    groups = groups_of_counts(PATHS, counts, deviation, most=most, classes=kinds)
-    assert groups.shape == (60,)
-    assert set(groups.tolist()) == set(range(int(groups.max()) + 1))
-    assert groups.max() < max(most, len(known))
-    for group in range(int(groups.max()) + 1):
-        assert len(set(kinds[groups == group].tolist())) == 1
-    weights = weights_of_counts(groups, counts, deviation)
-    assert (weights >= 0).all()
-    assert (np.bincount(groups, weights=weights) > 0).all()
-    again = groups_of_counts(PATHS, counts, deviation, most=most, classes=kinds)
-    assert again.tolist() == groups.tolist()  # resumed work must find the same groups
+def test_groups_divide_the_values_and_keep_to_classes_and_number() -> None:
+    """On 200 random and hostile counts: noise alone, nothing but noise below zero, equal counts, one huge count, tiny and huge noise."""
+    generator = np.random.default_rng(4)
+    hostile = [np.zeros(60), np.full(60, -50.0), np.full(60, 1e9), np.append(np.zeros(59), 1e12)]
+    for trial in range(200):
+        counts = (
+            hostile[trial % 20] if trial % 20 < len(hostile) else generator.exponential(50, 60) ** 2 - 200.0
+        )
+        deviation, most = float(10 ** generator.uniform(-2, 5)), int(generator.integers(2, 70))
+        known: dict[int, int] = {}
+        drawn = generator.integers(0, 1 + trial % 3, 60).tolist()
+        kinds = np.array([known.setdefault(number, len(known)) for number in drawn])
+        groups = groups_of_counts(PATHS, counts, deviation, most=most, classes=kinds)
+        assert groups.shape == (60,)
+        assert set(groups.tolist()) == set(range(int(groups.max()) + 1))
+        assert groups.max() < max(most, len(known))
+        for group in range(int(groups.max()) + 1):
+            assert len(set(kinds[groups == group].tolist())) == 1
+        weights = weights_of_counts(groups, counts, deviation)
+        assert (weights >= 0).all()
+        assert (np.bincount(groups, weights=weights) > 0).all()
+        again = groups_of_counts(PATHS, counts, deviation, most=most, classes=kinds)
+        assert again.tolist() == groups.tolist()  # resumed work must find the same groups
 
 
 def test_a_group_stands_out_unless_it_is_what_is_left_over() -> None:
