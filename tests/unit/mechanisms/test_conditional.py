@@ -134,3 +134,18 @@ def test_a_part_of_the_rows_is_fitted_with_less_effort(model, monkeypatch):
     model.sample(100, seed=1)
     model.sample(seed=1)
     assert seen == [(100, 0.0, 2 * 100 * 3), (model.default_rows(), None, None)]
+
+
+def test_a_condition_speaks_of_values_where_the_model_holds_groups_of_them():
+    schema = Schema.parse(
+        "columns: [{name: code, kind: categorical, values: [A1, A2, A3, B1, B2], missing: true, levels: {prefix: [1], at: 1}},"
+        " {name: b, kind: boolean}]"
+    )
+    frame = pd.DataFrame({"code": ["A1", "A2", "A3", "B1", "B2", None] * 40, "b": [True, False] * 120})
+    model = fitted(frame, schema=schema)
+    assert set(model.sample(60, where="code == 'A2'", seed=1)["code"]) == {"A2"}
+    assert set(model.sample(200, where="code in ['A1', 'A2', 'A3']", seed=1)["code"]) == {"A1", "A2", "A3"}
+    assert set(model.sample(200, where="code != 'A2'", seed=1)["code"]) == {"A1", "A3", "B1", "B2"}
+    assert model.sample(given={"code": ["B2", "A1", None]}, seed=1)["code"].tolist() == ["B2", "A1", None]
+    chosen = Selection.parse("code in ['A1', 'A2', 'A3']", model.schema)
+    assert [part.certain for part in chosen.parts] == [True]

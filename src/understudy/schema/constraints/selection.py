@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Column
 from understudy.schema.constraints.conditions import FALSE, TRUE, UNKNOWN, All, Check, View
 from understudy.schema.constraints.constraint import Constraint, _columns_of
@@ -29,6 +30,8 @@ class Part:
     """One of the conditions that must hold together, all about the same columns."""
 
     rule: Constraint
+    groups: Mapping[str, npt.NDArray[np.intp]] = field(default_factory=dict)
+    """For columns whose codes are groups of values, the group of each value; the rule speaks of values."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -57,6 +60,10 @@ class Part:
             if starts is not None and len(starts) != possible.shape[axis]:
                 possible = np.logical_or.reduceat(possible, starts, axis=axis)
                 certain = np.logical_and.reduceat(certain, starts, axis=axis)
+            if column.name in self.groups:
+                which = _with_extras(self.groups[column.name], column)
+                possible = _gathered(np.logical_or, possible, which, axis)
+                certain = _gathered(np.logical_and, certain, which, axis)
         return possible, certain
 
     @property
@@ -113,7 +120,15 @@ class Selection:
         ConstraintError
             If it cannot be read, names an unknown column, or compares what cannot be compared.
         """
-        rule = Constraint.parse(text, schema)
+        columns: Iterable[Column] = getattr(schema, "columns", schema)
+        grouped = {
+            column.name: column.groups
+            for column in columns
+            if isinstance(column, Categorical) and column.groups is not None
+        }
+        rule = Constraint.parse(
+            text, [column.finest if isinstance(column, Categorical) else column for column in columns]
+        )
         assert rule.condition is not None
         position = {column.name: index for index, column in enumerate(rule.over)}
 
@@ -122,11 +137,12 @@ class Selection:
 
         conjuncts = sorted(_flat(rule.condition), key=about)
         parts = []
-        for columns, same in groupby(conjuncts, key=about):
+        for places, same in groupby(conjuncts, key=about):
             together = tuple(same)
             condition = together[0] if len(together) == 1 else All(together)
-            over = tuple(rule.over[index] for index in columns)
-            parts.append(Part(Constraint(rule.text, condition=condition, over=over)))
+            over = tuple(rule.over[index] for index in places)
+            own = {column.name: grouped[column.name] for column in over if column.name in grouped}
+            parts.append(Part(Constraint(rule.text, condition=condition, over=over), own))
         return cls(rule.text, tuple(parts))
 
     @property
@@ -146,3 +162,17 @@ def _flat(condition: Check) -> list[Check]:
     if isinstance(condition, All):
         return [inner for part in condition.parts for inner in _flat(part)]
     return [condition]
+
+
+def _with_extras(groups: npt.NDArray[np.intp], column: Column) -> npt.NDArray[np.intp]:
+    """Return the group of each code of a column of values, with its codes for ``other`` and missing after the last group."""
+    extra = column.size - column.value_count
+    return np.append(groups, int(groups.max()) + 1 + np.arange(extra))
+
+
+def _gathered(how: np.ufunc, table: Bools, which: npt.NDArray[np.intp], axis: int) -> Bools:
+    """Join entries of one axis by their groups."""
+    front = np.moveaxis(table, axis, 0)
+    start = np.full((int(which.max()) + 1, *front.shape[1:]), how is np.logical_and)
+    how.at(start, which, front)
+    return np.moveaxis(start, 0, axis)
