@@ -79,7 +79,7 @@ class DerivedColumn:
         formula = self.formula
         if formula.named is not None:
             column = columns[formula.named]
-            return self._chosen(pieces[formula.named].code, column.value_labels, absent, gaps=gaps)
+            return self._chosen(pieces[formula.named].code, column.finest.value_labels, absent, gaps=gaps)
         if formula.name_of is not None:
             numbers = formula.name_of.numbers(pieces[formula.name_of.column])
             return self._chosen(numbers - 1, NAMES[formula.name_of.function], absent, gaps=gaps)
@@ -231,9 +231,9 @@ def _read(
         problems.append(f"{place}: a copy of column {formula.named!r} needs 'values', what to write for each")
     keys = {str(key) if isinstance(key, str) else show_number(key): value for key, value in table.items()}
     if isinstance(named, Named):
-        strange = [key for key in keys if key not in named.value_labels]
+        strange = [key for key in keys if key not in named.listed_labels]
         if strange:
-            hint = did_you_mean(strange[0], named.value_labels)
+            hint = did_you_mean(strange[0], named.listed_labels)
             problems.append(
                 f"{place}.values: {strange[0]!r} is not one of the values of column {named.name!r}.{hint}"
             )
