@@ -86,11 +86,13 @@ RUNS = (
         " --out .benchmarks/families",
     ),
     _run("single-columns", "accuracy.single_columns"),
+    _run("within-bins", "accuracy.within_bins"),
     _run("noise", "speed.noise"),
     _run("counting", "speed.counting"),
     _run("sql-counting", "speed.sql_counting"),
     _run("engine", "speed.engine"),
     _run("records", "speed.records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
+    _run("few-rows", "speed.few_rows"),
     _run("options", "accuracy.options"),
     _run("levels", "accuracy.levels"),
     _run("wrong-numbers", "papers.wrong_numbers"),
@@ -159,10 +161,10 @@ def machine() -> str:
 
 def current_commit() -> str:
     """Return the short name of the commit that is checked out; empty where that cannot be told."""
-    told = subprocess.run(
+    answer = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return told.stdout.strip()
+    return answer.stdout.strip()
 
 
 def write_page(run: Run, printed: Sequence[str], *, commit: str, wall: float, cpu: float) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import looks
-import papers
 import typer.main
 
+import papers
 from understudy import errors
-from understudy.cli import registered as commands
+from understudy.cli import main as commands
 from understudy.cli.main import __doc__ as exit_codes
 from understudy.cli.main import app, exit_code
 from understudy.data.private_files import FolderInUse

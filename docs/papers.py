@@ -196,11 +196,11 @@ def figure_one(workload: str) -> Callable[[], str]:
 
     def families() -> str:
         base = {table: float(cells("families", "aim", f"### {table}")[0]) for table in FAMILIES}
-        told = []
+        printed = []
         for rival in RIVALS:
             both = [float(cells("families", rival, f"### {table}")[0]) / base[table] for table in FAMILIES]
-            told.append(f"{rival} {geometric_mean(both):.2f} ({max(both):.1f})")
-        return f"{', '.join(told)}; epsilon 1, four other tables"
+            printed.append(f"{rival} {geometric_mean(both):.2f} ({max(both):.1f})")
+        return f"{', '.join(printed)}; epsilon 1, four other tables"
 
     def aim_alone() -> str:
         errors = []
@@ -246,7 +246,7 @@ def improvement() -> str:
 
     def figure() -> str:
         rows = records("deniability-figure1")
-        told = []
+        printed = []
         for label in dict.fromkeys(row["epsilon"] for row in rows):
             means = []
             for form in dict.fromkeys(row["learning"] for row in rows):
@@ -256,8 +256,8 @@ def improvement() -> str:
                     if row["learning"] == form and row["epsilon"] == label
                 ]
                 means.append(f"{100 * sum(values) / len(values):.1f} % {form}")
-            told.append(f"epsilon {label}: {', '.join(means)}")
-        return "; ".join(told)
+            printed.append(f"epsilon {label}: {', '.join(means)}")
+        return "; ".join(printed)
 
     return first(
         figure, lambda: network_accuracy("epsilon 1 only; mean accuracy: network {0:.3f}, marginals {1:.3f}")
@@ -278,11 +278,11 @@ def model_accuracies() -> str:
 
     def figure() -> str:
         rows = records("deniability-figure2")
-        told = []
+        printed = []
         for what in dict.fromkeys(row["what"] for row in rows):
             values = [float(row["accuracy"]) for row in rows if row["what"] == what]
-            told.append(f"{what} {sum(values) / len(values):.3f}")
-        return f"mean over columns: {', '.join(told)}"
+            printed.append(f"{what} {sum(values) / len(values):.3f}")
+        return f"mean over columns: {', '.join(printed)}"
 
     return first(
         figure,
@@ -296,12 +296,12 @@ def passing() -> str:
     """Return the share of candidates that pass."""
 
     def figure() -> str:
-        told = [
+        printed = [
             f"epsilon {row['epsilon']}: {100 * float(row['share']):.1f} %"
             for row in records("deniability-figure6")
             if row["omega"] == "omega in 5..11" and row["k"] == "100" and float(row["gamma"]) == 2
         ]
-        return "; ".join(told)
+        return "; ".join(printed)
 
     def utility() -> str:
         return found("deniability", r"'omega in 5\.\.11': ([\d.]+)", "{0} of the candidates at k=50, gamma=4")
@@ -322,11 +322,11 @@ def table_four() -> str:
 
     def table() -> str:
         rows = records("deniability-table4")
-        told = []
+        printed = []
         for name in dict.fromkeys(row["trained"] for row in rows):
             pair = [f"{float(row['accuracy']):.1f}" for row in rows if row["trained"] == name]
-            told.append(f"{name} {'/'.join(pair)}")
-        return "; ".join(told)
+            printed.append(f"{name} {'/'.join(pair)}")
+        return "; ".join(printed)
 
     def before() -> str:
         said = page("deniability-classifiers")
@@ -382,12 +382,12 @@ def symmetric() -> str:
 
 def poisson_deltas() -> str:
     """Compute the paper's statements about delta again."""
-    told = []
+    printed = []
     for alpha, epsilon in ((0.1, 3.0), (0.1, 1.5), (1.0, 2.0)):
         law = CountLaw("poisson", alpha=alpha)
         said, true = probabilistic_delta(law, epsilon), true_delta(law, epsilon, Unit.add_remove())
-        told.append(f"alpha {alpha:g}, epsilon {epsilon:g}: {said:.3f} (true delta {true:.3f})")
-    return "; ".join(told)
+        printed.append(f"alpha {alpha:g}, epsilon {epsilon:g}: {said:.3f} (true delta {true:.3f})")
+    return "; ".join(printed)
 
 
 def selection() -> str:
@@ -516,7 +516,7 @@ BIRTHS = (
         what="L1 distance of standardised coefficients, functional mechanism",
         names=(
             "understudy.release.RegressionCoefficients",
-            "understudy.release.criteria.moments.RegressionMoments",
+            "understudy.release.regressions.moments.RegressionMoments",
         ),
         run=(births_run(), "criteria"),
         paper="27.185 (threshold 30, epsilon .43)",
@@ -1293,7 +1293,7 @@ DIPS = (
     Row(
         item="Section 3.3, equations (3.5) to (3.7)",
         what="combining rules for several sets",
-        names=("understudy.inference.combining.combine", "understudy.inference.rules.RULES"),
+        names=("understudy.inference.combining.combine", "understudy.inference.combining.RULES"),
         run=("dips-study1", "dips-share"),
         paper="W + B/m covers nominally in all scenarios",
         ours=coverage("1", ("modips", "pi"), ("posterior, percentile", "pi"), pages=("dips-share", "dips")),

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean, quantiles
 from typing import Any
 
+from understudy.report.charts import sheet
 from understudy.report.lines import LinePanel, line_chart
-from understudy.report.svg import sheet
 
 Record = dict[str, Any]
 Place = tuple[str, str, float]
@@ -31,7 +31,7 @@ PAPER_RATIOS: dict[tuple[str, str], tuple[float, float]] = {
 """By how much AIM's error is smaller: on average and at most, as section 6.2 of the paper says."""
 PAPER_ELEMENTS = {"A1": 1.03, "A2": 1.37, "A3": 1.48, "B1": 1.18, "B2": 1.13, "B3": 1.08, "O1": 2.36}
 """By how much each element lowers the error on average, as section 6.3 of the paper says."""
-ELEMENT_WORDS = {
+ELEMENT_NAMES = {
     "A1": "columns first; without: from a uniform start",
     "A2": "score by expected gain; without: that of MWEM+PGM",
     "A3": "adaptive rounds and prices; without: two measurements per column at one price",
@@ -108,10 +108,12 @@ def counts(records: Sequence[Record], planned: int) -> str:
     """Say how many runs of those planned there are and how they went."""
     ways: dict[str, int] = {}
     for record in records:
-        words = "did not finish" if record["status"] == "timeout" else record["status"]
-        ways[words] = ways.get(words, 0) + 1
-    told = ", ".join(f"{number:,} {words}" for words, number in sorted(ways.items(), key=lambda x: -x[1]))
-    return f"{len(records):,} of {planned:,} runs: {told}."
+        status_text = "did not finish" if record["status"] == "timeout" else record["status"]
+        ways[status_text] = ways.get(status_text, 0) + 1
+    printed = ", ".join(
+        f"{number:,} {status_text}" for status_text, number in sorted(ways.items(), key=lambda x: -x[1])
+    )
+    return f"{len(records):,} of {planned:,} runs: {printed}."
 
 
 # ------------------------------------------------------------------------------------------ Figure 1
@@ -156,8 +158,8 @@ def _ratio_table(records: Sequence[Record]) -> list[str]:
         for workload in workloads:
             found = [ratio for place, ratio in ratios(errors, form, "aim").items() if place[1] == workload]
             ours = f"{geometric_mean(found):.2f}, {max(found):.1f} ({len(found)})" if found else ""
-            told = PAPER_RATIOS.get((workload, form))
-            cells += [ours, f"{told[0]:g}, {told[1]:g}" if told else ""]
+            printed = PAPER_RATIOS.get((workload, form))
+            cells += [ours, f"{printed[0]:g}, {printed[1]:g}" if printed else ""]
         lines.append(f"| {form} | {' | '.join(cells)} |")
     return lines
 
@@ -244,7 +246,7 @@ def element_ratios(records: Sequence[Record]) -> dict[str, dict[Place, float]]:
     """Return how many times the error AIM has without each element, by setting."""
     errors = mean_errors(records)
     forms = dict.fromkeys(record["form"] for record in records)
-    found = {form: ratios(errors, form, base_of(form)) for form in forms if form in ELEMENT_WORDS}
+    found = {form: ratios(errors, form, base_of(form)) for form in forms if form in ELEMENT_NAMES}
     return {form: some for form, some in sorted(found.items()) if some}
 
 
@@ -271,10 +273,10 @@ def figure_two(records: Sequence[Record], *, planned: int, assets: Path) -> str:
     for form, some in found.items():
         values = sorted(some.values())
         low, middle, high = quartiles(values)
-        told = PAPER_ELEMENTS.get(form.partition(",")[0])
+        printed = PAPER_ELEMENTS.get(form.partition(",")[0])
         numbers = " | ".join(f"{value:.2f}" for value in (values[0], low, middle, high, values[-1]))
         parts.append(
-            f"| {form} | {ELEMENT_WORDS[form]} | {told:g} | {geometric_mean(values):.2f} | {len(values)} | {numbers} |"
+            f"| {form} | {ELEMENT_NAMES[form]} | {printed:g} | {geometric_mean(values):.2f} | {len(values)} | {numbers} |"
         )
     parts += [
         "",
@@ -344,11 +346,11 @@ def _box_chart(found: Mapping[str, Mapping[Place, float]]) -> str:
             f'<line x1="{ends[2]:.1f}" x2="{ends[2]:.1f}" y1="{y - 8}" y2="{y + 8}" stroke="#0b6e99" stroke-width="2"/>',
             f'<circle cx="{across(geometric_mean(values)):.1f}" cy="{y}" r="4" fill="#0b6e99"/>',
         ]
-        told = PAPER_ELEMENTS.get(form.partition(",")[0])
-        if told:
-            x = across(told)
+        printed = PAPER_ELEMENTS.get(form.partition(",")[0])
+        if printed:
+            x = across(printed)
             parts.append(
-                f'<path d="M{x:.1f} {y - 6}l6 6l-6 6l-6 -6z" fill="#c4622d"><title>paper: {told:g}</title></path>'
+                f'<path d="M{x:.1f} {y - 6}l6 6l-6 6l-6 -6z" fill="#c4622d"><title>paper: {printed:g}</title></path>'
             )
     parts.append("</svg>")
     return "\n".join(parts)

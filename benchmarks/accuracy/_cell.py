@@ -70,10 +70,10 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     draws no rows. A specification with ``cpu_limit`` is given up after so many seconds of computing.
     """
     table = _table(spec["table"], Path(spec["data"]))
-    told = spec.get("options") or {}
-    unit = Unit.replace_one() if told.get("unit") == "replace" else Unit.add_remove()
+    cell_options = spec.get("options") or {}
+    unit = Unit.replace_one() if cell_options.get("unit") == "replace" else Unit.add_remove()
     budget: Budget = ApproxDP(spec["epsilon"], spec["delta"])
-    if told.get("accounting") == "zcdp":
+    if cell_options.get("accounting") == "zcdp":
         budget = ZCDP(approx_to_zcdp(spec["epsilon"], spec["delta"]))
     ledger = Ledger.in_memory(budget=budget, unit=unit, table=spec["table"])
     # A seed makes the numbers repeatable; production code never seeds privacy noise.

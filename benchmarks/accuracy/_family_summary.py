@@ -103,8 +103,8 @@ def by_error(rows: Sequence[Record]) -> list[str]:
 def _number(row: Record | None, name: str) -> str:
     if row is None:
         return "not run"
-    words = {"timeout": "too slow", "refused": "refused", "failed": "failed"}
-    return f"{row[name]:.4g}" if row["status"] == "ok" else words.get(row["status"], row["status"])
+    outcomes = {"timeout": "too slow", "refused": "refused", "failed": "failed"}
+    return f"{row[name]:.4g}" if row["status"] == "ok" else outcomes.get(row["status"], row["status"])
 
 
 def picture(records: Sequence[Record], title: str) -> str:

@@ -38,8 +38,10 @@ def _numbers(items: Sequence[Record]) -> str:
     good = [item for item in items if item["status"] == "ok"]
     if not good:
         last = items[-1]
-        words = f"did not finish in {last['timeout']:g} s" if last["status"] == "timeout" else last["status"]
-        return f"{words} | | | |"
+        outcome = (
+            f"did not finish in {last['timeout']:g} s" if last["status"] == "timeout" else last["status"]
+        )
+        return f"{outcome} | | | |"
     errors = [item["error"] for item in good]
     spread = f" ({min(errors):.4f} to {max(errors):.4f})" if len(errors) > 1 else ""
     short = f", {len(items) - len(good)} unfinished" if len(good) < len(items) else ""

@@ -41,9 +41,9 @@ def cells(
     epsilons: Sequence[float],
 ) -> list[tuple[str, str, str, float]]:
     """Return the full grid, after checking every word."""
-    for word, known in (*((name, ALL) for name in tables), *((name, WORKLOADS) for name in workloads)):
-        if word not in known:
-            raise WorkloadError(f"The benchmark does not know {word!r}. Known: {', '.join(known)}.")
+    for token, known in (*((name, ALL) for name in tables), *((name, WORKLOADS) for name in workloads)):
+        if token not in known:
+            raise WorkloadError(f"The benchmark does not know {token!r}. Known: {', '.join(known)}.")
     for name in methods:
         if name not in PEERS:
             method(name)
@@ -117,9 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a subset that takes less than 3 minutes")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/aim"))
     parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
-    parser.add_argument("--tables", type=_words, default=list(TABLES))
-    parser.add_argument("--workloads", type=_words, default=list(WORKLOADS))
-    parser.add_argument("--methods", type=_words, default=list(METHODS))
+    parser.add_argument("--tables", type=_names, default=list(TABLES))
+    parser.add_argument("--workloads", type=_names, default=list(WORKLOADS))
+    parser.add_argument("--methods", type=_names, default=list(METHODS))
     parser.add_argument("--epsilons", type=_numbers, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds per cell")
@@ -132,12 +132,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _names(text: str) -> list[str]:
+    return [token.strip() for token in text.split(",") if token.strip()]
 
 
 def _numbers(text: str) -> list[float]:
-    return [float(word) for word in _words(text)]
+    return [float(token) for token in _names(text)]
 
 
 if __name__ == "__main__":

@@ -278,28 +278,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu-limit", type=float, default=60.0, help="seconds of computing per run")
     parser.add_argument("--until", type=float, help="stop after so many seconds; 0 runs nothing")
     parser.add_argument("--write", action="store_true", help="write page, data and charts into docs")
-    told = parser.parse_args(arguments)
-    if told.quick and told.write:
+    chosen = parser.parse_args(arguments)
+    if chosen.quick and chosen.write:
         parser.error("--quick is a trial: it is not written into the documentation.")
-    figure = FIGURES[told.figure]
-    if told.quick:
+    figure = FIGURES[chosen.figure]
+    if chosen.quick:
         figure = Figure(figure.name, figure.forms, ((("titanic", "nltcs"), (1.0,)),), ("target",), 1)
-    out = told.out or Path(f".benchmarks/{figure.name}{'-quick' if told.quick else ''}")
+    out = chosen.out or Path(f".benchmarks/{figure.name}{'-quick' if chosen.quick else ''}")
     try:
-        data = find_data(told.data)
+        data = find_data(chosen.data)
         print(NOTICE)
-        if not told.quick:
+        if not chosen.quick:
             kept = ROOT / "docs" / "measured" / "data" / f"{figure.name}.csv"
-            recall(figure, Store(out / "results.jsonl"), data, told.cpu_limit, kept)
-        store = run(figure, out=out, data=data, cpu=told.cpu_limit, until=told.until)
-        records = outcomes(figure, store, data, told.cpu_limit)
-        page = figure_one if told.figure == "1" else figure_two
+            recall(figure, Store(out / "results.jsonl"), data, chosen.cpu_limit, kept)
+        store = run(figure, out=out, data=data, cpu=chosen.cpu_limit, until=chosen.until)
+        records = outcomes(figure, store, data, chosen.cpu_limit)
+        page = figure_one if chosen.figure == "1" else figure_two
         printed = page(
-            records, planned=len(list(figure.cells())), assets=ROOT / "docs" / "assets" if told.write else out
+            records,
+            planned=len(list(figure.cells())),
+            assets=ROOT / "docs" / "assets" if chosen.write else out,
         )
         print(printed)
         write_data(records, out, figure.name)
-        if told.write:
+        if chosen.write:
             write(figure, store, records, printed)
     except UnderstudyError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -70,7 +70,7 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
             process = subprocess.Popen(command, stdout=said, stderr=said, env=own)
             _, status, usage = _wait(process, timeout)
             said.seek(0)
-            words = said.read().strip()
+            message = said.read().strip()
         facts: Record = {
             "seconds": time.perf_counter() - start,
             "cpu_seconds": usage.ru_utime + usage.ru_stime,
@@ -79,8 +79,8 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
         if status is None:
             return facts | {"status": "timeout", "timeout": timeout}
         if status:
-            kind = "failed" if "Traceback" in words else "refused"
-            return facts | {"status": kind, "message": words[-600:]}
+            kind = "failed" if "Traceback" in message else "refused"
+            return facts | {"status": kind, "message": message[-600:]}
         rows = pd.read_csv(out)
     return facts | {"status": "ok", "rows": len(rows), "error": error_of(schema, source, rows)}
 
@@ -139,10 +139,10 @@ def markdown(records: Sequence[Record]) -> str:
     lines = ["| table | error | CPU s | wall s | peak MB | |", "|---|---|---|---|---|---|"]
     for record in records:
         shown = f"{record['error']:.4f}" if record["status"] == "ok" else record["status"]
-        words = "" if record["status"] == "ok" else record.get("message", "").replace("\n", " ")
+        message = "" if record["status"] == "ok" else record.get("message", "").replace("\n", " ")
         lines.append(
             f"| {record['table']} | {shown} | {record['cpu_seconds']:.1f} | {record['seconds']:.0f} | "
-            f"{record['peak_mb']:.0f} | {words} |"
+            f"{record['peak_mb']:.0f} | {message} |"
         )
     return "\n".join(lines)
 

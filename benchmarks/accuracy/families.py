@@ -140,10 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a subset that takes less than 3 minutes")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/families"))
     parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
-    parser.add_argument("--tables", type=_words, default=list(TABLES))
-    parser.add_argument("--methods", type=_words, default=None)
+    parser.add_argument("--tables", type=_names, default=list(TABLES))
+    parser.add_argument("--methods", type=_names, default=None)
     parser.add_argument(
-        "--epsilons", type=lambda text: [float(word) for word in _words(text)], default=list(EPSILONS)
+        "--epsilons", type=lambda text: [float(token) for token in _names(text)], default=list(EPSILONS)
     )
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--cpu-limit", type=float, default=240.0, help="seconds of computing per cell")
@@ -156,8 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _names(text: str) -> list[str]:
+    return [token.strip() for token in text.split(",") if token.strip()]
 
 
 if __name__ == "__main__":

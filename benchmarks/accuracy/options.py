@@ -106,9 +106,9 @@ def correlations(method: str, rows: int, **options: Any) -> None:
             errors.append(float(np.abs(spearman(drawn) - spearman(real)).max()))
         found[name] = float(np.mean(errors))
     seconds = time.process_time() - start
-    words = ", ".join(f"{key}={value}" for key, value in options.items()) or "default"
+    chosen = ", ".join(f"{key}={value}" for key, value in options.items()) or "default"
     shown = "".join(f"{value:17.2f}" for value in found.values())
-    print(f"{method:22} {words:24} {rows:8,}{shown} {seconds:9.1f}", flush=True)
+    print(f"{method:22} {chosen:24} {rows:8,}{shown} {seconds:9.1f}", flush=True)
 
 
 def smoothing(rows: int = 160_000) -> None:
@@ -181,9 +181,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "data": str(folder),
             }
             result = run_cell(spec)
-            words = ", ".join(f"{key}={value}" for key, value in options.items()) or "default"
+            chosen = ", ".join(f"{key}={value}" for key, value in options.items()) or "default"
             shown = f"{result['error']:8.4f} {result['cpu_seconds']:7.1f}"
-            print(f"{method:10} {table:10} {epsilon:7g}  {words:18} {shown}", flush=True)
+            print(f"{method:10} {table:10} {epsilon:7g}  {chosen:18} {shown}", flush=True)
     smoothing()
     buckets()
     print(f"\nSimulated mixed table, largest error of a rank correlation, mean of {REPEATS} fits, by epsilon")

@@ -42,8 +42,8 @@ class Job:
 
     def generator(self) -> np.random.Generator:
         """A generator of its own for every job, the same in every run."""
-        words = [ord(letter) for letter in self.key]
-        return np.random.default_rng([self.seed, *words])
+        letters = [ord(letter) for letter in self.key]
+        return np.random.default_rng([self.seed, *letters])
 
 
 def interval_of(combined: Combined) -> tuple[Array, Array, Array]:

@@ -78,7 +78,7 @@ def main() -> int:
     if source is None or options.simulate:
         source = births(options.simulate or 160_000, seed=1)
     print(f"{name}; {spec.name}: {len(spec.configurations):,} configurations, {spec.attempts.describe()}")
-    print(f"budget: {spec.shares.words()}", flush=True)
+    print(f"budget: {spec.shares.describe()}", flush=True)
     start = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "births.ledger"

@@ -29,7 +29,7 @@ from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import Model, Synthesizer, create
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import PredictionError, RegressionCoefficients
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.run.candidate import draw_candidate, fit_model
 from understudy.release.run.judgement import fit_baseline
 from understudy.release.run.planning import plan_release
@@ -178,8 +178,8 @@ def plan() -> None:
     candidate = draw_candidate(spec, configuration, model, rows=known, seed=3)
     print(f"\nPlanned noise over that of a release: births, {rows:,} records, epsilon {epsilon} each")
     for criterion in spec.criteria_for(candidate.schema):
-        told = planned[criterion.name]
-        if told is None:
+        stated = planned[criterion.name]
+        if stated is None:
             continue
         if isinstance(criterion, RegressionCoefficients):
             moments = RegressionMoments(criterion.regression)
@@ -195,20 +195,20 @@ def plan() -> None:
             real = float(np.median(based))
         else:
             real = math.sqrt(2) * criterion.sensitivity(spec.unit, known, candidate.types) / epsilon
-        print(f"  {criterion.name:24s} {told / real:.2f}")
+        print(f"  {criterion.name:24s} {stated / real:.2f}")
 
 
 def ignored() -> None:
     """Print how options are refused that nothing would look at; one that is accepted ends the run."""
     print("\nOptions that 0.1.0 accepted and ignored")
     for name, options in IGNORED:
-        words = ", ".join(f"{key}={value}" for key, value in options.items())
+        chosen = ", ".join(f"{key}={value}" for key, value in options.items())
         try:
             create(name, **options)
         except UnderstudyError as error:
-            print(f"  {name} {words}: refused: {str(error).partition('. ')[0]}")
+            print(f"  {name} {chosen}: refused: {str(error).partition('. ')[0]}")
         else:
-            raise SystemExit(f"{name} accepts {words}, which nothing looks at")
+            raise SystemExit(f"{name} accepts {chosen}, which nothing looks at")
 
 
 PARTS: dict[str, Callable[[], None]] = {
@@ -220,10 +220,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print every part, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=sorted(PARTS), help="one part; by default all of them")
-    told = parser.parse_args(arguments)
+    stated = parser.parse_args(arguments)
     print(NOTICE)
     for name, part in PARTS.items():
-        if told.part in (None, name):
+        if stated.part in (None, name):
             part()
     return 0
 

@@ -33,9 +33,9 @@ from understudy.release import (
     Similarity,
     SlackTest,
 )
-from understudy.release.criteria.fits import Feature, Regression
 from understudy.release.criteria.groups import code_values
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.regressions.fits import Feature, Regression
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.schema import Schema
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data" / "natality"

@@ -57,8 +57,8 @@ def count(path: Path) -> None:
     counts = table.count_many(list(combinations(schema.names, 3))[:10])
     counted = time.perf_counter()
     after_counting = peak_mb()
-    words = np.random.default_rng(0)
-    table.truncated("person", 3, lambda n: words.integers(0, 2**64, n, np.uint64))
+    source = np.random.default_rng(0)
+    table.truncated("person", 3, lambda n: source.integers(0, 2**64, n, np.uint64))
     truncated = time.perf_counter()
     assert all(int(marginal.sum()) == table.exact_row_count() for marginal in counts)
     facts = [checked - start, counted - checked, after_counting, truncated - counted, peak_mb()]

@@ -199,14 +199,14 @@ def crowded(folder: Path, seed: int, records: int = 1_000) -> None:
     print(
         f"salary, one marginal of {' x '.join(map(str, domain.shape(clique)))} cells, {records:,} records, columns:"
     )
-    for words, options in {
+    for variant, options in {
         "start": {"proposals": 0},
         "marginal alone": {"keep_columns": False},
         "default": {},
     }.items():
         result = fit_records(start, domain, (clique,), [target], seed=seed, **options)
         error = workload_error(workload, exact, count(result.codes, domain, columns), n_rows=records)
-        print(f"  {words:16} error of the columns {error:.3f}", flush=True)
+        print(f"  {variant:16} error of the columns {error:.3f}", flush=True)
     triples = all_kway(domain, 3).cliques
     asked, fitted = (
         sum(domain.cells(item) for item in group) / 1e6

@@ -50,7 +50,7 @@ class Job:
     """One command that the harness runs."""
 
     name: str
-    words: tuple[str, ...]
+    command_line: tuple[str, ...]
     unit: Unit
     budget: Budget
     roomy: Budget
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def is_release(self) -> bool:
-        return self.words[0] == "release"
+        return self.command_line[0] == "release"
 
 
 _SYNTH = ("synth", "staff.csv", "--schema", "schema.yaml", "--ledger", "staff.ledger", "--rows", "150")
@@ -143,7 +143,7 @@ class Outcome:
 def start_job(
     folder: Path,
     side: Path,
-    words: tuple[str, ...],
+    command_line: tuple[str, ...],
     *,
     inside: Callable[[child.Witness], None] | None = None,
 ) -> int:
@@ -166,7 +166,7 @@ def start_job(
         witness = child.Witness(side, folder / "staff.ledger")
         child.install(witness)
         arm = (lambda: None) if inside is None else (lambda: inside(witness))
-        code = child.run_command(list(words), out=side / "out", err=side / "err", arm=arm)
+        code = child.run_command(list(command_line), out=side / "out", err=side / "err", arm=arm)
     except BaseException:
         with open(side / "escaped", "w", encoding="utf-8") as file:
             traceback.print_exc(file=file)
@@ -177,7 +177,7 @@ def start_job(
 def run_job(
     folder: Path,
     side: Path,
-    words: tuple[str, ...],
+    command_line: tuple[str, ...],
     *,
     inside: Callable[[child.Witness], None] | None = None,
     outside: Callable[[int], None] | None = None,
@@ -185,7 +185,7 @@ def run_job(
 ) -> Outcome:
     """Run a command as `start_job` does and wait for it; ``outside`` is called with its number meanwhile."""
     start = time.perf_counter()
-    number = start_job(folder, side, words, inside=inside)
+    number = start_job(folder, side, command_line, inside=inside)
     if outside is not None:
         outside(number)
     code = wait_for(number, patience)

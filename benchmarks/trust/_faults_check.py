@@ -120,7 +120,7 @@ def check_files(folder: Path, *, killed: bool) -> dict[str, bool]:
     return found
 
 
-def check_words(outcome: Outcome, side: Path, *, allow_memory: bool = False) -> None:
+def check_messages(outcome: Outcome, side: Path, *, allow_memory: bool = False) -> None:
     """Check that a run that was not killed ended in a documented way and told nothing private."""
     for text in (outcome.out, outcome.err):
         if CANARY in text:
@@ -188,8 +188,8 @@ def go_on(folder: Path, side: Path, job: Job, *, roomy: bool) -> str:
     finished = any((folder / name).exists() for name in ("out.csv", "out.parquet"))
     for name in ("out", "err", "escaped"):
         (side / name).unlink(missing_ok=True)
-    again = run_job(folder, side, job.words)
-    check_words(again, side)
+    again = run_job(folder, side, job.command_line)
+    check_messages(again, side)
     ending = "finished" if again.code == 0 else "refused"
     if job.is_release and "Not accepted" in again.out:
         return "not accepted"
@@ -223,7 +223,7 @@ def check_case(
     With ``memory``, errors of any kind are expected; with ``rests``, temporary files that could not be removed.
     """
     spec = Spec.read(folder / "spec.yaml") if job.is_release else None
-    check_words(outcome, side, allow_memory=memory)
+    check_messages(outcome, side, allow_memory=memory)
     check_ledger(folder, side, spec=spec)
     check_files(folder, killed=outcome.killed or memory or rests)
     check_silence(folder)

@@ -86,10 +86,10 @@ def install(witness: Witness) -> None:
         setattr(module, name, _trying(witness, getattr(module, name)))
     attempt = Release._attempt
 
-    def watched_attempt(self: Any, *words: Any) -> Any:
+    def watched_attempt(self: Any, *command_line: Any) -> Any:
         witness.inside_attempt = True
         try:
-            return attempt(self, *words)
+            return attempt(self, *command_line)
         finally:
             witness.inside_attempt = False
 
@@ -178,7 +178,7 @@ def without_privileges() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def run_command(words: list[str], *, out: Path, err: Path, arm: Callable[[], None]) -> int:
+def run_command(command_line: list[str], *, out: Path, err: Path, arm: Callable[[], None]) -> int:
     """Run the command line in this process with both streams in files; return its exit code.
 
     ``arm`` is called last before the command starts. Interrupts are blocked before and after it.
@@ -197,7 +197,7 @@ def run_command(words: list[str], *, out: Path, err: Path, arm: Callable[[], Non
 
     _output.console = Console(file=sys.stdout, highlight=False, width=200)
     _output.errors = Console(file=sys.stderr, highlight=False, width=200)
-    sys.argv = ["understudy", *words]
+    sys.argv = ["understudy", *command_line]
     try:
         arm()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

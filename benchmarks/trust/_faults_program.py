@@ -41,12 +41,12 @@ class Struck:
 
 
 def run_program(
-    folder: Path, words: tuple[str, ...], *, cache: Path | None = None, moments: tuple[float, ...] = ()
+    folder: Path, command_line: tuple[str, ...], *, cache: Path | None = None, moments: tuple[float, ...] = ()
 ) -> tuple[int, str, float, bool]:
     """Start the program, interrupt it at the given seconds; return code, words, time, and whether a signal was sent."""
     start = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *words],
+        [sys.executable, "-c", SCRIPT, *command_line],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -93,14 +93,14 @@ def judge(code: int, text: str, sent: bool) -> str | None:
 def hammer(count: int, *, seed: int, place: Path, jobs: tuple[Job, ...] = tuple(JOBS.values())) -> Struck:
     """Interrupt that many programs, each at an instant of its own."""
     generator = random.Random(seed)
-    told = Struck()
+    result = Struck()
     lengths: dict[str, float] = {}
     for number in range(count):
         job = jobs[number % len(jobs)]
         cold = generator.random() < _COLD
         cache = place / "cold" if cold else None
         if job.name not in lengths:
-            lengths[job.name] = min(_undisturbed(place, job, told) for _ in range(2))
+            lengths[job.name] = min(_undisturbed(place, job, result) for _ in range(2))
         shutil.rmtree(place / "cold", ignore_errors=True)
         length = lengths[job.name] * (generator.choice((1, 4)) if cold else 1)
         aim = generator.random()
@@ -108,28 +108,28 @@ def hammer(count: int, *, seed: int, place: Path, jobs: tuple[Job, ...] = tuple(
         moment = length * generator.uniform(low, high)
         again = (moment + generator.expovariate(50.0),) if generator.random() < 0.3 else ()
         folder = _laid_out(place, job)
-        code, text, _, sent = run_program(folder, job.words, cache=cache, moments=(moment, *again))
-        told.cases += 1
-        told.struck += sent
-        told.codes[code] += sent
+        code, text, _, sent = run_program(folder, job.command_line, cache=cache, moments=(moment, *again))
+        result.cases += 1
+        result.struck += sent
+        result.codes[code] += sent
         if code == -signal.SIGINT:
-            told.early = max(told.early, moment)
+            result.early = max(result.early, moment)
         wrong = judge(code, text, sent)
         if wrong and sent and "understudy/" not in text and "understudy\\" not in text:
-            told.before_ours += 1  # the interpreter had not come to a line of ours
+            result.before_ours += 1  # the interpreter had not come to a line of ours
         elif wrong:
-            told.failures.append(
+            result.failures.append(
                 f"case {number} ({job.name}, {'cold' if cold else 'warm'}, {moment:.2f} s): {wrong}"
             )
-    return told
+    return result
 
 
-def _undisturbed(place: Path, job: Job, told: Struck) -> float:
+def _undisturbed(place: Path, job: Job, result: Struck) -> float:
     """Return how long a job takes by itself."""
-    code, text, seconds, _ = run_program(_laid_out(place, job), job.words)
+    code, text, seconds, _ = run_program(_laid_out(place, job), job.command_line)
     wrong = judge(code, text, False)
     if wrong:
-        told.failures.append(wrong)
+        result.failures.append(wrong)
     return seconds
 
 

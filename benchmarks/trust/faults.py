@@ -85,7 +85,7 @@ def warm_up(place: Path) -> dict[str, Measured]:
     for name, job in JOBS.items():
         folder, side = rooms(place)
         prepare(folder, job, roomy=False)
-        _run_here(folder, job.words)
+        _run_here(folder, job.command_line)
         _clear(folder, side)
         times = []
         for turn in range(2):
@@ -97,7 +97,7 @@ def warm_up(place: Path) -> dict[str, Measured]:
             def count(witness: child.Witness, steps: Path = steps) -> None:
                 child.at_step(0, lambda: None, witness=witness, steps=steps)
 
-            outcome = run_job(folder, side, job.words, inside=count if last else None)
+            outcome = run_job(folder, side, job.command_line, inside=count if last else None)
             if outcome.code not in (0, 3):
                 raise RuntimeError(f"{name} does not run undisturbed: {outcome.code} {outcome.err}")
             times.append(outcome.seconds)
@@ -106,7 +106,7 @@ def warm_up(place: Path) -> dict[str, Measured]:
     return found
 
 
-def _run_here(folder: Path, words: tuple[str, ...]) -> None:
+def _run_here(folder: Path, command_line: tuple[str, ...]) -> None:
     """Run a command in this process and throw away what it says."""
     from understudy.cli.main import run
 
@@ -114,7 +114,7 @@ def _run_here(folder: Path, words: tuple[str, ...]) -> None:
     os.chdir(folder)
     try:
         with (
-            patch.object(sys, "argv", ["understudy", *words]),
+            patch.object(sys, "argv", ["understudy", *command_line]),
             contextlib.redirect_stdout(silence),
             contextlib.redirect_stderr(silence),
             contextlib.suppress(SystemExit),
@@ -159,7 +159,7 @@ def one_case(
         elif kind == "read-only":
             inside = lambda witness: child.without_privileges()  # noqa: E731
             outside = freeze_later(folder, moment)
-        outcome = run_job(folder, side, job.words, inside=inside, outside=outside)
+        outcome = run_job(folder, side, job.command_line, inside=inside, outside=outside)
         if kind == "read-only":
             thaw(folder)
         if kind == "power cut":
@@ -177,7 +177,7 @@ def _on_small_disk(job: Job, folder: Path, side: Path, generator: random.Random)
         if disk is None:
             return False, "no right to mount"
         prepare(folder, job, roomy=False)
-        outcome = run_job(folder, side, job.words)
+        outcome = run_job(folder, side, job.command_line)
         disk.more_room()
         ending = check_case(folder, side, job, outcome, roomy=False)
         return outcome.code not in (0, 3), ending
@@ -250,14 +250,14 @@ def run_all(
 def interrupt_programs(count: int, *, seed: int) -> int:
     """Interrupt whole programs, from the start of the interpreter to its end, and tell how they ended."""
     with tempfile.TemporaryDirectory() as place:
-        told = hammer(count, seed=seed, place=Path(place))
+        result = hammer(count, seed=seed, place=Path(place))
     print(
-        f"programs: {told.cases} cases, {told.struck} struck, codes {dict(told.codes)} (by the signal itself: at most "
-        f"{told.early:.2f} s after the start), {told.before_ours} before a line of ours, {len(told.failures)} failures"
+        f"programs: {result.cases} cases, {result.struck} struck, codes {dict(result.codes)} (by the signal itself: at most "
+        f"{result.early:.2f} s after the start), {result.before_ours} before a line of ours, {len(result.failures)} failures"
     )
-    for failure in told.failures:
+    for failure in result.failures:
         print(f"  {failure}")
-    return 1 if told.failures else 0
+    return 1 if result.failures else 0
 
 
 def main(arguments: list[str]) -> int:

@@ -101,10 +101,10 @@ def try_case(reader: Reader, folder: Path, *, seconds: float = SECONDS) -> tuple
 
 def _tried(reader: Reader, folder: Path) -> tuple[str, str | None]:
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as reported:
             warnings.simplefilter("always")
             reader.read(folder)
-        if reader.private and any(tells(str(item.message)) for item in told):
+        if reader.private and any(tells(str(item.message)) for item in reported):
             return "leak", "a warning holds a private value"
         return "read", None
     except UnderstudyError as error:
@@ -121,7 +121,7 @@ def _tried(reader: Reader, folder: Path) -> tuple[str, str | None]:
         return "escaped", f"{type(error).__name__} at {where}: {str(error)[:200]}"
 
 
-def try_command(words: list[str], folder: Path) -> str | None:
+def try_command(command_line: list[str], folder: Path) -> str | None:
     """Run the command line on a case in a process of its own; return the finding if there is one."""
     out, err = folder.parent / "out", folder.parent / "err"
     with warnings.catch_warnings():
@@ -130,7 +130,7 @@ def try_command(words: list[str], folder: Path) -> str | None:
     if number == 0:
         code = 97
         try:
-            code = run_command(words, out=out, err=err, arm=lambda: None)
+            code = run_command(command_line, out=out, err=err, arm=lambda: None)
         finally:
             os._exit(code)
     end = time.perf_counter() + STUCK / 2
@@ -142,11 +142,11 @@ def try_command(words: list[str], folder: Path) -> str | None:
     code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
     text = out.read_text("utf-8", "replace") + err.read_text("utf-8", "replace")
     if code not in (0, 3, 4, 5, 6):
-        return f"the command {words[0]} ended with code {code}: {text[-200:]}"
+        return f"the command {command_line[0]} ended with code {code}: {text[-200:]}"
     if "Traceback" in text:
-        return f"the command {words[0]} printed a traceback"
+        return f"the command {command_line[0]} printed a traceback"
     if tells(text):
-        return f"the command {words[0]} printed a private value"
+        return f"the command {command_line[0]} printed a private value"
     return None
 
 
@@ -227,10 +227,10 @@ def fuzz(
         else:
             ending, finding = try_case(reader, folder)
             report.slowest = max(report.slowest, time.process_time() - begun)
-        words = reader.command(folder) if command_every and number % command_every == 0 else []
-        if words and finding is None:
+        command_line = reader.command(folder) if command_every and number % command_every == 0 else []
+        if command_line and finding is None:
             lay_out(case, folder)
-            finding = try_command(words, folder)
+            finding = try_command(command_line, folder)
             report.commands += 1
         report.cases += 1
         report.errors[ending] += 1
@@ -280,7 +280,7 @@ def _joined(one: Report, two: Report) -> Report:
 def _watched(reader: Reader, count: int, *, seed: int, keep: Path | None) -> Report:
     """Fuzz in one forked process and watch it: its last report, and how it ended."""
     place = Path(tempfile.mkdtemp(prefix="understudy-fuzz-"))
-    told, stack = place / "report.json", place / "stack"
+    reported, stack = place / "report.json", place / "stack"
     clock = mmap.mmap(-1, 8)  # shared with the child: when its case began
 
     def begin() -> None:
@@ -301,7 +301,7 @@ def _watched(reader: Reader, count: int, *, seed: int, keep: Path | None) -> Rep
                 def note(report: Report) -> None:
                     if time.perf_counter() - last[0] > 1 or report.cases == count:
                         last[0] = time.perf_counter()
-                        told.write_text(json.dumps(report.plain()))
+                        reported.write_text(json.dumps(report.plain()))
 
                 fuzz(reader, count, seed=seed, place=place, keep=keep, begin=begin, note=note)
                 code = 0
@@ -319,7 +319,7 @@ def _watched(reader: Reader, count: int, *, seed: int, keep: Path | None) -> Rep
                 break
             time.sleep(0.1)
         code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-        plain = json.loads(told.read_text()) if told.exists() else {"reader": reader.name}
+        plain = json.loads(reported.read_text()) if reported.exists() else {"reader": reader.name}
         report = Report(**(plain | {"errors": Counter(plain.get("errors", {}))}))
         if code != 0:
             report.cases += 1

@@ -248,12 +248,12 @@ class LedgerPlace:
         """Say in a ledger, once, that its table has others too."""
         if self._others:
             earlier = ", ".join(sorted(other.anchor.ledger_id for other in self._others))
-            words = (
+            remark = (
                 "another ledger of a table that has one already, as its owner accepted: their budgets add up. Earlier: "
                 f"{earlier}"
             )
-            if all(entry.purpose != words for entry in ledger.entries()):
-                ledger.note(words)
+            if all(entry.purpose != remark for entry in ledger.entries()):
+                ledger.note(remark)
 
     def _remember(self, ledger: Ledger, *, charged: bool) -> tuple[bytes, ...]:
         """Write down what the ledger is and how far it got; return the marks that are new."""

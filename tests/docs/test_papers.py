@@ -16,7 +16,7 @@ import pytest
 import typer.main
 from benchmarks._measured import RUNS
 
-from understudy.cli import registered as commands
+from understudy.cli import main as commands
 from understudy.cli.main import app
 from understudy.mechanisms import method, methods
 from understudy.mechanisms.source import Paper

@@ -122,3 +122,42 @@ def test_a_folder_that_cannot_be_finished_keeps_the_model_that_was_paid_for(
     assert result.code == 0, result.err
     assert read_table(place / "big.parquet", SCHEMA).exact_row_count() == 500
     assert not kept.exists()
+
+
+def test_sample_takes_a_condition_or_fixed_columns(place: Path) -> None:
+    model = place / "m.understudy"
+    table = [place / "t.parquet", "--schema", place / "schema.yaml", *BUDGET]
+    assert understudy("synth", *table, "--out", place / "s.csv", "--model", model).code == 0
+
+    result = understudy(
+        "sample", model, "--out", place / "w.csv", "--where", "ward == 'north' and age >= 3", "--rows", 60,
+        "--seed", 1, "--json",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    said = json.loads(result.out)
+    drawn = pd.read_csv(place / "w.csv")
+    assert said["rows"] == len(drawn) == 60
+    assert 0.05 < said["share"] < 0.5
+    assert set(drawn["ward"]) == {"north"}
+    assert drawn["age"].min() == 3
+
+    (place / "given.csv").write_text("ward,age\nsouth,0\nsouth,4\n")
+    result = understudy(
+        "sample", model, "--out", place / "g.csv", "--given", place / "given.csv", "--seed", 1, "-q"
+    )
+    assert result.code == 0, result.err
+    drawn = pd.read_csv(place / "g.csv")
+    assert drawn[["ward", "age"]].values.tolist() == [["south", 0], ["south", 4]]
+    assert drawn["smokes"].notna().all()
+
+    for wrong, words in (
+        (["--where", "age == 9"], "inside the declared domain"),
+        (["--where", "agee == 1"], "Did you mean 'age'"),
+        (["--given", place / "given.csv", "--rows", 3], "leave --rows out"),
+    ):
+        result = understudy("sample", model, "--out", place / "x.csv", *wrong)
+        assert result.code != 0
+        assert words in " ".join(result.err.split())
+    result = understudy("sample", model, "--out", f"{place}/parts.parquet/", "--where", "age == 1")
+    assert result.code != 0
+    assert "one file" in result.err

@@ -67,7 +67,7 @@ def test_every_job_undisturbed_charges_before_it_draws(
 ) -> None:
     folder, side = rooms(place)
     prepare(folder, JOBS[name], roomy=False)
-    outcome = run_job(folder, side, JOBS[name].words)
+    outcome = run_job(folder, side, JOBS[name].command_line)
     assert outcome.code in (0, 3)
     spec = Spec.read(folder / "spec.yaml") if JOBS[name].is_release else None
     assert check_ledger(folder, side, spec=spec) >= 3
@@ -84,8 +84,8 @@ def test_twenty_processes_on_one_ledger_never_overspend(place: Path, measured: d
     for number in range(20):
         own = side / str(number)
         own.mkdir()
-        words = tuple(w.replace("out.", f"out{number}.") for w in job.words)
-        started.append(start_job(folder, own, words))
+        command_line = tuple(w.replace("out.", f"out{number}.") for w in job.command_line)
+        started.append(start_job(folder, own, command_line))
     for number, after in zip(started[::5], (0.01, 0.05, 0.1, 0.2), strict=True):
         signal_later(signal.SIGKILL, after)(number)
     codes = [wait_for(number, 120.0) for number in started]
@@ -106,7 +106,7 @@ def test_twenty_processes_on_one_ledger_never_overspend(place: Path, measured: d
 def _broken(place: Path, name: str, inside: object) -> tuple[Path, Path]:
     folder, side = rooms(place)
     prepare(folder, JOBS[name], roomy=True)
-    run_job(folder, side, JOBS[name].words, inside=inside)  # type: ignore[arg-type]
+    run_job(folder, side, JOBS[name].command_line, inside=inside)  # type: ignore[arg-type]
     return folder, side
 
 
@@ -174,7 +174,7 @@ def test_an_interrupt_is_told_and_has_its_own_code(place: Path, measured: dict[s
     def interrupt(witness: child.Witness) -> None:
         child.at_step(60, lambda: os.kill(os.getpid(), signal.SIGINT), witness=witness)
 
-    outcome = run_job(folder, side, job.words, inside=interrupt)
+    outcome = run_job(folder, side, job.command_line, inside=interrupt)
     assert (outcome.code, "Interrupted." in outcome.err) == (130, True), outcome.err
     check_case(folder, side, job, outcome, roomy=True)
 
@@ -214,7 +214,7 @@ def test_lack_of_memory_is_told(place: Path, measured: dict[str, Measured]) -> N
 
         Gaussian.draw = Laplace.draw = draw  # type: ignore[method-assign,assignment]
 
-    outcome = run_job(folder, side, JOBS["synth mst"].words, inside=exhaust)
+    outcome = run_job(folder, side, JOBS["synth mst"].command_line, inside=exhaust)
     assert outcome.code == 1
     assert "the memory ran out" in outcome.err
     with Ledger.open(folder / "staff.ledger") as book:

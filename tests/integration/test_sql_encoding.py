@@ -20,9 +20,10 @@ from sql_support import (
 )
 
 from understudy.data import Database, Derived, Preparation, connect, read_table
+from understudy.data.arrow import ArrowTable
 from understudy.data.sql import reading
 from understudy.errors import DataError
-from understudy.schema import Categorical, Constraint, Date, Integer, Schema
+from understudy.schema import Boolean, Categorical, Constraint, Date, Integer, Real, Schema
 
 duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
 pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
@@ -216,3 +217,42 @@ def test_an_entry_that_cannot_be_written_into_a_query_is_not_shown(tmp_path, mon
         read_table(Database(url=str(path), table="t"), schema)
     assert "secret" not in str(raised.value)
     assert raised.value.__context__ is None
+
+
+def test_the_words_of_a_table_are_read_as_in_memory(tmp_path):
+    """Own texts of truth values, as text and as numbers, and the text of a missing entry in every kind of column."""
+    texts = ["lives", "died", "Lives", "yes", "no", "?", "", None, "NA", "2", "7", "9"]
+    rest = {"missing": True, "out_of_domain": "to-other"}
+    table = pa.table(
+        {
+            "fate": pa.array(texts),
+            "code": pa.array(texts),
+            "whole": pa.array([2, 7, 9, 0, 1, None, 3, 2, 2, 7, 9, 9], pa.int64()),
+            "real": pa.array([2.0, 7.0, 9.0, 0.0, 1.0, None, 2.5, 2.0, 2.0, 7.0, 9.0, 9.0]),
+            "number": pa.array(["1", "2.5", "?", "x", None, "", "9", "3", "1", "?", "?", "2"]),
+            "day": pa.array(["2014-01-02", "?", "x", None, *["2014-05-05"] * 8]),
+            "name": pa.array(["a", "b", "?", "c", None, "", *["a"] * 6]),
+        }
+    )
+    schema = Schema(
+        columns=(
+            Boolean("fate", spelling=("died", "lives"), missing_text="?", **rest),
+            Boolean("code", spelling=("7", "2"), missing_text="9", **rest),
+            Boolean("whole", spelling=("7", "2"), missing_text="9", **rest),
+            Boolean("real", spelling=("7", "2"), missing_text="9", **rest),
+            Real("number", bins=[0, 2, 5], decimals=1, decode_by="smooth", missing_text="?", **rest),
+            Date("day", bins=["2014-01-01", "2014-03-01", "2015-01-01"], missing_text="?", **rest),
+            Categorical("name", values=["a", "b"], missing_text="?", **rest),
+        )
+    )
+    path = tmp_path / "words.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("records", table)
+        connection.execute("CREATE TABLE t AS SELECT * FROM records")
+    there = read_table(Database(url=str(path), table="t"), schema)
+    local = read_table(table, schema)
+    assert_same_counts(local, there, [(name,) for name in schema.names])
+    assert local.count_many([("fate",)])[0].tolist() == [2, 2, 4, 4]
+    pq.write_table(table, tmp_path / "words.parquet")
+    on_disk = ArrowTable(str(tmp_path / "words.parquet"), schema)
+    assert_same_counts(local, on_disk, [(name,) for name in schema.names])

@@ -27,8 +27,7 @@ from understudy.audit import (
 )
 from understudy.audit.exact import exact_epsilon
 from understudy.audit.primitives import Primitive
-from understudy.audit.release_law import release_law
-from understudy.audit.releases import LOOP, PATIENT, SINGLE, neighbour_frames
+from understudy.audit.releases import LOOP, PATIENT, SINGLE, neighbour_frames, release_law
 from understudy.audit.trials import claim_of
 from understudy.errors import WorkloadError
 from understudy.privacy import PureDP, Unit

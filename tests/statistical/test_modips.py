@@ -26,7 +26,7 @@ from understudy.mechanisms.parametric.modips.gaussian import (
     naive_gaussian,
 )
 from understudy.mechanisms.parametric.modips.location import naive_counts, plausible_counts
-from understudy.mechanisms.parametric.modips.slomag_model import draw_logistic, probabilities
+from understudy.mechanisms.parametric.modips.slomag import draw_logistic, probabilities
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
 

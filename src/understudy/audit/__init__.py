@@ -5,8 +5,7 @@ from understudy.audit.hunt import Audit, Effort, Subject, hunt
 from understudy.audit.methods import audit_method
 from understudy.audit.observers import Pair
 from understudy.audit.primitives import PRIMITIVES, audit_primitive
-from understudy.audit.release_law import audit_release_law
-from understudy.audit.releases import audit_release
+from understudy.audit.releases import audit_release, audit_release_law
 from understudy.audit.summary import AuditReport, audit_all, audit_many
 from understudy.audit.tables import audit_cells, audit_lines, audit_markdown, audit_parts, audit_summary
 from understudy.audit.trials import Claim, Tally, Test, judge

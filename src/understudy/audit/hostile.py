@@ -37,7 +37,7 @@ from understudy.release import (
     SlackTest,
     TailMarginalError,
 )
-from understudy.release.criteria.fits import Feature, LinearFit, Regression
+from understudy.release.regressions.fits import Feature, LinearFit, Regression
 from understudy.schema import Domain
 
 __all__ = ["KINDS", "Worst", "hostile_levels", "search_criteria", "share_moved"]

@@ -394,7 +394,7 @@ class Audit:
             "name": self.name,
             "pair": self.pair,
             "unit": self.unit,
-            "claim": self.claim.words,
+            "claim": self.claim.text,
             "kind": self.claim.kind,
             "claimed": self.claim.value,
             "delta": self.claim.delta,

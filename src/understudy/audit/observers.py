@@ -136,7 +136,7 @@ class Observation:
     ----------
     ratio
         Log-likelihood of the measurements on the first table minus that on the second.
-    told, scales
+    values_seen, scales
         Released numbers and their noise: minus the scale for Laplace, the scale for Gaussian, zero for others.
     exactly
         The same numbers, to be counted as outcomes.
@@ -155,7 +155,7 @@ class Observation:
     """
 
     ratio: float = 0.0
-    told: Floats = field(default_factory=lambda: _NOTHING)
+    values_seen: Floats = field(default_factory=lambda: _NOTHING)
     scales: Floats = field(default_factory=lambda: _NOTHING)
     exactly: tuple[float, ...] = ()
     gaps: Floats = field(default_factory=lambda: _NOTHING)
@@ -189,7 +189,7 @@ def observe(
         Of the rows drawn.
     """
     items: list[Measurement | Statistic] = [*model.measurements, *model.statistics]
-    told = np.concatenate([_NOTHING, *(item.values.ravel() for item in items)])[:_MOST_NUMBERS]
+    values_seen = np.concatenate([_NOTHING, *(item.values.ravel() for item in items)])[:_MOST_NUMBERS]
     scales = np.concatenate([_NOTHING, *(np.full(item.values.size, _signed(item)) for item in items)])
     cliques: list[tuple[str, ...]] = []
     parameters, totals = _NOTHING, _NOTHING
@@ -202,11 +202,11 @@ def observe(
     rows, corner = _rows(model, pair, seed) if "rows" in parts else (_NOTHING, 0.0)
     return Observation(
         ratio=log_ratio(model.measurements, pair),
-        told=told,
+        values_seen=values_seen,
         scales=scales[:_MOST_NUMBERS],
-        exactly=tuple(told[:6].tolist()),
-        gaps=_gaps(told),
-        low_bits=np.array([lowest_bit(x) for x in told[:4]]),
+        exactly=tuple(values_seen[:6].tolist()),
+        gaps=_gaps(values_seen),
+        low_bits=np.array([lowest_bit(x) for x in values_seen[:4]]),
         key=(tuple(item.clique for item in model.measurements), *_charges(ledger)) if "key" in parts else (),
         model=parameters,
         totals=totals,
@@ -218,8 +218,8 @@ def observe(
 
 def failure(error: Exception, *, ledger: Ledger | None = None, seconds: float = 0.0) -> Observation:
     """Look at a run that ended in an error: its kind and its words are outputs too."""
-    words = (type(error).__name__, str(error))
-    return Observation(key=(*words, *_charges(ledger)), exactly=(math.nan,), seconds=seconds)
+    message = (type(error).__name__, str(error))
+    return Observation(key=(*message, *_charges(ledger)), exactly=(math.nan,), seconds=seconds)
 
 
 def lowest_bit(value: float) -> float:
@@ -239,8 +239,8 @@ def lowest_bit(value: float) -> float:
     return float((whole & -whole).bit_length() - 1 + exponent - 53)
 
 
-def _gaps(told: Floats) -> Floats:
-    few = told[:_FEW]
+def _gaps(values_seen: Floats) -> Floats:
+    few = values_seen[:_FEW]
     left, right = np.triu_indices(len(few), 1)
     return np.asarray(few[left] - few[right])
 

@@ -102,8 +102,8 @@ def draw_gradients(
             _curator(tables[which], unit, _LARGE, reserve=0.4), plan, event=event, purpose="audit"
         )
         while training.steps_left and len(found) < runs:
-            told = training.step(_WEIGHTS)
-            found.append(float(np.concatenate([layer.ravel() for layer in told]) @ towards))
+            released = training.step(_WEIGHTS)
+            found.append(float(np.concatenate([layer.ravel() for layer in released]) @ towards))
     return np.array(found)
 
 

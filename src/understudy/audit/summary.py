@@ -13,8 +13,7 @@ from understudy.audit.exact import audit_exactly
 from understudy.audit.hunt import CONFIDENCE, Audit, Effort
 from understudy.audit.methods import audit_method
 from understudy.audit.primitives import PRIMITIVES, audit_primitive
-from understudy.audit.release_law import audit_release_law
-from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release
+from understudy.audit.releases import LOOP, PATIENT, SINGLE, audit_release, audit_release_law
 from understudy.audit.tables import audit_markdown
 from understudy.mechanisms import methods
 from understudy.release.spec.spec import Spec
@@ -89,8 +88,8 @@ class AuditReport:
             )
             for audit in self.headlines
         ]
-        words = "Share of the claim that an attack demonstrates with 95 % confidence; red: beyond chance."
-        return audit_chart("Claimed and demonstrated", verdicts, note=words)
+        caption = "Share of the claim that an attack demonstrates with 95 % confidence; red: beyond chance."
+        return audit_chart("Claimed and demonstrated", verdicts, note=caption)
 
     def markdown(self) -> str:
         """Return the summary and the tables as Markdown."""

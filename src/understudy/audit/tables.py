@@ -100,7 +100,7 @@ def audit_summary(document: Document) -> list[str]:
     'No violation.'
     """
     audits = document["audits"]
-    words = [
+    sentences = [
         f"{len(audits):,} audits in {document['seconds']:.0f} s, {document['tests']:,} attackers judged, seed "
         f"{document['seed']}. Shown: lower bounds, each with 95 % confidence where it is not exact, so that about one tight mechanism in "
         "twenty shows a little more than its claim by chance. A violation is more than chance explains in all audits together "
@@ -110,19 +110,21 @@ def audit_summary(document: Document) -> list[str]:
     above = [audit for audit in sampled if audit["demonstrated"] > audit["claimed"]]
     if above:
         worst = max(above, key=lambda audit: float(audit["demonstrated"] / audit["claimed"]))
-        words.append(
+        sentences.append(
             f"{len(above):,} of {len(sampled):,} bounds lie above their claim, the furthest at {worst['demonstrated']:.2f} for a "
             f"claim of {worst['claimed']:g} ({worst['name']}, {worst['counts']['runs']:,} runs)."
         )
     times = [audit["timing"] for audit in audits if audit["timing"] is not None]
     if times:
-        words.append(
+        sentences.append(
             f"Wall time of a fit, which no guarantee covers, demonstrates at most {max(times):.2f} by the same measure, "
             f"and nothing in {sum(time == 0 for time in times):,} of {len(times):,} audits."
         )
     found = document["violations"]
-    words.append(f"{found:,} VIOLATIONS: more was demonstrated than claimed." if found else "No violation.")
-    return words
+    sentences.append(
+        f"{found:,} VIOLATIONS: more was demonstrated than claimed." if found else "No violation."
+    )
+    return sentences
 
 
 def audit_parts(document: Document) -> dict[str, str]:
@@ -140,7 +142,7 @@ def audit_parts(document: Document) -> dict[str, str]:
     >>> list(audit_parts(report.to_dict()))
     ['summary', 'methods']
     """
-    summary = "\n\n".join(Text(words).markdown() for words in audit_summary(document))
+    summary = "\n\n".join(Text(sentences).markdown() for sentences in audit_summary(document))
     return {"summary": summary} | {part: table.markdown() for part, table in _tables(document).items()}
 
 
@@ -153,7 +155,7 @@ def audit_markdown(document: Document) -> str:
     >>> page.splitlines()[0], page.splitlines()[-1]
     ('# Claimed and demonstrated', 'No violation.')
     """
-    lead = [Text(words) for words in audit_summary(document)]
+    lead = [Text(sentences) for sentences in audit_summary(document)]
     sections = [(_TABLES[part][0], [table]) for part, table in _tables(document).items()]
     return markdown(Page("Claimed and demonstrated", sections, lead=lead))
 

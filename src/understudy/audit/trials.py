@@ -31,14 +31,14 @@ class Claim:
         ``"epsilon"`` (at ``delta``) or ``"mu"``.
     value, delta
         The claim.
-    words
+    text
         The budget it comes from.
     """
 
     kind: str
     value: float
     delta: float
-    words: str
+    text: str
 
 
 def claim_of(budget: Budget) -> Claim:
@@ -49,17 +49,17 @@ def claim_of(budget: Budget) -> Claim:
     >>> claim_of(GDP(2.0)).kind, claim_of(ApproxDP(1.0, 0.01)).delta
     ('mu', 0.01)
     """
-    words = budget.describe()
+    text = budget.describe()
     match budget:
         case GDP(mu=mu):
-            return Claim("mu", mu, 0.0, words)
+            return Claim("mu", mu, 0.0, text)
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return Claim("epsilon", epsilon, delta, words)
+            return Claim("epsilon", epsilon, delta, text)
         case ZCDP(rho=rho):
-            return Claim("epsilon", zcdp_to_approx(rho, _ZCDP_DELTA), _ZCDP_DELTA, words)
+            return Claim("epsilon", zcdp_to_approx(rho, _ZCDP_DELTA), _ZCDP_DELTA, text)
         case PureDP(epsilon=epsilon):
-            return Claim("epsilon", epsilon, 0.0, words)
-    raise BudgetError(f"{words}: no such budget.")
+            return Claim("epsilon", epsilon, 0.0, text)
+    raise BudgetError(f"{text}: no such budget.")
 
 
 # ----------------------------------------------------------------------------------------

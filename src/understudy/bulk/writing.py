@@ -108,12 +108,12 @@ def make_chunk(out: str, digest: str, wave_number: int, lane: int, made: int) ->
     drawn = sample.draw(wave, lane, made, counts)
     schema = sample.model.schema
     codes = {name: drawn.codes[:, index] for index, name in enumerate(schema.names)}
-    frame = schema.decode(codes, seed=sample.decode_seed(number))
+    frame = sample.model.decode(codes, seed=sample.decode_seed(number))
     files = 0
     for folder, part in _partitions(frame, plan["partition_by"]):
         target = staging.parts / folder
         target.mkdir(parents=True, exist_ok=True)
-        write_frame(part, target / part_name(number, staging.suffix))
+        write_frame(part, target / part_name(number, staging.suffix), schema=schema)
         files += 1
     report = ChunkReport(number, len(frame), drawn.start, drawn.end, files)
     joined = np.concatenate([np.zeros(0, np.int32), *drawn.counts])
@@ -150,13 +150,13 @@ def _partitions(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[P
         yield Path(), frame
         return
     for key, part in frame.groupby(list(columns), sort=True, dropna=False, observed=True):
-        words = [
+        stage = [
             f"{quote(name, safe='')}={_MISSING if absent else quote(str(value), safe='')}"
             for name, value, absent in zip(
                 columns, key, pd.Series(list(key), dtype=object).isna(), strict=True
             )
         ]
-        yield Path(*words), part.drop(columns=list(columns)).reset_index(drop=True)
+        yield Path(*stage), part.drop(columns=list(columns)).reset_index(drop=True)
 
 
 _VERSION = 1
@@ -266,7 +266,7 @@ def write_sample(
     ...     sorted(path.name for path in done.path.iterdir()), done.rows
     (['_manifest.json', 'part-000000.parquet', 'part-000001.parquet', 'part-000002.parquet', 'part-000003.parquet'], 1000)
     """
-    tell = progress or (lambda words, fraction: None)
+    tell = progress or (lambda stage, fraction: None)
     staging = Staging(out)
     staging.require_free()
     fitted = model if isinstance(model, Model) else load_model(Path(model))
@@ -297,7 +297,7 @@ def write_sample(
         reports, error = _all_waves(staging, plan, sample, how, tell)
         if not sample.waves:  # no rows: one file that says which columns there would be
             empty = fitted.sample(0, seed=plan["seed"])
-            write_frame(empty, staging.parts / part_name(0, staging.suffix))
+            write_frame(empty, staging.parts / part_name(0, staging.suffix), schema=fitted.schema)
             reports = [ChunkReport(0, 0, 0.0, 0.0, 1)]
         shares = [item.end / item.start for item in reports if item.start > 0]
         done = WrittenSample(

@@ -53,14 +53,14 @@ def main() -> None:
 
 def _leave_after_the_end(*_: object) -> None:
     """End the process at once; the same command once more would not go on, but begin anew and pay again."""
-    _leave(words=_ENDED)
+    _leave(message=_ENDED)
 
 
-def _leave(*_: object, words: str = INTERRUPTED) -> None:
+def _leave(*_: object, message: str = INTERRUPTED) -> None:
     """End the process at once, with what it has said so far."""
     try:
         sys.stdout.flush()
-        sys.stderr.write(words)
+        sys.stderr.write(message)
         sys.stderr.flush()
     except Exception:  # a stream that is closed, broken or in the middle of a write: there is nobody to tell
         pass

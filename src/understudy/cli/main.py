@@ -71,11 +71,46 @@ def _with_code(error: UnderstudyError) -> str:
     return f"{message}{chr(10) if chr(10) in message else ' '}[{error.code}]"
 
 
-def prepare() -> None:
-    """Make every command known; what a command itself needs is imported when it runs."""
-    from understudy.cli import registered as commands
+def register(app: typer.Typer) -> None:
+    """Add all commands to an application; what a command itself needs is imported when it runs."""
+    from understudy.cli.commands import (
+        audit,
+        bench,
+        demo,
+        evaluate,
+        ledger,
+        methods,
+        plan,
+        rehearse,
+        release,
+        sample,
+        schema,
+        synth,
+    )
+    from understudy.cli.commands import bundle as report
+    from understudy.cli.commands import bundle as verify
 
-    commands.register(app)
+    if app.registered_commands:
+        return
+    app.command("demo")(demo.demo)
+    app.add_typer(schema.app, name="schema")
+    app.command("methods")(methods.show_methods)
+    app.command("plan")(plan.plan)
+    app.command("synth")(synth.synth)
+    app.command("sample")(sample.sample)
+    app.command("rehearse")(rehearse.rehearse)
+    app.command("release")(release.release)
+    app.command("verify")(verify.verify)
+    app.command("report")(report.report)
+    app.command("audit")(audit.audit)
+    app.command("evaluate")(evaluate.evaluate)
+    app.add_typer(ledger.app, name="ledger")
+    app.add_typer(bench.app, name="bench")
+
+
+def prepare() -> None:
+    """Make every command known."""
+    register(app)
 
 
 def run() -> None:

@@ -143,6 +143,20 @@ Backend = Annotated[
 ]
 Separator = Annotated[str | None, typer.Option("--separator", help="Column separator of a CSV file.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Text encoding of a CSV file.")]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Of a CSV file: whether its first line names the columns. Without names they are numbered, column_1 and so on.",
+    ),
+]
+ColumnNames = Annotated[
+    str | None,
+    typer.Option(
+        "--names",
+        help="Of a CSV file without a header: the names of all its columns, separated by commas, or a file that holds them.",
+    ),
+]
 SchemaOut = Annotated[Path, typer.Option("--out", help="Schema file to write (.yaml or .json).")]
 AcceptFacts = Annotated[
     bool,
@@ -255,6 +269,30 @@ def parse_names(words: str | None, option: str) -> list[str] | None:
 def columns_of(words: str | None) -> tuple[str, ...]:
     """Return the names in a comma-separated list."""
     return tuple(parse_names(words, "--partition-by") or ())
+
+
+def parse_header(header: bool | None, names: str | None) -> tuple[str, ...] | None:
+    """Return the names of the columns of a file without a header, empty to number them; None where its header names them.
+
+    Examples
+    --------
+    >>> parse_header(None, "age, sex"), parse_header(False, None), parse_header(None, None)
+    (('age', 'sex'), (), None)
+    """
+    if names is None:
+        return () if header is False else None
+    if header:
+        raise UsageError("--names is for a file without a header; leave out --header.")
+    words, file = names, Path(names)
+    if "," not in names and file.is_file():
+        try:
+            words = file.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            raise UsageError(f"--names: the file {names!r} cannot be read as text.") from None
+    found = [word.strip() for line in words.splitlines() for word in line.split(",") if word.strip()]
+    if not found or len(set(found)) < len(found):
+        raise UsageError("--names takes different names separated by commas, or a file of them.")
+    return tuple(found)
 
 
 def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:

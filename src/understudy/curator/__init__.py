@@ -10,7 +10,7 @@ from understudy.curator.journal import Journal
 from understudy.curator.numbers import Reach, SealedNumbers, measure_numbers
 from understudy.curator.practice import practice_curator
 from understudy.curator.rounding import GRID_WIDENING, scalar_noise
-from understudy.curator.sealed import Sealed, SealedCounts, SealedScalar
+from understudy.curator.sealed import Sealed, SealedCounts, SealedScalar, hide_errors
 
 __all__ = [
     "GRID_WIDENING",
@@ -22,6 +22,7 @@ __all__ = [
     "SealedCounts",
     "SealedNumbers",
     "SealedScalar",
+    "hide_errors",
     "measure_numbers",
     "practice_curator",
     "scalar_noise",

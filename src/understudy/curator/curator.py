@@ -15,7 +15,7 @@ from understudy.curator.allowance import Allowance
 from understudy.curator.exact import to_float
 from understudy.curator.journal import Journal, Question
 from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
-from understudy.curator.sealed import SealedCounts, SealedScalar
+from understudy.curator.sealed import LOOK_FAILED, SealedCounts, SealedScalar
 from understudy.data import Table
 from understudy.data.regrouped import regrouped
 from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
@@ -75,10 +75,6 @@ def _checked(name: str, groups: npt.ArrayLike, size: int) -> IntArray:
 
 
 _CELLS_PER_PASS = 100_000_000
-_FAILED = (
-    "A look at the records ended in an error after it was charged. What it cost is spent. What went wrong is not shown, "
-    "because it may depend on the records."
-)
 
 Number = int | float | Fraction
 """What trusted code returns for a sealed number."""
@@ -357,7 +353,7 @@ class Curator:
         if kept is not None:
             self._allowance.repeat(question.event, purpose=purpose)
             if kept.failed:
-                raise LookFailed(_FAILED)
+                raise LookFailed(LOOK_FAILED)
             return kept.value
         entry = self._charge(*events, purpose=purpose)
         failed, answer = False, None
@@ -370,7 +366,7 @@ class Curator:
         if self._journal is not None:
             self._journal.keep(question, entry, answer, failed=failed)
         if failed:
-            raise LookFailed(_FAILED)
+            raise LookFailed(LOOK_FAILED)
         return answer
 
     def _pay(self, *events: Event, purpose: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from understudy.data import Preparation
 from understudy.data.prepare import reading_facts, rule_meaning
@@ -22,13 +22,14 @@ def table_facts(
     alternatives: Mapping[str, Mapping[str, Column]] | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    names: Sequence[str] | None = None,
     rows: int | str | None = None,
 ) -> Facts:
     """Return the facts that the owner of a table answers for.
 
     Parameters
     ----------
-    schema, prepare, separator, encoding
+    schema, prepare, separator, encoding, names
         How the table is read, as `read_table` takes it.
     unit
         Who is protected.
@@ -47,7 +48,12 @@ def table_facts(
     rows = schema.row_count if rows is None else rows
     rules = () if prepare is None else prepare.rules
     parts = reading_facts(
-        schema, prepare=prepare, alternatives=alternatives, separator=separator, encoding=encoding
+        schema,
+        prepare=prepare,
+        alternatives=alternatives,
+        separator=separator,
+        encoding=encoding,
+        names=names,
     )
     return Facts(
         parts=parts | {"unit": unit.to_dict()},

@@ -11,17 +11,18 @@ the source of all others.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.exact import PublicNumbers, exact_distance
 from understudy.curator.rounding import LEAST_SENSITIVITY, LIMIT
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, LookFailed
 from understudy.privacy import Unit
 from understudy.privacy.exact_floats import float_up
 from understudy.schema import Clique, Domain
@@ -155,11 +156,50 @@ def _chain(unit: Unit, known_rows: int | None) -> tuple[int, int]:
 # What all sealed values have in common: nothing can be read from them by accident.
 
 
+LOOK_FAILED = (
+    "A look at the records ended in an error after it was charged. What it cost is spent. What went wrong is not shown, "
+    "because it may depend on the records."
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def hide_errors(look: Callable[P, T]) -> Callable[P, T]:
+    """Let a look that was paid for before end in an error that says that it happened and nothing else.
+
+    Privacy
+    -------
+    An error is an outcome of the mechanism; its text, traceback and cause could tell neighbours apart by more than what was charged, so none of
+    them is handed on. Refusals (`BudgetError`) are: looks raise them for public reasons alone.
+
+    Examples
+    --------
+    >>> hide_errors(lambda: 1 // 0)()
+    Traceback (most recent call last):
+    ...
+    understudy.errors.LookFailed: A look at the records ended in an error after it was charged. What it cost is spent. What went wrong is not shown, because it may depend on the records.
+    """
+
+    @functools.wraps(look)
+    def hidden(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return look(*args, **kwargs)
+        except (BudgetError, LookFailed, MemoryError):
+            raise
+        except Exception:
+            pass
+        raise LookFailed(LOOK_FAILED)  # outside the handler: it does not carry the error as its context
+
+    return hidden
+
+
 class Sealed:
     """Base of everything that holds exact values: no reading, testing, comparing, hashing or copying.
 
     A seal prevents accidents, not intent: subclasses keep exact values in attributes with a leading underscore,
-    show only public facts in their ``repr``, and offer operations whose sensitivity is proved.
+    show only public facts in their ``repr``, and offer operations whose sensitivity is proved. Public facts, sensitivities among them, are
+    set once: a claim that was lowered afterwards would be charged for.
 
     Privacy
     -------
@@ -174,6 +214,16 @@ class Sealed:
     """
 
     __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_") and hasattr(self, name):
+            raise TypeError(
+                f"{type(self).__name__}.{name} cannot be changed: it says what the exact values are."
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise TypeError("Nothing can be taken from a sealed value.")
 
     def __array__(self, *args: object, **kwargs: object) -> Any:
         raise TypeError("Sealed values cannot be read; ask the curator to measure them.")

@@ -2,7 +2,7 @@
 
 from understudy.data.arrow import ArrowTable
 from understudy.data.counting.counting import Counts
-from understudy.data.draft import draft_schema
+from understudy.data.drafting.draft import draft_schema
 from understudy.data.files.stream import Watch, rate
 from understudy.data.identity import digest_content, digest_place
 from understudy.data.local import LocalTable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import tempfile
@@ -11,17 +12,21 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from understudy.errors import OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from understudy.schema import Schema
+
 Writer = Callable[["pd.DataFrame", BinaryIO], None]
 
 
-def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
+def write_frame(frame: pd.DataFrame, path: str | PathLike[str], *, schema: Schema | None = None) -> Path:
     """Write a frame as CSV, gzipped CSV or Parquet, whichever the name of the file says.
 
     The rows go to a new file in the same folder, which takes the name only when it is complete and on
@@ -33,6 +38,9 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
         What to write; its index is not written.
     path
         Ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+    schema
+        Of the frame. CSV files then have its spelling of values: at most so many decimals as it declares, and its text
+        for missing entries. Parquet files hold numbers and nulls.
 
     Returns
     -------
@@ -58,8 +66,9 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str]) -> Path:
     """
     target = Path(path)
     write = _writer(target)
+    spelled = frame if schema is None or write is _write_parquet else spell(frame, schema)
     with replacing(target) as file:
-        write(frame, file)
+        write(spelled, file)
     return target
 
 
@@ -206,6 +215,58 @@ def _writer(target: Path) -> Writer:
     raise OutputError(
         f"The name {target.name!r} does not say how to write the table. Use .csv, .csv.gz or .parquet."
     )
+
+
+def spell(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Return a frame as its CSV file reads: numbers with the declared decimals, missing entries with their text.
+
+    A number has at most the declared decimals, and no zeros at its end. Columns that declare neither are returned as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from understudy.schema import Real, Schema
+    >>> schema = Schema([Real("price", bins=[0, 10], decimals=2, missing=True, missing_text="?")])
+    >>> spell(pd.DataFrame({"price": [4.05, 4.5, 4.0, None]}), schema)["price"].tolist()
+    ['4.05', '4.5', '4', '?']
+    """
+    spelled = {}
+    for column in schema.columns:
+        decimals = getattr(column, "decimals", None)
+        if column.name in frame.columns and (decimals is not None or column.missing_text):
+            spelled[column.name] = _spelled(frame[column.name], decimals, column.missing_text or None)
+    return frame.assign(**spelled) if spelled else frame
+
+
+def _spelled(series: pd.Series[Any], decimals: int | None, missing: str | None) -> Any:
+    """Return the entries of a column as objects that CSV writers take as they are."""
+    import pandas as pd
+
+    values: Any
+    if series.dtype.kind == "M":
+        values = np.datetime_as_string(series.to_numpy().astype("datetime64[D]")).astype(object)
+    elif series.dtype.kind == "f" and decimals is not None:
+        places, distinct = pd.factorize(series.to_numpy(), use_na_sentinel=False)
+        values = np.array([_number_text(number, decimals) for number in distinct.tolist()], dtype=object)[
+            places
+        ]
+    else:
+        values = series.to_numpy(dtype=object, copy=True)
+        if decimals is not None:
+            values = np.array(
+                [_number_text(entry, decimals) if isinstance(entry, float) else entry for entry in values],
+                dtype=object,
+            )
+    values[series.isna().to_numpy(dtype=bool)] = missing
+    return values
+
+
+def _number_text(number: float, decimals: int) -> str | None:
+    if not math.isfinite(number):
+        return None
+    text = f"{number:.{decimals}f}"
+    text = text.rstrip("0").rstrip(".") if decimals else text
+    return "0" if text == "-0" else text
 
 
 def _write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:

@@ -245,7 +245,7 @@ def _spelling(entry: Any) -> str:
     return str(entry).strip()
 
 
-_FOR_PEOPLE = ("description", "unit", "origin", "decode_by")
+_FOR_PEOPLE = ("description", "unit", "origin", "missing_text", "decimals", "decode_by")
 """What a column says about its published values; it decides nothing about what is read."""
 
 
@@ -256,6 +256,7 @@ def reading_facts(
     alternatives: Mapping[str, Mapping[str, Column]] | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return what decides which codes each record gets, by part.
 
@@ -263,7 +264,7 @@ def reading_facts(
 
     Parameters
     ----------
-    schema, prepare, separator, encoding
+    schema, prepare, separator, encoding, names
         As `read_table` takes them.
     alternatives
         Other forms of some columns, by column and name.
@@ -286,7 +287,7 @@ def reading_facts(
             [item.name, item.source, item.part, sorted(map(list, item.values))] for item in ready.derived
         ),
         "cleaning rules": sorted(map(rule_meaning, ready.rules)),
-        "reading": [separator, _codec(encoding)],
+        "reading": [separator, _codec(encoding), *([] if names is None else [list(names)])],
     }
 
 

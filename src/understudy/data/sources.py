@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,14 +18,16 @@ from understudy.data.counting.encode import encode_batch
 from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Stream, Watch, attempt, is_csv, name_problems
+from understudy.data.files.survey import Described, is_survey, read_survey
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
+from understudy.data.sql.engines import connect
 from understudy.data.sql.session import Session
 from understudy.data.sql.source import Database, is_database
 from understudy.data.sql.table import SqlTable
 from understudy.errors import DataError
-from understudy.schema.coding.reading import series_of_arrow
+from understudy.schema.coding.reading import number_of, series_of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,9 +41,15 @@ if TYPE_CHECKING:
 
 
 def read_frame(
-    path: str | PathLike[str], *, separator: str | None = None, encoding: str | None = None
+    path: str | PathLike[str] | Database,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+    check_header: bool = False,
+    first_rows: int | None = None,
 ) -> pd.DataFrame:
-    """Read a CSV or Parquet file, or a folder of Parquet files, without a schema.
+    """Read a file, a folder of Parquet files, or a table of a database without a schema.
 
     Columns of a CSV file come as text, exactly as they stand in the file; an empty field is a missing
     value, and a column without a name is left out. `read_table` is the way to read a table for a curator.
@@ -48,9 +57,13 @@ def read_frame(
     Parameters
     ----------
     path
-        The file or folder.
-    separator, encoding
+        The file or folder, or a `Database`.
+    separator, encoding, names
         CSV only, as for `read_table`. Without ``separator``, the header decides.
+    check_header
+        Refuse a CSV file whose first line looks like a record and not like names.
+    first_rows
+        Stop reading after so many rows (and the rest of the block they are in).
 
     Returns
     -------
@@ -74,19 +87,112 @@ def read_frame(
     ...     read_frame(f"{folder}/t.csv").to_dict("list")
     {'code': ['007'], 'age': ['41']}
     """
+    return read_described(
+        path,
+        separator=separator,
+        encoding=encoding,
+        names=names,
+        check_header=check_header,
+        first_rows=first_rows,
+    ).frame
+
+
+def read_described(
+    path: str | PathLike[str] | Database,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+    check_header: bool = False,
+    first_rows: int | None = None,
+) -> Described:
+    """Read as `read_frame` does, with the labels and descriptions that a Stata, SPSS or SAS file holds.
+
+    Privacy
+    -------
+    Out: private, the records themselves.
+    """
     import pyarrow as pa
 
+    if isinstance(path, Database):
+        refuse_reading_options(separator, encoding, names)
+        return Described(_read_database(path, first_rows))
     source = Path(path)
+    if is_survey(source):
+        refuse_reading_options(separator, encoding, names)
+        found = read_survey(source)
+        return found if first_rows is None else replace(found, frame=found.frame.iloc[:first_rows])
     if is_csv(source):
-        stream = CsvStream(source, None, separator=separator, encoding=encoding or "utf-8")
-        names = [name for name in stream.header if name]
-        kinds = pa.schema([(name, pa.string()) for name in names])
-        table = pa.Table.from_batches(stream.batches(names), kinds)
+        stream = CsvStream(source, None, separator=separator, encoding=encoding or "utf-8", names=names)
+        columns = [name for name in stream.header if name]
+        kinds = pa.schema([(name, pa.string()) for name in columns])
+        table = pa.Table.from_batches(_first(stream.batches(columns), first_rows), kinds)
+        if check_header and names is None and looks_like_a_record(columns, table.slice(0, _LOOK_AT)):
+            raise DataError(
+                f"The first line of {source.name!r} looks like a record: it holds numbers where the following lines do. "
+                "If it is one, give the names of the columns (--names), or number them (--no-header). If it names the "
+                "columns, say so (--header)."
+            )
     else:
-        if separator is not None or encoding is not None:
-            raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        refuse_reading_options(separator, encoding, names)
         table = DatasetStream.from_paths([source], ()).read_all()
-    return _to_frame(table, source.name)
+        table = table if first_rows is None else table.slice(0, first_rows)
+    return Described(_to_frame(table, source.name))
+
+
+def _read_database(source: Database, first_rows: int | None) -> pd.DataFrame:
+    import pyarrow as pa
+
+    session = connect(source)
+    try:
+        kinds = session.guarded(lambda: session.relation.schema().to_pyarrow())
+        query = session.relation if first_rows is None else session.relation.limit(first_rows)
+        batches = list(session.batches(query))
+    finally:
+        session.close()
+    table = pa.Table.from_batches(batches) if batches else kinds.empty_table()
+    return _to_frame(table, source.label)
+
+
+def _first(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
+    """Stop after the block that completes so many rows."""
+    seen = 0
+    for batch in batches:
+        yield batch
+        seen += batch.num_rows
+        if rows is not None and seen >= rows:
+            return
+
+
+def looks_like_a_record(header: Sequence[str], rows: pa.Table) -> bool:
+    """Whether a header reads like the lines below it: every column of numbers has a number for a name.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> looks_like_a_record(["39", "State-gov"], pa.table({"39": ["50", "38"], "State-gov": ["Private", "Private"]}))
+    True
+    >>> looks_like_a_record(["age", "sector"], pa.table({"age": ["50", "38"], "sector": ["Private", "Private"]}))
+    False
+    """
+    numeric = 0
+    for name in header:
+        entries = [entry for entry in rows[name].to_pylist() if entry is not None]
+        if entries and all(number_of(entry) is not None for entry in entries):
+            if number_of(name) is None:
+                return False
+            numeric += 1
+    return numeric > 0
+
+
+def refuse_reading_options(separator: str | None, encoding: str | None, names: Sequence[str] | None) -> None:
+    """Refuse options of a CSV file for a source that is not one."""
+    if separator is not None or encoding is not None or names is not None:
+        raise DataError("separator=, encoding= and names= apply to CSV files only; this source is not one.")
+
+
+_LOOK_AT = 100
+"""Rows that a header is compared with."""
 
 
 def _to_frame(table: Any, label: str) -> pd.DataFrame:
@@ -103,7 +209,7 @@ Streamed = Callable[..., ArrowTable]
 
 _ACCEPTED = (
     "a pandas or Polars frame, an Arrow table, batch or dataset, the path of a CSV file (.csv, .csv.gz), "
-    "the path of a Parquet file or folder, or a Database"
+    "the path of a Parquet file or folder or of a Stata, SPSS or SAS file, or a Database"
 )
 
 
@@ -114,6 +220,7 @@ def read_table(
     id_column: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    names: Sequence[str] | None = None,
     prepare: Preparation | None = None,
     max_memory_mb: int = 1024,
     watch: Watch | None = None,
@@ -129,7 +236,7 @@ def read_table(
     source
         A pandas or Polars frame; an Arrow table, record batch or dataset; the path of a CSV file
         (plain or gzipped) or of a Parquet file; a folder of Parquet files, with or without partitions;
-        a list of Parquet files; or a `Database`, whose table stays where it is.
+        a list of Parquet files; a Stata, SPSS or SAS file; or a `Database`, whose table stays where it is.
     schema
         The public schema.
     id_column
@@ -139,6 +246,9 @@ def read_table(
         CSV only: the character between fields. By default the header tells (comma, semicolon, tab or bar).
     encoding
         CSV only: the text encoding, UTF-8 by default.
+    names
+        CSV only: the names of all columns of a file without a header, in their order; an empty list numbers
+        them, ``column_1`` and so on. Blanks around the fields of such a file do not count.
     prepare
         Columns to derive and cleaning rules, applied record by record. The number of rows of a table that
         was read with cleaning rules is private under every unit, unless the schema declares it.
@@ -179,21 +289,23 @@ def read_table(
     if isinstance(source, Session) or is_database(source):
         if not isinstance(source, Database | Session):
             raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
-        if separator is not None or encoding is not None:
-            raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+        refuse_reading_options(separator, encoding, names)
         if checkpoint is not None:
             raise DataError("checkpoint= applies to files that are read again; a database counts by itself.")
         return SqlTable(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if prepare:
-        return _read_prepared(source, schema, id_column, limit, prepare, separator, encoding, streamed)
+        written: dict[str, Any] = {"separator": separator, "encoding": encoding, "names": names}
+        return _read_prepared(source, schema, id_column, limit, prepare, written, streamed)
     if isinstance(source, str | PathLike):
         path = Path(fspath(source))
+        if is_survey(path):
+            refuse_reading_options(separator, encoding, names)
+            return _from_pandas(read_survey(path).frame, schema, id_column, wanted)
         if is_csv(path):
-            csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8")
+            csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8", names=names)
             return _load(csv, schema, id_column, limit) or streamed(csv, schema, id_column=id_column)
-    if separator is not None or encoding is not None:
-        raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+    refuse_reading_options(separator, encoding, names)
     if isinstance(source, str | PathLike):
         return _read_dataset(DatasetStream.from_paths([path], wanted), schema, id_column, limit, streamed)
     if isinstance(source, Sequence) and source and all(isinstance(item, str | PathLike) for item in source):
@@ -208,19 +320,20 @@ def _read_prepared(
     id_column: str | None,
     limit: int,
     prepare: Preparation,
-    separator: str | None,
-    encoding: str | None,
+    written: dict[str, Any],
     streamed: Streamed,
 ) -> Table:
     """Read a source whose records are prepared on the way."""
     wanted = wanted_columns(schema, id_column)
     filtered = bool(prepare.rules)
     paths = [source] if isinstance(source, str | PathLike) else source
-    if isinstance(paths, Sequence) and paths and all(isinstance(item, str | PathLike) for item in paths):
+    if isinstance(source, str | PathLike) and is_survey(Path(fspath(source))):
+        source = read_survey(Path(fspath(source))).frame
+    elif isinstance(paths, Sequence) and paths and all(isinstance(item, str | PathLike) for item in paths):
         files = [Path(fspath(item)) for item in paths]
         stream: CsvStream | DatasetStream
         if len(files) == 1 and is_csv(files[0]):
-            options: dict[str, Any] = {"separator": separator, "encoding": encoding or "utf-8"}
+            options = written | {"encoding": written["encoding"] or "utf-8"}
             header = CsvStream(files[0], None, **options).header
             stream = CsvStream(files[0], prepare.wanted(wanted, header), **options)
         else:
@@ -230,8 +343,7 @@ def _read_prepared(
         return _load(prepared, schema, id_column, limit, filtered=filtered) or streamed(
             prepared, schema, id_column=id_column, filtered=filtered
         )
-    if separator is not None or encoding is not None:
-        raise DataError("separator= and encoding= apply to CSV files only; this source is not one.")
+    refuse_reading_options(**written)
     pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if polars is not None and isinstance(source, polars.LazyFrame):
         source = source.collect()

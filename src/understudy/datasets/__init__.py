@@ -1,6 +1,7 @@
 """Simulated tables for demonstrations and tests; public from the first row, so their seeds are too."""
 
 from understudy.datasets.births import births, births_schema
+from understudy.datasets.messy import messy_table, write_messy
 from understudy.datasets.registry import load, names
 from understudy.datasets.school_census import school_census, school_census_schema
 from understudy.datasets.survey import survey, survey_schema
@@ -10,6 +11,7 @@ __all__ = [
     "births",
     "births_schema",
     "load",
+    "messy_table",
     "names",
     "school_census",
     "school_census_schema",
@@ -17,4 +19,5 @@ __all__ = [
     "survey_schema",
     "toy",
     "toy_schema",
+    "write_messy",
 ]

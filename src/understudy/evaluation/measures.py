@@ -74,8 +74,8 @@ def correlation_differences(both: Comparison, *, ranks: bool = False) -> Result:
     """
     sides = {name: both.numbers(name) for name in both.numeric_columns}
     ready = {  # columns without gaps are ranked once, not once per pair
-        name: [None if np.isnan(side).any() else _ranks(side) if ranks else side for side in told or ()]
-        for name, told in sides.items()
+        name: [None if np.isnan(side).any() else _ranks(side) if ranks else side for side in side_table or ()]
+        for name, side_table in sides.items()
     }
     values = {}
     for x, y in combinations(both.numeric_columns, 2):

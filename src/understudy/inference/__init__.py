@@ -1,11 +1,10 @@
 """Uncertainty: bounds on the error of a model, and intervals for what it says. All of it is post-processing."""
 
 from understudy.inference.bounds import Bound, error_bounds
-from understudy.inference.combining import Combined, combine, combine_fits
+from understudy.inference.combining import RULES, Combined, Rule, combine, combine_fits
 from understudy.inference.covers import Evidence
 from understudy.inference.history import Certificate, History, Round, RoundLog, answer_each
 from understudy.inference.intervals import Interval, cell_intervals, count_interval, mean_interval
-from understudy.inference.rules import RULES, Rule
 from understudy.inference.sufficient import (
     normal_draws,
     normal_draws_from_sums,

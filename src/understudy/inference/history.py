@@ -232,12 +232,12 @@ class History:
                 raise ModelFileError("A standing in the model names a round that is not there.")
             certificate = None
             if "certificate" in meta:
-                told = meta["certificate"]
-                names = tuple(cliques[int(item)] for item in told["cliques"])
+                stored = meta["certificate"]
+                names = tuple(cliques[int(item)] for item in stored["cliques"])
                 values = np.asarray(arrays["certificate"], dtype=np.float64)
-                if values.shape != (len(names),) or told["noise"] not in ("gaussian", "laplace"):
+                if values.shape != (len(names),) or stored["noise"] not in ("gaussian", "laplace"):
                     raise ModelFileError("The certificate in the model does not fit its marginals.")
-                certificate = Certificate(names, values, told["noise"], float(told["scale"]))
+                certificate = Certificate(names, values, stored["noise"], float(stored["scale"]))
             return cls(batches, rounds, standings, certificate)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             if isinstance(error, ModelFileError):

@@ -129,10 +129,10 @@ class Uncertainty:
     >>> from understudy.schema import Domain
     >>> y = Measurement(("a",), np.array([480.0, 310.0, 210.0]), "gaussian", 5.0)
     >>> evidence = Evidence(Domain(("a",), (3,)), (y,), History.planned(1), total=1000.0)
-    >>> told = Uncertainty(evidence, lambda cliques: [np.array([480.0, 310.0, 210.0]) for _ in cliques])
-    >>> told.count_interval(("a",), [(0,), (1,)]).low.round(1)
+    >>> uncertainty = Uncertainty(evidence, lambda cliques: [np.array([480.0, 310.0, 210.0]) for _ in cliques])
+    >>> uncertainty.count_interval(("a",), [(0,), (1,)]).low.round(1)
     np.float64(781.7)
-    >>> told.mean_interval("a", np.array([0.0, 1.0, 2.0])).estimate.round(2)
+    >>> uncertainty.mean_interval("a", np.array([0.0, 1.0, 2.0])).estimate.round(2)
     np.float64(0.73)
     """
 

@@ -102,10 +102,10 @@ class Query:
 
     def to_plain(self) -> dict[str, Any]:
         """Return a description that JSON can hold; of very large queries only the columns."""
-        told: dict[str, Any] = {"columns": list(self.clique)}
+        document: dict[str, Any] = {"columns": list(self.clique)}
         if self.values.size <= _SHOWN:
-            told["values"] = self.values.tolist()
-        return {"linear": told}
+            document["values"] = self.values.tolist()
+        return {"linear": document}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.clique)}; {self.values.size} cells)"
@@ -329,9 +329,9 @@ def read_queries(schema: Schema, source: QuerySource) -> list[Query]:
             continue
         if not isinstance(item, Mapping) or len(item) != 1:
             raise WorkloadError(f"Query {number} must have exactly one key, one of: {_FORMS}.")
-        ((form, told),) = item.items()
+        ((form, document),) = item.items()
         try:
-            found += _queries(schema, str(form), told)
+            found += _queries(schema, str(form), document)
         except DomainTooLarge:
             raise
         except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -365,30 +365,34 @@ def _reason(error: Exception) -> str:
     return f"its description cannot be understood ({type(error).__name__}). Known forms: {_FORMS}."
 
 
-def _queries(schema: Schema, form: str, told: Any) -> list[Query]:
+def _queries(schema: Schema, form: str, document: Any) -> list[Query]:
     domain = schema.domain
     if form == "box":
-        return [box(domain, {name: [_code(schema, name, v) for v in _many(vs)] for name, vs in told.items()})]
+        return [
+            box(domain, {name: [_code(schema, name, v) for v in _many(vs)] for name, vs in document.items()})
+        ]
     if form == "range":
         return [
-            interval(domain, {name: [_code(schema, name, v) for v in ends] for name, ends in told.items()})
+            interval(
+                domain, {name: [_code(schema, name, v) for v in ends] for name, ends in document.items()}
+            )
         ]
     if form == "prefix":
-        return [interval(domain, {name: (0, _code(schema, name, last)) for name, last in told.items()})]
+        return [interval(domain, {name: (0, _code(schema, name, last)) for name, last in document.items()})]
     if form == "halfspace":
-        _only(told, {"weights", "at_least"})
-        weights = {name: float(weight) for name, weight in told["weights"].items()}
-        return [halfspace(domain, weights, float(told["at_least"]))]
+        _only(document, {"weights", "at_least"})
+        weights = {name: float(weight) for name, weight in document["weights"].items()}
+        return [halfspace(domain, weights, float(document["at_least"]))]
     if form == "linear":
-        _only(told, {"columns", "values"})
-        return [linear(domain, list(told["columns"]), np.asarray(told["values"], dtype=np.float64))]
+        _only(document, {"columns", "values"})
+        return [linear(domain, list(document["columns"]), np.asarray(document["values"], dtype=np.float64))]
     if form == "marginal":
-        return list(cells_of_marginal(domain, _many(told)))
+        return list(cells_of_marginal(domain, _many(document)))
     if form in ("prefixes", "ranges"):
-        size = domain.size(told)
+        size = domain.size(document)
         starts = range(size) if form == "ranges" else range(1)
         return [
-            interval(domain, {told: (first, last)})
+            interval(domain, {document: (first, last)})
             for first in starts
             for last in range(first, size)
             if last - first < size - 1
@@ -396,8 +400,8 @@ def _queries(schema: Schema, form: str, told: Any) -> list[Query]:
     raise WorkloadError(f"there is no such form. Known: {_FORMS}.")
 
 
-def _only(told: Mapping[str, Any], keys: set[str]) -> None:
-    if set(told) != keys:
+def _only(document: Mapping[str, Any], keys: set[str]) -> None:
+    if set(document) != keys:
         raise WorkloadError(f"it needs exactly the keys {', '.join(sorted(keys))}.")
 
 

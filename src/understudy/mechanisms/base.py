@@ -30,6 +30,7 @@ from understudy.mechanisms.levels import (
 )
 from understudy.mechanisms.model import Model, Provenance
 from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.mechanisms.rules import require_possible, structural_rules
 from understudy.mechanisms.source import Source
 from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
@@ -43,6 +44,10 @@ from understudy.schema import Clique, Domain, Schema
 # would otherwise show after the first charge, and the budget would be lost. So a mechanism is tried once per process: fitted,
 # with its usual options, to a few dozen made-up records, and rows are drawn from the result. That takes hundredths of a
 # second, and what it compiles the fit need not compile again.
+
+_SMALL_DELTA = 1e-6
+_WORTH_SAYING = 1.5
+"""A delta that would take away less noise than this factor is not mentioned."""
 
 _ROWS = 64
 _BUDGETS: dict[type, Budget] = {
@@ -101,13 +106,24 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget) -> None:
         if (type(method), kind, width) in _tried:
             continue
         try:
-            _try(trial, _BUDGETS[kind], width)
+            for way, what in _ways(trial, kind):
+                _try(way, _BUDGETS[what], width)
         except Exception as error:
             raise UnusableMethod(
                 f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
                 f"({error}). Nothing was charged. Repair the installation, or choose another method."
             ) from error
         _tried.add((type(method), kind, width))
+
+
+def _ways(trial: Synthesizer, kind: type) -> list[tuple[Synthesizer, type]]:
+    """Return the ways in which a budget may be spent: an approximate one also as a pure epsilon, with the noise of other kernels.
+
+    Which of them a fit takes depends on its table, which no trial has seen.
+    """
+    if len(trial.accountings(_BUDGETS[kind])) == 1:
+        return [(trial, kind)]
+    return [(trial.with_fixed_accounting(), kind), (trial, PureDP)]
 
 
 def _try(trial: Synthesizer, budget: Budget, width: int) -> None:
@@ -300,6 +316,22 @@ class Synthesizer(ABC):
             f"others is spent as {ways[0].name}."
         )
 
+    def delta_note(self, budget: Budget, schema: Schema, unit: Unit) -> str:
+        """Say what a small delta beside a pure epsilon would buy; empty where it is little."""
+        comparable = type(self).expected_noise is not Synthesizer.expected_noise
+        if not isinstance(budget, PureDP) or ApproxDP not in self.budgets or not comparable:
+            return ""
+        wider = ApproxDP(budget.epsilon, _SMALL_DELTA)
+        noise = self._noise_of(accounting_for(budget), budget, schema, unit)
+        with_delta = min(self._noise_of(way, wider, schema, unit) for way in self.accountings(wider))
+        if not (0 < with_delta < math.inf and noise >= _WORTH_SAYING * with_delta):
+            return ""
+        much = f"{noise / with_delta:,.2g} times" if noise < math.inf else "far more than"
+        return (
+            f"Without a delta there is {much} the noise of a delta of {_SMALL_DELTA:g} beside the same epsilon. If an approximate guarantee "
+            "is acceptable, give one: far below one in the number of people."
+        )
+
     def with_fixed_accounting(self) -> Self:
         """Return this mechanism limited to the first of its :meth:`accountings`.
 
@@ -366,10 +398,13 @@ class Synthesizer(ABC):
             If the mechanism cannot give this kind of guarantee.
         DomainTooLarge
             If the model would not fit into the memory that is free.
+        ConstraintError
+            If no record can obey the rules of the schema.
         UnusableMethod
             If the mechanism does not work on this machine.
         """
         self.require(budget)
+        require_possible(schema)
         plan = self.plan(schema, unit=unit, budget=budget) if plan is None else plan
         _require_memory(plan)
         try_out(self, schema, budget)
@@ -543,5 +578,7 @@ def total_deviation(looks: Iterable[tuple[float, Noise]]) -> float:
 
 
 def support_of(schema: Schema) -> list[tuple[Clique, npt.NDArray[np.bool_]]]:
-    """Return the record constraints of a schema as allowed cells over the columns each one names."""
-    return [(constraint.columns, constraint.allowed(schema.domain)) for constraint in schema.constraints]
+    """Return the record constraints that models hold as allowed cells over the columns each one names."""
+    return [
+        (constraint.columns, constraint.allowed(schema.domain)) for constraint in structural_rules(schema)
+    ]

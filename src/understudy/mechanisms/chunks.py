@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.engine.record_fitting.lanes import LANES, Counts, LaneFitter, Wave, plan_waves
-from understudy.errors import WorkloadError
+from understudy.errors import ConstraintError, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
 from understudy.mechanisms.model import Model
 from understudy.schema import Schema
@@ -115,7 +115,7 @@ class ChunkedSample:
 
     @cached_property
     def _drawer(self) -> Drawer:
-        return Drawer(self.model.schema, self.model.distribution, self.model.workload)
+        return self.model._drawer
 
     @cached_property
     def goals(self) -> list[npt.NDArray[np.float64]]:
@@ -183,19 +183,38 @@ class ChunkedSample:
         generator = np.random.default_rng([self.seed, number])
         if isinstance(self.model.distribution, ReleasedRecords):
             start = made + sum(wave.sizes[:lane])
-            return DrawnChunk(self._released(self.model.distribution, start, size), (), 0.0, 0.0)
+            return DrawnChunk(self._released(start, size), (), 0.0, 0.0)
         drawn = self._drawer.valid(size, generator)
         if self.fitter is None:
             return DrawnChunk(drawn, (), 0.0, 0.0)
         last = number == self.chunks - 1
         visits = None if last else self.visits
         fitted = self.fitter.fit(drawn, wave, lane, made, counts, seed=self.seed, visits=visits)
-        return DrawnChunk(fitted.codes, fitted.counts, fitted.start, fitted.end)
+        cliques = [goal.clique for goal in self.fitter.goals]
+        codes, own = self._drawer.put_back(drawn, fitted.codes, cliques, fitted.counts)
+        return DrawnChunk(codes, own, fitted.start, fitted.end)
 
-    def _released(self, records: ReleasedRecords, start: int, size: int) -> npt.NDArray[Any]:
+    def _released(self, start: int, size: int) -> npt.NDArray[Any]:
         """Return a run of records from a random order that is gone through as often as it takes."""
-        order = np.random.default_rng(self.seed).permutation(len(records.codes))
-        return np.asarray(records.codes[order[np.arange(start, start + size) % len(order)]])
+        codes = self._obeying
+        order = np.random.default_rng(self.seed).permutation(len(codes))
+        return np.asarray(codes[order[np.arange(start, start + size) % len(order)]])
+
+    @cached_property
+    def _obeying(self) -> Codes:
+        """The released records, with those that break a rule moved or, where that fails, left out."""
+        records = self.model.distribution
+        assert isinstance(records, ReleasedRecords)
+        drawer = self._drawer
+        if not drawer.rules:
+            return records.codes
+        codes = drawer.repaired(records.codes, np.random.default_rng([self.seed, len(records.codes)]))
+        kept = codes[drawer.obey(codes)]
+        if not len(kept):
+            raise ConstraintError(
+                "None of the released records obeys the rules of the schema. Loosen the rules."
+            )
+        return kept
 
     def decode_seed(self, number: int) -> int:
         """Return the seed with which the codes of a chunk become values."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,14 @@ from understudy.engine import Distribution
 from understudy.engine.record_fitting.records import Allowed, Carry, fit_chunk, fitting_cliques
 from understudy.errors import ConstraintError
 from understudy.marginals import Workload
-from understudy.schema import Clique, Schema
+from understudy.mechanisms.rules import Repair, learnt_rules
+from understudy.schema import Clique, Constraint, Schema
+from understudy.schema.problems import MAX_CELLS
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
+_QUICK_SWEEPS = 2
+"""How often a sample of a part of the rows is gone through by record fitting."""
 _MAX_ATTEMPTS = 60
 """How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
 
@@ -34,6 +38,10 @@ class Drawer:
     schema: Schema
     distribution: Distribution
     workload: Workload | None
+    conditions: tuple[Allowed, ...] = ()
+    """Further combinations of codes that records must hold, beside the constraints of the schema."""
+    all_rows: float = 0.0
+    """How many rows a whole table has; a sample of less than half of them is fitted quickly rather than as well as it goes."""
 
     def chunks(self, rows: int, *, rows_per_chunk: int, generator: np.random.Generator) -> Iterator[Codes]:
         """Draw rows in pieces; what one piece leaves over in the marginals the next makes up for."""
@@ -50,6 +58,7 @@ class Drawer:
         if self.workload is None or not self._goals[0]:
             return drawn, None
         cliques, weights, targets = self._goals
+        small = rows < self.all_rows / 2
         result, carry = fit_chunk(
             drawn,
             self.schema.domain,
@@ -58,15 +67,74 @@ class Drawer:
             weights=weights,
             allowed=self._allowed,
             carry=carry,
-            temperature=None if whole else 0.0,  # small tables in one piece are annealed
+            temperature=None if whole and not small else 0.0,  # small tables in one piece are annealed
+            proposals=_QUICK_SWEEPS * rows * len(self.schema.names) if small else None,
             seed=int(generator.integers(1 << 62)),
         )
-        return result.codes, carry
+        fitted, counts = self.put_back(drawn, result.codes, carry.fitted, carry.counts)
+        return fitted, replace(carry, counts=counts)
+
+    def put_back(
+        self,
+        drawn: Codes,
+        fitted: Codes,
+        cliques: Sequence[Clique],
+        counts: Sequence[npt.NDArray[Any]],
+    ) -> tuple[Codes, tuple[npt.NDArray[Any], ...]]:
+        """Return fitted records with those that break a rule as they were drawn, and the counts that follow.
+
+        Fitting keeps each rule by its table of codes. It cannot see rules whose tables are too large, nor combinations that every
+        rule allows and that leave no values for all rules together.
+        """
+        if not self.schema.joint_values and len(self._allowed) == len(self.rules) + len(self.conditions):
+            return fitted, tuple(counts)
+        broken = np.flatnonzero(~self.obey(fitted))
+        if not len(broken):
+            return fitted, tuple(counts)
+        mended = fitted.copy()
+        mended[broken] = drawn[broken]
+        corrected = []
+        for clique, count in zip(cliques, counts, strict=True):
+            flat = np.array(count)
+            for codes, sign in ((fitted, -1), (mended, 1)):
+                places = [codes[broken, self.schema.domain.index(name)].astype(np.intp) for name in clique]
+                cells = np.ravel_multi_index(places, self.schema.domain.shape(clique))
+                np.add.at(flat.reshape(-1), cells, sign)
+            corrected.append(flat)
+        return mended, tuple(corrected)
 
     def valid(self, rows: int, generator: np.random.Generator) -> Codes:
         """Draw rows that satisfy every constraint; they are not fitted."""
-        drawn = self.distribution.sample_codes(rows, generator)
-        return self._only_valid(drawn, rows, generator) if self.schema.constraints else drawn
+        drawn = self._draw(rows, generator)
+        return self._only_valid(drawn, rows, generator) if self.rules or self.conditions else drawn
+
+    def _draw(self, rows: int, generator: np.random.Generator) -> Codes:
+        """Draw rows, and move those that break a rule on values or a dependency to where the rules allow."""
+        return self.repaired(self.distribution.sample_codes(rows, generator), generator)
+
+    def repaired(self, codes: Codes, generator: np.random.Generator) -> Codes:
+        """Return records with the columns of broken rules drawn again; constraints alone are left to rejection."""
+        if not self.schema.rules and not self.schema.determines:
+            return codes
+        broken = np.flatnonzero(~self.obey(codes))
+        if not len(broken):
+            return codes
+        moved = codes.copy()
+        moved[broken] = self._repair.apply(codes[broken], generator)
+        return moved
+
+    @cached_property
+    def rules(self) -> tuple[Constraint, ...]:
+        """The constraints of the schema, and what the model says about columns that follow from others."""
+        return (*self.schema.constraints, *self._learnt)
+
+    @cached_property
+    def _learnt(self) -> tuple[Constraint, ...]:
+        return learnt_rules(self.schema, self.distribution.marginals)
+
+    @cached_property
+    def _repair(self) -> Repair:
+        return Repair(self.schema, self.rules, self.distribution.marginals)
 
     @cached_property
     def fitted(self) -> tuple[tuple[Clique, ...], list[float]]:
@@ -85,33 +153,44 @@ class Drawer:
 
     @cached_property
     def _allowed(self) -> list[Allowed]:
-        return [(item.columns, item.allowed(self.schema.domain)) for item in self.schema.constraints]
+        domain = self.schema.domain
+        rules = [
+            (item.columns, item.allowed(domain))
+            for item in self.rules
+            if (item.straddle != "values" and not item.dependency) or domain.cells(item.columns) <= MAX_CELLS
+        ]
+        return [*rules, *self.conditions]
 
     def _only_valid(self, drawn: Codes, rows: int, generator: np.random.Generator) -> Codes:
         """Drop records that break a constraint and draw others in their place."""
-        kept = [drawn[self._valid(drawn)]]
+        kept = [drawn[self.obey(drawn)]]
         missing = rows - len(kept[0])
         request = max(missing, 64)
         for _ in range(_MAX_ATTEMPTS):
             if missing == 0:
                 break
-            more = self.distribution.sample_codes(request, generator)
-            valid = more[self._valid(more)][:missing]
+            more = self._draw(request, generator)
+            valid = more[self.obey(more)][:missing]
             kept.append(valid)
             missing -= len(valid)
             if len(valid) * 4 < request:
                 request = min(request * 2, max(4 * rows, 1 << 20))
         if missing:
+            what = "conditions" if self.conditions else "constraints"
             raise ConstraintError(
-                f"The constraints reject nearly every record the model draws: {missing} of {rows} rows could not "
-                "be filled. Loosen the constraints, or use a method that models them."
+                f"The {what} reject nearly every record the model draws: {missing} of {rows} rows could not "
+                f"be filled. Loosen the {what}, or use a method that models them."
             )
         joined = np.concatenate(kept)
         generator.shuffle(joined, axis=0)
         return joined
 
-    def _valid(self, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Say which records satisfy all constraints."""
-        return self.schema.holds_codes(
-            {name: codes[:, index] for index, name in enumerate(self.schema.names)}
-        )
+    def obey(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Say which records satisfy all constraints and conditions."""
+        columns = {name: codes[:, index] for index, name in enumerate(self.schema.names)}
+        holds = self.schema.holds_codes(columns)
+        for rule in self._learnt:
+            holds &= rule.holds_codes(columns)
+        for names, allowed in self.conditions:
+            holds &= allowed[tuple(columns[name] for name in names)]
+        return holds

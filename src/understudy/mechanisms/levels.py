@@ -24,7 +24,7 @@ from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, P
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.schema import Categorical, Domain, Schema
 from understudy.schema.columns.levels import Levels, Tree, numbered
-from understudy.schema.constraints.conditions import All, AnyOf, Check, Not, OneOf, Same
+from understudy.schema.constraints.conditions import All, AnyOf, Check, Mapped, Not, OneOf, Same
 
 if TYPE_CHECKING:
     from understudy.curator import Curator
@@ -349,16 +349,22 @@ def _with_sum(noisy: Array, total: float) -> Array:
 def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
     """Number the values of a column so that rules treat those with the same number alike.
 
-    A rule that compares the column with another one tells all values apart.
+    Values that decide the same value of another column are alike. A rule that compares the column with another one, or a column that it follows
+    from, tells all its values apart.
     """
-    sets: list[frozenset[int]] = []
+    apart = np.arange(len(column.values), dtype=np.intp)
+    if any(item.target == column.name for item in schema.determines):
+        return apart
+    told: list[list[Any]] = []
     for rule in schema.constraints:
         for part in _parts(rule.condition):
             if isinstance(part, OneOf) and part.column == column.name:
-                sets.append(part.codes)
+                told.append([place in part.codes for place in apart.tolist()])
+            elif isinstance(part, Mapped) and part.source == column.name:
+                told.append(list(part.codes))
             elif isinstance(part, Same) and column.name in (part.left, part.right):
-                return np.arange(len(column.values), dtype=np.intp)
-    return numbered([tuple(place in codes for codes in sets) for place in range(len(column.values))])
+                return apart
+    return numbered(list(zip(*told, strict=True))) if told else np.zeros(len(column.values), np.intp)
 
 
 def _parts(condition: Check | None) -> Iterator[Check]:

@@ -20,7 +20,7 @@ from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.drawing import Drawer
 from understudy.privacy import Budget, Unit, budget_from_dict
 from understudy.report import Picture, Whiskers, comparison_panels
-from understudy.schema import Schema
+from understudy.schema import Schema, Selection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +158,7 @@ class Model:
 
     @cached_property
     def _drawer(self) -> Drawer:
-        return Drawer(self.schema, self.distribution, self.workload)
+        return Drawer(self.schema, self.distribution, self.workload, all_rows=self.total)
 
     def _rows(self, n: int | None) -> int:
         rows = self.default_rows() if n is None else n
@@ -166,9 +166,73 @@ class Model:
             raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
         return rows
 
-    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
-        """Draw rows as a pandas frame with the columns and types of the schema."""
-        return self.schema.decode(self.sample_codes(n, seed=seed), seed=seed)
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: str | Selection | None = None,
+        given: pd.DataFrame | Mapping[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """Draw rows as a pandas frame with the columns and types of the schema.
+
+        Parameters
+        ----------
+        n
+            Number of rows; by default the declared row count, or else the model's estimate (of those that ``where`` picks).
+        where
+            Draw only rows for which this is true, such as ``"age >= 70 and sex == 'F'"``: the model's distribution of such rows.
+            A comparison with a missing entry is not true.
+        given
+            Columns that are fixed, one value per row: one row is drawn for each, with these values and the rest as the model has it.
+        seed
+            Makes the draw repeatable. Safe: the model is already public.
+
+        Raises
+        ------
+        ConstraintError
+            If the model holds no such rows, or hardly any.
+
+        Warns
+        -----
+        RareRows
+            If the model expects fewer than ten such rows in the whole table: then they are guesses.
+        """
+        if where is None and given is None:
+            return self.decode(self.sample_codes(n, seed=seed), seed=seed)
+        from understudy.mechanisms.conditional import ConditionalRows
+
+        return ConditionalRows(self, where).sample(n, given=given, seed=seed)
+
+    def share(self, where: str | Selection) -> float:
+        """Return the share of the model's rows for which a condition is true.
+
+        Exact for conditions on columns whose bins the condition does not cut; otherwise estimated from drawn rows.
+        """
+        from understudy.mechanisms.conditional import ConditionalRows
+
+        return ConditionalRows(self, where).share
+
+    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+        """Turn codes into values; columns with ``decode_by: smooth`` follow the model's own counts.
+
+        However the codes were drawn, at once, in chunks or by several processes, the values inside a bin follow the same curve:
+        that of the model, whatever rows it is asked for.
+
+        Parameters
+        ----------
+        codes
+            One array per column.
+        seed
+            For the rules that draw values; ``None`` draws anew each time.
+        """
+        return self.schema.decode(codes, seed=seed, counts=self.bin_counts)
+
+    @cached_property
+    def bin_counts(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The model's counts of each column with ``decode_by: smooth``, whose values inside bins are drawn by them."""
+        names = [column.name for column in self.schema.columns if column.decodes_by_counts]
+        return dict(zip(names, self.marginals([(name,) for name in names]), strict=True)) if names else {}
 
     def sample_chunks(
         self, n: int | None = None, *, rows_per_chunk: int = 1_000_000, seed: int | None = None
@@ -179,7 +243,7 @@ class Model:
         generator = np.random.default_rng(seed)
         for drawn in self._drawer.chunks(self._rows(n), rows_per_chunk=rows_per_chunk, generator=generator):
             codes = {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
-            yield self.schema.decode(codes, seed=int(generator.integers(1 << 62)))
+            yield self.decode(codes, seed=int(generator.integers(1 << 62)))
 
     @cached_property
     def uncertainty(self) -> Uncertainty:

@@ -136,8 +136,8 @@ def load_model(path: str | Path) -> Model:
         ]
         listed = document["workload"]
         workload = None if listed is None else Workload.from_plain(schema.domain, listed)
-        told, kept = document.get("history"), _named(arrays, "history-")
-        history = None if told is None else History.from_arrays(schema.domain, measurements, told, kept)
+        stored, kept = document.get("history"), _named(arrays, "history-")
+        history = None if stored is None else History.from_arrays(schema.domain, measurements, stored, kept)
         described = document["distribution"]
         distribution = distribution_from_arrays(
             described["kind"], schema.domain, dict(described["meta"]), _named(arrays, "distribution-")

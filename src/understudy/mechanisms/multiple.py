@@ -353,7 +353,7 @@ def _independent_rows(model: Model, rows: int, generator: np.random.Generator) -
         return replace(model, distribution=drawn, workload=None).sample(rows, seed=seed)
     pool = replace(model, workload=None).sample_codes(_POOL * rows, seed=seed)
     kept = generator.integers(_POOL * rows, size=rows)
-    return model.schema.decode({name: codes[kept] for name, codes in pool.items()}, seed=seed)
+    return model.decode({name: codes[kept] for name, codes in pool.items()}, seed=seed)
 
 
 def _row_by_row(distribution: Distribution) -> bool:

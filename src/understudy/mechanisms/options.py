@@ -43,9 +43,9 @@ def positive(options: object, *names: str, optional: bool = False) -> list[str]:
 
 def at_least(options: object, least: float, *names: str, optional: bool = False) -> list[str]:
     """Find options that are smaller than they may be; None will do for ``optional`` ones."""
-    words = f"be at least {least:g}" if least else "not be negative"
+    requirement = f"be at least {least:g}" if least else "not be negative"
     return [
-        _problem(options, name, words)
+        _problem(options, name, requirement)
         for name in names
         if not (_number(options, name) >= least or (optional and getattr(options, name) is None))
     ]
@@ -62,9 +62,9 @@ def between(options: object, low: float, high: float, *names: str) -> list[str]:
 
 def shares(options: object, *names: str, zero: bool = False) -> list[str]:
     """Find options that are not shares: between 0 and 1, without the ends (but with 0 where it means none)."""
-    words = "be at least 0 and less than 1" if zero else "lie between 0 and 1"
+    requirement = "be at least 0 and less than 1" if zero else "lie between 0 and 1"
     return [
-        _problem(options, name, words)
+        _problem(options, name, requirement)
         for name in names
         if not (0 < _number(options, name) < 1 or (zero and _number(options, name) == 0))
     ]
@@ -120,10 +120,12 @@ def _counts(options: object, name: str) -> bool:
     return field is not None and field.type in ("int", "int | None")
 
 
-def _problem(options: object, name: str, words: str) -> str:
+def _problem(options: object, name: str, requirement: str) -> str:
     value = getattr(options, name)
     if _counts(options, name) and isinstance(value, float) and math.isfinite(value) and value % 1:
-        words = "be a whole number"
+        requirement = "be a whole number"
     return (
-        f"{name} ({value!r}) must {words}." if isinstance(value, str) else f"{name} ({value}) must {words}."
+        f"{name} ({value!r}) must {requirement}."
+        if isinstance(value, str)
+        else f"{name} ({value}) must {requirement}."
     )

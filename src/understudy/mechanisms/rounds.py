@@ -15,6 +15,7 @@ from understudy.errors import DomainTooLarge
 from understudy.inference import Certificate, Round
 from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import Pay, cells_of, noises_by_size, require_cells
+from understudy.mechanisms.rules import structural_rules
 from understudy.privacy import Accounting, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
@@ -227,7 +228,7 @@ def require_fixed(schema: Schema, fixed: Sequence[Clique], limit_mb: float) -> N
     ``fixed`` are the cliques a model holds in any case: columns of constraints, cliques of a prior and of
     measurements made earlier. Each joins its columns into a table, and several may grow into a larger one.
     """
-    held = [*(constraint.columns for constraint in schema.constraints), *fixed]
+    held = [*(constraint.columns for constraint in structural_rules(schema)), *fixed]
     size = model_size(schema.domain, held)
     if held and size > limit_mb:
         widest = max(held, key=schema.domain.cells)

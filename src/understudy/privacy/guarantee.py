@@ -85,8 +85,8 @@ def condition_of(unit: Unit, invariants: Iterable[Invariant]) -> Condition:
     known = list(invariants)
     wrong = refuted(known)
     rows = [item for item in known if item.subject == ROWS and (item.rule, item.value) not in wrong]
-    told = {item.rule for item in rows if item.value is not None}
-    rows = [item for item in rows if item.value is not None or item.rule not in told]
+    stated = {item.rule for item in rows if item.value is not None}
+    rows = [item for item in rows if item.value is not None or item.rule not in stated]
     others = [item.describe() for item in known if item.subject not in (ROWS, WRONG)]
     if not rows and not wrong and not others:
         return Condition()

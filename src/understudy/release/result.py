@@ -144,8 +144,8 @@ class Configuration:
         'age=fine; aim max_model_mb=20; no projection'
         """
         parts = [f"{column}={label}" for column, label in self.transformations.items()]
-        words = [self.method, *(f"{key}={value}" for key, value in self.options.items())]
-        return "; ".join([*parts, " ".join(words), self.projection_words or "no projection"])
+        method_parts = [self.method, *(f"{key}={value}" for key, value in self.options.items())]
+        return "; ".join([*parts, " ".join(method_parts), self.projection_words or "no projection"])
 
     @property
     def model_key(self) -> str:

@@ -1,6 +1,6 @@
 """Pictures and documents of results that were computed elsewhere. Nothing here computes from records."""
 
-from understudy.report.audit import Verdict, audit_chart
+from understudy.report.bars import Verdict, audit_chart
 from understudy.report.charts import Panel, marginal_chart
 from understudy.report.evaluation import evaluation_page
 from understudy.report.page import (

@@ -1,4 +1,4 @@
-"""Horizontal bars of probabilities with intervals as a self-contained SVG picture."""
+"""Horizontal bars as self-contained SVG pictures: probabilities with intervals, and what audits demonstrated as a share of the claim."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from understudy.report.svg import sheet
+from understudy.report.charts import sheet
 
-__all__ = ["Bar", "bar_chart"]
+__all__ = ["Bar", "Verdict", "audit_chart", "bar_chart"]
 
 _WIDTH, _LABEL, _ROW, _GAP, _TOP = 980, 430, 24, 24, 76
 _MOST_LETTERS = 64
@@ -88,3 +88,62 @@ def _row(bar: Bar, top: float, across: Callable[[float], float]) -> list[str]:
         f'<text x="{across(1.0) + 8:.1f}" y="{middle + 4:.1f}" fill="#1d2430">{bar.value:.0%}</text>',
         "</g>",
     ]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bar: a label, the demonstrated share of the claim, and whether it is beyond chance."""
+
+    label: str
+    share: float
+    violated: bool = False
+
+
+def audit_chart(title: str, verdicts: Sequence[Verdict], *, note: str = "") -> str:
+    """Draw a bar for each audit and a line at the claim, and return the SVG document.
+
+    Examples
+    --------
+    >>> svg = audit_chart("Audit", [Verdict("laplace", 0.95), Verdict("broken", 1.9, violated=True)])
+    >>> svg.startswith("<svg") and svg.endswith("</svg>") and svg.count("#b3261e")
+    1
+    """
+    label_width, row_height, most_letters, most = 400, 20, 62, 1.5
+    left, right = _GAP + label_width, _WIDTH - 60
+    base = _TOP + row_height * max(1, len(verdicts))
+    height = base + 40
+
+    def across(share: float) -> float:
+        return left + (right - left) * min(most, max(0.0, share)) / most
+
+    parts = [
+        *sheet(_WIDTH, height, title, left=_GAP),
+        f'<text x="{_GAP}" y="48" fill="#5a6472">{escape(note)}</text>',
+    ]
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5):
+        x = across(tick)
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{base}" stroke="#e3e6ea"/>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle" fill="#5a6472">{tick:.0%}</text>'
+        )
+    for index, item in enumerate(verdicts):
+        y = _TOP + index * row_height
+        colour = "#b3261e" if item.violated else "#3b6ea5"
+        label = item.label if len(item.label) <= most_letters else item.label[: most_letters - 1] + "…"
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 13}" text-anchor="end" fill="#1d2430">{escape(label)}</text>'
+        )
+        parts.append(
+            f'<rect x="{left}" y="{y + 3}" width="{across(item.share) - left:.1f}" height="{row_height - 7}" '
+            f'fill="{colour}"/>'
+        )
+        parts.append(
+            f'<text x="{across(item.share) + 5:.1f}" y="{y + 13}" fill="#5a6472">{item.share:.0%}</text>'
+        )
+    x = across(1.0)
+    parts.append(
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{base}" stroke="#c4622d" stroke-dasharray="4 3"/>'
+    )
+    parts.append(f'<text x="{x:.1f}" y="{base + 30}" text-anchor="middle" fill="#c4622d">the claim</text>')
+    parts.append("</svg>")
+    return "\n".join(parts)

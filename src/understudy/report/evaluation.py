@@ -71,8 +71,8 @@ def _cards(found: Mapping[str, Any]) -> str:
     }
     results = {item["measure"]: item for section in found["sections"] for item in section["results"]}
     cards = [
-        f"<li><b>{_mean(results[name]['values']):.4g}</b>{escape(words)}</li>"
-        for name, words in wanted.items()
+        f"<li><b>{_mean(results[name]['values']):.4g}</b>{escape(label)}</li>"
+        for name, label in wanted.items()
         if name in results
     ]
     return f'<ul class="cards">{"".join(cards)}</ul>'

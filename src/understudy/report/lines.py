@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from understudy.report.svg import sheet
+from understudy.report.charts import sheet
 
 _WIDTH, _HEIGHT, _GAP, _PER_ROW = 300, 210, 26, 3
 _LEFT, _TOP, _BOTTOM = 46, 26, 30

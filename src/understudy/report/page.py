@@ -98,18 +98,18 @@ ENGLISH: Texts = {
 }
 
 
-def _inline(words: str) -> str:
+def _inline(prose: str) -> str:
     """Return words on one line, without anything that Markdown would take for markup, a link or a picture."""
-    text = " ".join(words.split())
+    text = " ".join(prose.split())
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", text)
     text = re.sub(r"&(?=#?[A-Za-z0-9]+;)", "&amp;", text)
     text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)  # no element begins otherwise: <30 stays as it is
     return re.sub(r"\](?=[(\[:])", r"\\]", text)
 
 
-def _block(words: str) -> str:
+def _block(prose: str) -> str:
     """Return words that begin a line: no heading, list, quotation, rule or fence either."""
-    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", _inline(words))
+    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", _inline(prose))
     return re.sub(r"^(?=#|>|[-+*](?:\s|$|[-+*])|={2}|~{3}|`{3})", r"\\", text)
 
 
@@ -117,32 +117,32 @@ def _block(words: str) -> str:
 class Text:
     """A paragraph of plain words; ``strong`` ones stand out."""
 
-    words: str
+    prose: str
     strong: bool = False
 
     def html(self) -> str:
         """Return the paragraph."""
-        body = escape(self.words)
+        body = escape(self.prose)
         return f"<p><strong>{body}</strong></p>" if self.strong else f"<p>{body}</p>"
 
     def markdown(self) -> str:
         """Return the paragraph."""
-        return f"**{_inline(self.words)}**" if self.strong else _block(self.words)
+        return f"**{_inline(self.prose)}**" if self.strong else _block(self.prose)
 
 
 @dataclass(frozen=True)
 class Heading:
     """A heading within a section."""
 
-    words: str
+    prose: str
 
     def html(self) -> str:
         """Return the heading."""
-        return f"<h3>{escape(self.words)}</h3>"
+        return f"<h3>{escape(self.prose)}</h3>"
 
     def markdown(self) -> str:
         """Return the heading."""
-        return f"### {_inline(self.words)}"
+        return f"### {_inline(self.prose)}"
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,11 @@ class Table:
         """Return the table, with its search box and fold where it has them."""
         right = set(self.numeric)
 
-        def cells(tag: str, words: Sequence[str]) -> str:
+        def cells(tag: str, texts: Sequence[str]) -> str:
             scope = ' scope="col"' if tag == "th" else ""
             return "".join(
-                f"<{tag}{scope}{' class=n' if index in right else ''}>{escape(word)}</{tag}>"
-                for index, word in enumerate(words)
+                f"<{tag}{scope}{' class=n' if index in right else ''}>{escape(text)}</{tag}>"
+                for index, text in enumerate(texts)
             )
 
         body = "".join(f"<tr>{cells('td', row)}</tr>" for row in self.rows)
@@ -278,10 +278,10 @@ class Page:
     accent_dark: str = "#6ec1e8"
     language: str = "en"
     direction: str = "ltr"
-    words: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
 
-_WORDS = {
+_LABELS = {
     "contents": "Contents",
     "theme": "Switch between light and dark",
     "rows_of": "{shown} of {all} rows",
@@ -300,7 +300,7 @@ def render(page: Page) -> str:
     >>> "Content-Security-Policy" in text
     True
     """
-    words = {**_WORDS, **page.words}
+    labels = {**_LABELS, **page.labels}
     banner = f'<div class="banner" role="note">{escape(page.banner)}</div>' if page.banner else ""
     links = "".join(
         f'<li><a href="#part-{index}">{escape(title)}</a></li>'
@@ -313,7 +313,7 @@ def render(page: Page) -> str:
     )
     subtitle = f'<p class="subtitle">{escape(page.subtitle)}</p>' if page.subtitle else ""
     style = _STYLE.replace("ACCENT-DARK", page.accent_dark).replace("ACCENT", page.accent)
-    script = _SCRIPT.replace("ROWS-OF", words["rows_of"])
+    script = _SCRIPT.replace("ROWS-OF", labels["rows_of"])
     # Nothing is loaded, and nothing runs but the one script: whatever markup reached the page some other way stays dead.
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:; "
@@ -325,10 +325,10 @@ def render(page: Page) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="generator" content="understudy">\n<link rel="icon" href="data:,">\n'
         f"<title>{escape(page.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<a class="skip" href="#content">{escape(words["skip"])}</a>{banner}\n'
+        f'<a class="skip" href="#content">{escape(labels["skip"])}</a>{banner}\n'
         f'<header><h1>{escape(page.title)}</h1>{subtitle}<button type="button" id="theme">'
-        f"{escape(words['theme'])}</button></header>\n"
-        f'<nav aria-label="{escape(words["contents"])}"><ol>{links}</ol></nav>\n'
+        f"{escape(labels['theme'])}</button></header>\n"
+        f'<nav aria-label="{escape(labels["contents"])}"><ol>{links}</ol></nav>\n'
         f'<main id="content">{"".join(block.html() for block in page.lead)}{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n'
     )
 

@@ -202,12 +202,12 @@ def _panel(panel: Whiskers) -> str:
     step = -(-len(panel.labels) // 12)
     for index in range(0, len(panel.labels), step):
         x = left + slot * (index + 0.5)
-        word = panel.labels[index] if len(panel.labels[index]) <= 11 else panel.labels[index][:10] + "…"
+        tick_label = panel.labels[index] if len(panel.labels[index]) <= 11 else panel.labels[index][:10] + "…"
         turned = f' transform="rotate(-32 {x:.1f} {base + 14})" text-anchor="end"'
         plain = ' text-anchor="middle"'
         parts.append(
             f'<text x="{x:.1f}" y="{base + 14}" font-size="10"{turned if len(panel.labels) > 5 else plain}>'
-            f"{escape(word)}</text>"
+            f"{escape(tick_label)}</text>"
         )
     return "".join(parts) + "</svg>"
 
@@ -235,19 +235,21 @@ def heat_table(
                 f'fill="{_SERIES[0] if value > 0 else _SERIES[1]}" fill-opacity="{strength:.2f}" stroke="currentColor" '
                 f'stroke-opacity=".12"><title>{escape(down[i])}, {escape(across[j])}: {value:+.1f}</title></rect>'
             )
-    for words, vertical in ((down, True), (across, False)):
-        step = -(-len(words) // 14)
-        for index in range(0, len(words), step):
-            word = words[index] if len(words[index]) <= 12 else words[index][:11] + "…"
+    for tick_labels, vertical in ((down, True), (across, False)):
+        step = -(-len(tick_labels) // 14)
+        for index in range(0, len(tick_labels), step):
+            tick_label = (
+                tick_labels[index] if len(tick_labels[index]) <= 12 else tick_labels[index][:11] + "…"
+            )
             middle = (tall if vertical else wide) * (index + 0.5)
             if vertical:
                 parts.append(
-                    f'<text x="{left - 5}" y="{top + middle + 4:.1f}" text-anchor="end" font-size="10">{escape(word)}</text>'
+                    f'<text x="{left - 5}" y="{top + middle + 4:.1f}" text-anchor="end" font-size="10">{escape(tick_label)}</text>'
                 )
             else:
                 x, y = left + middle, top + tall * len(down) + 12
                 parts.append(
                     f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" font-size="10" '
-                    f'transform="rotate(-40 {x:.1f} {y:.1f})">{escape(word)}</text>'
+                    f'transform="rotate(-40 {x:.1f} {y:.1f})">{escape(tick_label)}</text>'
                 )
     return "".join(parts) + "</svg>"

@@ -76,54 +76,54 @@ class ReportContent:
 
 def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
     """Return the report as one HTML document."""
-    words = texts
+    phrases = texts
     sections: list[tuple[str, list[Block]]] = [
-        (words["h_what"], _what(content, words)),
-        (words["h_you"], _you(content, words)),
-        (words["h_budget"], _budget(content, words)),
-        (words["h_criteria"], _criteria(content, words)),
-        (words["h_measured"], _measured(content, words)),
-        (words["h_bounds"], _bounds(content, words)),
-        (words["h_use"], [Text(words["intended"]), Text(words["unintended"])]),
-        (words["h_process"], [_table(words, "process", content.process)]),
-        (words["h_dictionary"], [_table(words, "dictionary", content.dictionary, searchable=True)]),
-        (words["h_files"], [_table(words, "files", content.files), Text(words["verify"])]),
+        (phrases["h_what"], _what(content, phrases)),
+        (phrases["h_you"], _you(content, phrases)),
+        (phrases["h_budget"], _budget(content, phrases)),
+        (phrases["h_criteria"], _criteria(content, phrases)),
+        (phrases["h_measured"], _measured(content, phrases)),
+        (phrases["h_bounds"], _bounds(content, phrases)),
+        (phrases["h_use"], [Text(phrases["intended"]), Text(phrases["unintended"])]),
+        (phrases["h_process"], [_table(phrases, "process", content.process)]),
+        (phrases["h_dictionary"], [_table(phrases, "dictionary", content.dictionary, searchable=True)]),
+        (phrases["h_files"], [_table(phrases, "files", content.files), Text(phrases["verify"])]),
     ]
     return render(
         Page(
-            title=words["title"].format(title=content.title),
-            subtitle=words["subtitle"].format(rows=f"{content.rows:,}", columns=content.columns),
+            title=phrases["title"].format(title=content.title),
+            subtitle=phrases["subtitle"].format(rows=f"{content.rows:,}", columns=content.columns),
             sections=sections,
-            language=words["language"],
-            direction=words["direction"],
-            words={name: words[name] for name in ("contents", "theme", "skip", "rows_of")},
+            language=phrases["language"],
+            direction=phrases["direction"],
+            labels={name: phrases[name] for name in ("contents", "theme", "skip", "rows_of")},
         )
     )
 
 
 def _table(
-    words: Texts, name: str, rows: Rows, *, searchable: bool = False, numeric: Sequence[int] = ()
+    phrases: Texts, name: str, rows: Rows, *, searchable: bool = False, numeric: Sequence[int] = ()
 ) -> Table:
     return Table(
-        words[f"{name}_caption"],
-        words[f"{name}_head"].split("|"),
+        phrases[f"{name}_caption"],
+        phrases[f"{name}_head"].split("|"),
         rows,
         numeric=numeric,
         searchable=searchable and len(rows) > 8,
     )
 
 
-def _what(content: ReportContent, words: Texts) -> list[Block]:
+def _what(content: ReportContent, phrases: Texts) -> list[Block]:
     met = sum(row[3] != "" for row in content.criteria)
     cards = (
-        (content.guarantee, words["card_unit"].format(unit=content.unit)),
-        (f"{content.rows:,}", words["card_rows"]),
-        (f"{met} / {len(content.criteria)}", words["card_criteria"]),
+        (content.guarantee, phrases["card_unit"].format(unit=content.unit)),
+        (f"{content.rows:,}", phrases["card_rows"]),
+        (f"{met} / {len(content.criteria)}", phrases["card_criteria"]),
     )
     markup = "".join(f"<li><b>{escape(big)}</b>{escape(small)}</li>" for big, small in cards)
     blocks: list[Block] = [Text(content.description)] if content.description else []
-    presumed = [Text(words["condition"].format(condition=content.condition))] if content.condition else []
-    return [*blocks, Text(words["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
+    presumed = [Text(phrases["condition"].format(condition=content.condition))] if content.condition else []
+    return [*blocks, Text(phrases["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
 
 
 def chance(share: float, *, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -146,7 +146,7 @@ def chance(share: float, *, rounding: str = ROUND_HALF_EVEN) -> str:
     return f"{exact.quantize(Decimal('0.1'), rounding=rounding):f}%"
 
 
-def _you(content: ReportContent, words: Texts) -> list[Block]:
+def _you(content: ReportContent, phrases: Texts) -> list[Block]:
     odds = [
         [
             f"{before:.0%}",
@@ -156,72 +156,74 @@ def _you(content: ReportContent, words: Texts) -> list[Block]:
         for before, least, most, usual in content.odds
     ]
     blocks: list[Block] = [
-        Text(words["you"]),
-        *([Text(words["condition"].format(condition=content.condition))] if content.condition else []),
-        Text(words["you_guess"].format(chance=chance(content.right_guess, rounding=ROUND_CEILING))),
+        Text(phrases["you"]),
+        *([Text(phrases["condition"].format(condition=content.condition))] if content.condition else []),
+        Text(phrases["you_guess"].format(chance=chance(content.right_guess, rounding=ROUND_CEILING))),
         Table(
-            words["odds_caption"],
-            (words["odds_before"], words["odds_least"], words["odds_after"], words["odds_usual"]),
+            phrases["odds_caption"],
+            (phrases["odds_before"], phrases["odds_least"], phrases["odds_after"], phrases["odds_usual"]),
             odds,
             numeric=(0, 1, 2, 3),
         ),
         Text(
-            words["you_certainty"].format(chance=content.certainty)
+            phrases["you_certainty"].format(chance=content.certainty)
             if content.certainty
-            else words["you_always"]
+            else phrases["you_always"]
         ),
     ]
     if content.allowed:
-        blocks.append(Text(words["you_allowed"].format(guarantee=content.guarantee, allowed=content.allowed)))
+        blocks.append(
+            Text(phrases["you_allowed"].format(guarantee=content.guarantee, allowed=content.allowed))
+        )
     blocks += [
-        Text(words["trade"]),
-        Html(trade_off(content.curve, label=words["trade_label"])),
-        Text(words["public"]),
+        Text(phrases["trade"]),
+        Html(trade_off(content.curve, label=phrases["trade_label"])),
+        Text(phrases["public"]),
         Bullets(content.public_facts),
     ]
     return blocks
 
 
-def _budget(content: ReportContent, words: Texts) -> list[Block]:
+def _budget(content: ReportContent, phrases: Texts) -> list[Block]:
     return [
-        Text(words["budget"].format(accounting=content.accounting, symbol=content.symbol)),
+        Text(phrases["budget"].format(accounting=content.accounting, symbol=content.symbol)),
         Html(budget_bar(content.shares, total=content.total, symbol=content.symbol)),
     ]
 
 
-def _criteria(content: ReportContent, words: Texts) -> list[Block]:
-    blocks: list[Block] = [Text(words["criteria"])]
+def _criteria(content: ReportContent, phrases: Texts) -> list[Block]:
+    blocks: list[Block] = [Text(phrases["criteria"])]
     if content.slack is not None:
         scale, threshold, chance = content.slack
         blocks.append(
-            Text(words["criteria_pass_only"].format(scale=scale, threshold=threshold, false_accept=chance))
+            Text(phrases["criteria_pass_only"].format(scale=scale, threshold=threshold, false_accept=chance))
         )
-    return [*blocks, _table(words, "criteria", content.criteria)]
+    return [*blocks, _table(phrases, "criteria", content.criteria)]
 
 
-def _measured(content: ReportContent, words: Texts) -> list[Block]:
+def _measured(content: ReportContent, phrases: Texts) -> list[Block]:
     blocks: list[Block] = [
         Text(
-            words["measured"]
+            phrases["measured"]
             if any(len(panel.points) for panel in content.panels)
-            else words["measured_none"]
+            else phrases["measured_none"]
         ),
         Html(comparison_panels(content.panels)),
     ]
     if content.pairs:
         pictures = "".join(f"<figure>{heat_table(*pair)}</figure>" for pair in content.pairs)
-        blocks += [Text(words["pairs"]), Html(f'<div class="pictures">{pictures}</div>')]
+        blocks += [Text(phrases["pairs"]), Html(f'<div class="pictures">{pictures}</div>')]
     return blocks
 
 
-def _bounds(content: ReportContent, words: Texts) -> list[Block]:
+def _bounds(content: ReportContent, phrases: Texts) -> list[Block]:
     if not content.bounds:
-        return [Text(words["bounds_none"])]
+        return [Text(phrases["bounds_none"])]
     return [
-        Text(words["bounds"].format(confidence=content.confidence)),
+        Text(phrases["bounds"].format(confidence=content.confidence)),
         Table(
-            words["bounds_caption"],
-            words["bounds_head"].split("|"),
+            phrases["bounds_caption"],
+            phrases["bounds_head"].split("|"),
             content.bounds,
             numeric=(2,),
             searchable=True,

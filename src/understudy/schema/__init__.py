@@ -9,6 +9,7 @@ from understudy.schema.columns.column import Codes, Column, Kind, OutOfDomain
 from understudy.schema.columns.date import Date, Resolution
 from understudy.schema.columns.numeric import Integer, Real
 from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.constraints.selection import Selection
 from understudy.schema.domain import Clique, Domain
 from understudy.schema.importers.importing import ImportFormat, import_schema
 from understudy.schema.origin import Origin
@@ -35,6 +36,7 @@ __all__ = [
     "Real",
     "Resolution",
     "Schema",
+    "Selection",
     "import_schema",
     "number_of",
     "read_date",

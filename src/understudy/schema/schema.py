@@ -18,6 +18,19 @@ from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, Schema
 from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Codes, Column, check_text
 from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.constraints.dependency import (
+    Dependency,
+    check_dependencies,
+    dependencies_to_plain,
+    rules_of_dependencies,
+)
+from understudy.schema.constraints.derived import (
+    DerivedColumn,
+    check_derived,
+    derived_to_plain,
+    output_names,
+)
+from understudy.schema.constraints.joint import JointValues, joint_values
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.files.lists import Lists, with_lists
@@ -131,7 +144,13 @@ def _places(frame: pd.DataFrame) -> dict[str, list[int]]:
     return places
 
 
-def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+def decode_frame(
+    schema: Schema,
+    codes: Mapping[str, npt.ArrayLike],
+    *,
+    seed: int | None,
+    counts: Mapping[str, npt.ArrayLike] | None = None,
+) -> pd.DataFrame:
     """Decode every column; see `Schema.decode`. Each column draws from its own stream of randomness.
 
     Raises
@@ -146,12 +165,23 @@ def decode_frame(schema: Schema, codes: Mapping[str, npt.ArrayLike], *, seed: in
     if len(lengths) > 1:
         problems.append("The columns of codes have different lengths.")
     raise_problems("The codes do not fit the schema", problems, DataError)
-    streams = np.random.default_rng(seed).spawn(len(schema.columns))
+    *streams, stream_of_rules = np.random.default_rng(seed).spawn(len(schema.columns) + 1)
     decoded: dict[str, Any] = {
-        column.name: column.decode(codes[column.name], stream)
+        column.name: column.decode(codes[column.name], stream, counts=(counts or {}).get(column.name))
         for column, stream in zip(schema.columns, streams, strict=True)
     }
-    return pd.DataFrame(decoded, columns=list(schema.names))
+
+    def redraw(column: Column, some: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
+        known = (counts or {}).get(column.name)
+        if column.decodes_by_counts and known is None:  # all the codes, not only those that are drawn again
+            known = np.bincount(np.asarray(codes[column.name]), minlength=column.size)
+        return column.decode(some, generator, counts=known)
+
+    for group in schema.joint_values:
+        group.settle(codes, decoded, stream_of_rules, redraw)
+    for item in schema.derived:
+        decoded[item.name] = item.compute(decoded, schema._by_name)
+    return pd.DataFrame(decoded, columns=list(schema.output_names))
 
 
 FORMAT_VERSION = 1
@@ -179,6 +209,13 @@ class Schema:
     lists
         Lists of values by name. A column whose values are one of them is written with its name; it is the same
         column, and the schema has the same fingerprint, as with the values written out.
+    rules
+        Constraints that the *values* of every synthetic record obey (``straddle: values``), as ``constraints`` takes them.
+    determines
+        Columns that follow from another one, as in ``{"city": ["region"]}`` (learnt from the released model) or
+        ``{"city": {"region": {"Lyon": "south", "Lille": "north"}}}`` (declared).
+    derived
+        Columns computed from others in the published table, as in ``{"nights": "check_out - check_in"}``.
 
     Examples
     --------
@@ -200,9 +237,11 @@ class Schema:
     description: str
     origin: OriginOfFacts
     left_out: tuple[tuple[str, str], ...]
+    determines: tuple[Dependency, ...]
+    derived: tuple[DerivedColumn, ...]
     lists: Lists = field(default=(), compare=False)
 
-    own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out")
+    own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out", "rules", "determines", "derived")
 
     def __init__(
         self,
@@ -215,6 +254,9 @@ class Schema:
         origin: OriginOfFacts = "public",
         left_out: Mapping[str, str] | Iterable[tuple[str, str]] = (),
         lists: Mapping[str, Sequence[Any]] | Lists = (),
+        rules: Sequence[Constraint | str | Mapping[str, Any]] = (),
+        determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
+        derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
     ) -> None:
         self._set("columns", check_columns(columns))
         for key, value in (
@@ -227,7 +269,17 @@ class Schema:
         ):
             self._set(key, value)
         raise_problems(HEADING, self._check_rest())
-        self._set("constraints", parse_rules(constraints, self.columns))
+        stated = (
+            *parse_rules(constraints, self.columns),
+            *parse_rules(rules, self.columns, key="rules", straddle="values"),
+        )
+        dependencies, problems = check_dependencies(determines, self._by_name)
+        made, wrong = check_derived(derived, self._by_name)
+        raise_problems(HEADING, problems + wrong)
+        self._set("determines", dependencies)
+        self._set("derived", made)
+        self._set("constraints", (*stated, *rules_of_dependencies(dependencies, self._by_name)))
+        raise_problems(HEADING, self._check_origin())
 
     # -- columns -------------------------------------------------------------------------------
 
@@ -258,7 +310,33 @@ class Schema:
         wanted = {self.column(name).name for name in names}
         kept = tuple(column for column in self.columns if column.name in wanted)
         rules = tuple(rule for rule in self.constraints if wanted.issuperset(rule.columns))
-        return replace(self, columns=kept, constraints=rules)
+        dependencies = tuple(item for item in self.determines if {item.source, item.target} <= wanted)
+        made = [item for item in self.derived if item.columns <= wanted]
+        beside = wanted.union(item.name for item in made)
+        placed = tuple(
+            replace(
+                item,
+                after=item.after if item.after in beside else None,
+                before=item.before if item.before in beside else None,
+            )
+            for item in made
+        )
+        return replace(self, columns=kept, constraints=rules, determines=dependencies, derived=placed)
+
+    @property
+    def rules(self) -> tuple[Constraint, ...]:
+        """The constraints that the values of every synthetic record obey."""
+        return tuple(rule for rule in self.constraints if rule.straddle == "values")
+
+    @cached_property
+    def joint_values(self) -> tuple[JointValues, ...]:
+        """Groups of columns whose values rules tie together, where bins hold several values."""
+        return joint_values(self.constraints, self.columns)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the columns of a published table, in order: those of the schema and the derived ones."""
+        return output_names(self.names, self.derived)
 
     def with_columns(self, columns: Iterable[Column]) -> Schema:
         """Return the schema with some columns replaced by others of the same names; its rules stay."""
@@ -358,10 +436,16 @@ class Schema:
         content = replace(self, lists=()).to_dict()
         for key in ("name", "description", "origin", "left_out"):
             content.pop(key, None)
+        for item in content.get("derived", {}).values():
+            if isinstance(item, dict):
+                item.pop("description", None)
         for column in content["columns"]:
             for key in ("description", "unit", "origin"):
                 column.pop(key, None)
-        content["constraints"] = [[rule.text, rule.straddle] for rule in self.constraints]
+        content.pop("rules", None)
+        content["constraints"] = [
+            [rule.text, rule.straddle] for rule in self.constraints if not rule.dependency
+        ]
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy schema\n" + canonical.encode("ascii")).hexdigest()
 
@@ -389,7 +473,13 @@ class Schema:
 
         return encode_frame(self, frame)
 
-    def decode(self, codes: Mapping[str, npt.ArrayLike], *, seed: int | None) -> pd.DataFrame:
+    def decode(
+        self,
+        codes: Mapping[str, npt.ArrayLike],
+        *,
+        seed: int | None,
+        counts: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> pd.DataFrame:
         """Turn codes into a table of values, each inside its bin by the column's rule.
 
         Parameters
@@ -398,6 +488,9 @@ class Schema:
             One array per column.
         seed
             For the rules that draw values; ``None`` draws anew each time.
+        counts
+            For columns with ``decode_by: smooth``: how many records each code has, as a model expects them
+            (`Model.decode` passes its own). Without them the given codes are counted.
 
         Examples
         --------
@@ -408,7 +501,7 @@ class Schema:
         1   False
         """
 
-        return decode_frame(self, codes, seed=seed)
+        return decode_frame(self, codes, seed=seed, counts=counts)
 
     def holds_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         """Tell which raw records obey every constraint. In and out: private."""
@@ -417,10 +510,15 @@ class Schema:
         return np.asarray(np.logical_and.reduce([rule.holds_raw(frame) for rule in self.constraints]))
 
     def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.bool_]:
-        """Tell which encoded records obey every constraint."""
+        """Tell which encoded records obey every constraint, and have values that obey every rule together."""
         if not self.constraints:
             return np.ones(len(np.asarray(codes[self.names[0]])), dtype=bool)
-        return np.asarray(np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints]))
+        holds = np.asarray(np.logical_and.reduce([rule.holds_codes(codes) for rule in self.constraints]))
+        for group in self.joint_values:
+            kept = np.flatnonzero(holds)
+            some = {column.name: np.asarray(codes[column.name])[kept] for column in group.columns}
+            holds[kept] = group.possible(some)
+        return holds
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -440,8 +538,17 @@ class Schema:
         if lists := with_lists(columns, self.lists):
             plain["lists"] = lists
         plain["columns"] = columns
-        if self.constraints:
-            plain["constraints"] = [rule.to_plain() for rule in self.constraints]
+        stated = [rule for rule in self.constraints if not rule.dependency]
+        for key, usual, listed in (
+            ("constraints", "allow", [rule for rule in stated if rule.straddle != "values"]),
+            ("rules", "values", [rule for rule in stated if rule.straddle == "values"]),
+        ):
+            if listed:
+                plain[key] = [rule.to_plain(usual=usual) for rule in listed]  # type: ignore[arg-type]
+        if self.determines:
+            plain["determines"] = dependencies_to_plain(self.determines)
+        if self.derived:
+            plain["derived"] = derived_to_plain(self.derived)
         return plain
 
     @classmethod
@@ -535,9 +642,12 @@ class Schema:
         except (TypeError, ValueError):
             problems.append("lists: write a name and its values for each list")
             self._set("lists", ())
+        return problems
+
+    def _check_origin(self) -> list[str]:
         origin, wrong = normal_origin(self.origin, self._facts if self._facts else self.own_facts)
         self._set("origin", origin if self._facts else "public")
-        return problems + wrong
+        return wrong
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)

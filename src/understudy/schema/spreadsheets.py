@@ -33,8 +33,12 @@ def formula_values(column: Column) -> tuple[str, ...]:
     >>> formula_values(Categorical(name="note", values=("none", "-1", "=1+1", "@SUM(A1)")))
     ('=1+1', '@SUM(A1)')
     """
-    as_text = column.kind in ("categorical", "ordinal") or getattr(column, "decode_by", None) == "label"
-    texts = (column.name, *(column.finest.labels if as_text else ()))
+    as_text = (
+        column.kind in ("categorical", "ordinal")
+        or getattr(column, "decode_by", None) == "label"
+        or getattr(column, "spelling", None) is not None
+    )
+    texts = (column.name, *(column.finest.labels if as_text else ()), column.missing_text)
     return tuple(text for text in texts if is_formula(text))
 
 

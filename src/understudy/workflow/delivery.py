@@ -193,7 +193,7 @@ def deliver(
             model.save(delivery.model)
         frame = model.sample(delivery.rows, seed=delivery.seed)
         if delivery.out is not None:
-            write_frame(frame, delivery.out)
+            write_frame(frame, delivery.out, schema=model.schema)
     except Exception as error:
         kept = work.model_path or _rescue(model)
         note = (
@@ -216,7 +216,7 @@ def _deliver_sets(delivery: Delivery, many: MultipleSynthesis) -> dict[str, Any]
             for frame, path in zip(
                 many.frames(delivery.rows, seed=delivery.seed), delivery.tables(), strict=True
             ):
-                write_frame(frame, path)
+                write_frame(frame, path, schema=many.models[0].schema)
                 rows = len(frame)
     except Exception as error:
         kept = [str(saved) for saved in map(_rescue, distinct) if saved is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -293,6 +293,7 @@ def measure_errors(
     payment: Payment | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    names: Sequence[str] | None = None,
     notify: Callable[[str], None] = _LOG.warning,
 ) -> Measured:
     """Measure, under a budget, how far the marginals of a synthetic table are from those of the real one.
@@ -301,7 +302,7 @@ def measure_errors(
     ----------
     real, synthetic
         The files of the two tables.
-    schema, unit, budget, separator, encoding
+    schema, unit, budget, separator, encoding, names
         What is public about the real one, who is protected, what may be spent, and how a CSV file is read.
     payment
         Which ledger pays: that of the real table, or the file that is named.
@@ -319,7 +320,7 @@ def measure_errors(
         raise UsageError("An evaluation is paid for by the ledger of the table, or by a file that is named.")
     schema.require_public()
     made = schema.encode_frame(read_frame(synthetic))
-    facts = table_facts(schema, unit=unit, separator=separator, encoding=encoding)
+    facts = table_facts(schema, unit=unit, separator=separator, encoding=encoding, names=names)
     place = find_ledger(
         real,
         name=real.name,
@@ -339,7 +340,9 @@ def measure_errors(
         "advice": ADVICE,
     }
     check_before_reading(place, facts, payment.consent, **terms)
-    records = read_table(real, schema, id_column=unit.id_column, separator=separator, encoding=encoding)
+    records = read_table(
+        real, schema, id_column=unit.id_column, separator=separator, encoding=encoding, names=names
+    )
     with place.opened(**terms) as ledger:
         curator = Curator(records, unit=unit, ledger=ledger, consent=payment.consent)
         remember_facts(ledger, facts, payment.consent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -72,8 +72,8 @@ class Fit:
         What is public about it.
     synthesizer, unit, budget
         The mechanism, who is protected, and what may be spent.
-    separator, encoding
-        Of a CSV file.
+    separator, encoding, names
+        Of a CSV file; see `read_table`.
     checkpoint
         A private folder for exact counts of a table larger than memory; see `read_table`.
     files
@@ -87,6 +87,7 @@ class Fit:
     budget: Budget
     separator: str | None = None
     encoding: str | None = None
+    names: Sequence[str] | None = None
     checkpoint: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
 
@@ -242,8 +243,9 @@ def synthesize(
     out, model
         Files for the rows and for the model; without ``out`` the rows are a frame of the result.
     ledger
-        File of the ledger, or one that is open already. By default the one that belongs to the table: beside a file, in a folder of yours for a frame,
-        which is known again by its content. It is made with this budget as the total of the table if it is absent.
+        File of the ledger, one that is open already, or ``"memory"`` for one that lives as long as the call. By default the one that belongs to
+        the table: beside a file, in a folder of yours for a frame, which is known again by its content. It is made with this budget as the total
+        of the table if it is absent.
     consent, unfinished
         What the owner of the table agrees to, and what to do about another fit on the ledger that was interrupted (``"refuse"``, ``"keep"`` or
         ``"drop"`` its paid answers).
@@ -289,7 +291,7 @@ def synthesize(
     planned = plan_synthesis(
         fit,
         payment=Payment(
-            ledger=ledger if ledger is None or isinstance(ledger, Ledger) else Path(ledger),
+            ledger=_ledger_named(ledger),
             consent=consent or NO_CONSENT,
             unfinished=unfinished,
         ),
@@ -303,6 +305,15 @@ def synthesize(
     for note in planned.notes:
         _LOG.warning(note)
     return planned.run(progress=progress)
+
+
+def _ledger_named(
+    ledger: str | PathLike[str] | Ledger | None,
+) -> Path | Ledger | Literal["memory"] | None:
+    """Return a ledger as `Payment` takes it; the word ``memory`` is not a file."""
+    if ledger is None or isinstance(ledger, Ledger):
+        return ledger
+    return "memory" if ledger == "memory" else Path(ledger)
 
 
 def plan_synthesis(
@@ -339,7 +350,8 @@ def plan_synthesis(
     if place is not None:
         require_writable(place.path, what="ledger")
     check_apart(fit, delivery, place)
-    notes = () if place is None else place.notes
+    delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
+    notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(
@@ -394,7 +406,9 @@ class PlannedSynthesis:
         See :meth:`understudy.mechanisms.Synthesizer.fit`.
         """
         fit, payment, delivery = self.fit, self.payment, self.delivery
-        owner = table_facts(fit.schema, unit=fit.unit, separator=fit.separator, encoding=fit.encoding)
+        owner = table_facts(
+            fit.schema, unit=fit.unit, separator=fit.separator, encoding=fit.encoding, names=fit.names
+        )
         new = self.place is not None and not self.place.path.exists()
         if self.place is not None:
             check_before_reading(self.place, owner, payment.consent, **self._terms)
@@ -409,6 +423,7 @@ class PlannedSynthesis:
             id_column=fit.unit.id_column,
             separator=fit.separator,
             encoding=fit.encoding,
+            names=fit.names,
             watch=progress,
             checkpoint=fit.checkpoint,
         )

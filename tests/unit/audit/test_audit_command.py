@@ -13,8 +13,7 @@ import understudy.audit
 from understudy.audit import Audit, AuditReport, Claim, Effort, Tally, audit_markdown
 from understudy.audit.releases import LOOP
 from understudy.cli.commands.audit import EXIT_VIOLATION
-from understudy.cli.main import app
-from understudy.cli.registered import register
+from understudy.cli.main import app, register
 from understudy.errors import OutputError, UnknownMethod, UsageError
 from understudy.report import Verdict, audit_chart
 

@@ -20,7 +20,7 @@ CLAIM = Claim("epsilon", 1.0, 0.0, "")
 
 
 def observation(value: float, **more: Any) -> Observation:
-    return Observation(told=np.array([value]), scales=np.array([-1.0]), **more)
+    return Observation(values_seen=np.array([value]), scales=np.array([-1.0]), **more)
 
 
 def subject(shift: float, seed: int = 1) -> Subject:
@@ -105,7 +105,7 @@ def test_the_pair_that_shows_most_gets_the_runs() -> None:
         ),
         (
             "likelihood ratio around learnt centres",
-            lambda first: Observation(told=np.array([5.0 * first]), scales=np.array([1.0])),
+            lambda first: Observation(values_seen=np.array([5.0 * first]), scales=np.array([1.0])),
         ),
     ],
 )

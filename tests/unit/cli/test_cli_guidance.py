@@ -118,8 +118,8 @@ def test_a_table_of_a_database_is_checked_where_it_is(
 
 
 @pytest.mark.parametrize("address", ["staff.duckdb", "postgresql://db.example/registry"])
-def test_what_reads_files_only_says_so(address: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="drafted from a file"):
+def test_a_database_needs_a_table_or_says_that_files_are_read(address: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name the one to read"):
         run("schema", "draft", address, "--out", tmp_path / "draft.yaml")
     with pytest.raises(UsageError, match="An evaluation reads a file"):
         run("evaluate", address, "made.csv", "--schema", "schema.yaml")

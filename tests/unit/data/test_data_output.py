@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.data import check_output_format, write_frame
+from understudy.data import check_output_format, read_table, write_frame
 from understudy.errors import OutputError
+from understudy.schema import Boolean, Categorical, Date, Integer, Real, Schema
 
 FRAME = pd.DataFrame({"a": [1, 2], "b": ["x,y", 'quote " é']})
 NAMES = ["t.csv", "t.csv.gz", "t.parquet", "T.CSV"]
@@ -131,3 +135,103 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_column_parquet_cannot_hold_is_refused(tmp_path):
     with pytest.raises(OutputError, match="Write CSV instead"):
         write_frame(pd.DataFrame({"a": [1, "x", None]}), tmp_path / "t.parquet")
+
+
+# -- the spelling of a schema ----------------------------------------------------------------------
+
+SPELLED = Schema(
+    [
+        Real(
+            "price", bins=[0, 10, 200, 1000], decimals=2, decode_by="smooth", missing=True, missing_text="?"
+        ),
+        Real("share", bins=[0, 0.5, 1], decimals=5, decode_by="uniform"),
+        Real("whole", bins=[-5, 0, 5], decimals=0, decode_by="uniform"),
+        Boolean("again", spelling=["No", "Yes"]),
+        Boolean("known", missing=True, missing_text="unknown"),
+        Categorical("agent", values=["007", "9"], missing=True, missing_text="NULL"),
+        Integer("age", minimum=0, maximum=9, missing=True, missing_text="-9"),
+        Date(
+            "seen",
+            minimum="0900-01-01",
+            maximum="0900-12-31",
+            resolution="month",
+            missing=True,
+            missing_text="never",
+        ),
+        Real("plain", bins=[0, 1, 2], decode_by="uniform", missing=True, missing_text="?"),
+        Real("mixed", bins=[0, 1, 2], decimals=1, missing=True, missing_text="?", out_of_domain="to-other"),
+    ]
+)
+
+
+def some_codes(rows: int) -> dict[str, Any]:
+    generator = np.random.default_rng(7)
+    return {column.name: generator.integers(0, column.size, rows) for column in SPELLED.columns}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_csv_file_has_the_spelling_of_the_table_and_reads_back_to_the_same_codes(tmp_path, name):
+    codes = some_codes(500)
+    frame = SPELLED.decode(codes, seed=3)
+    path = write_frame(frame, tmp_path / name, schema=SPELLED)
+    text = pd.read_csv(path, dtype=str, keep_default_na=False)
+    patterns = {
+        "price": r"\?|\d{1,3}(\.\d?[1-9])?|1000",
+        "share": r"0|1|0\.\d{0,4}[1-9]",
+        "whole": r"-?\d",
+        "again": "Yes|No",
+        "known": "True|False|unknown",
+        "agent": "007|9|NULL",
+        "age": r"\d|-9",
+        "seen": r"0900-\d\d-\d\d|never",
+        "plain": r"\?|[01]\.\d+(e-\d+)?",
+        "mixed": r"\?|other|\d(\.\d)?",
+    }
+    for column, pattern in patterns.items():
+        assert text[column].str.fullmatch(pattern).all(), column
+    for source in (str(path), text):
+        table = read_table(source, SPELLED)
+        for column in SPELLED.columns:
+            wanted = np.bincount(codes[column.name], minlength=column.size)
+            assert table.count_many([(column.name,)])[0].tolist() == wanted.tolist(), column.name
+    again = SPELLED.encode_frame(text)
+    assert all(again[column].tolist() == list(codes[column]) for column in SPELLED.names)
+
+
+def test_a_parquet_file_keeps_numbers_and_nulls_and_reads_back_to_the_same_codes(tmp_path):
+    schema = replace(SPELLED, columns=SPELLED.columns[:-1])  # numbers beside 'other' are for CSV alone
+    codes = {name: some_codes(500)[name] for name in schema.names}
+    path = write_frame(schema.decode(codes, seed=3), tmp_path / "t.parquet", schema=schema)
+    back = pd.read_parquet(path)
+    assert str(back["price"].dtype) == "float64"
+    assert back["price"].isna().any()
+    assert set(back["agent"]) == {"007", "9", "NULL"}
+    assert set(back["again"]) == {"Yes", "No"}
+    table = read_table(str(path), schema)
+    for column in schema.columns:
+        wanted = np.bincount(codes[column.name], minlength=column.size)
+        assert table.count_many([(column.name,)])[0].tolist() == wanted.tolist(), column.name
+
+
+def test_a_schema_without_the_fields_changes_nothing_in_a_file(tmp_path):
+    schema = Schema([Real("x", bins=[0, 1, 2], decode_by="uniform", missing=True), Boolean("y")])
+    frame = schema.decode({"x": [0, 1, 2], "y": [0, 1, 1]}, seed=1)
+    with_schema = write_frame(frame, tmp_path / "a.csv", schema=schema).read_bytes()
+    assert with_schema == write_frame(frame, tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "decimals", "text"),
+    [
+        (204.05, 2, "204.05"),
+        (5.0, 2, "5"),
+        (-0.0, 0, "0"),
+        (1e-05, 5, "0.00001"),
+        (120.0, 0, "120"),
+        (0.5, 3, "0.5"),
+    ],
+)
+def test_numbers_have_no_zeros_at_the_end(tmp_path, number, decimals, text):
+    schema = Schema([Real("x", bins=[-1, 1000], decimals=decimals)])
+    path = write_frame(pd.DataFrame({"x": [number]}), tmp_path / "t.csv", schema=schema)
+    assert path.read_text() == f"x\n{text}\n"

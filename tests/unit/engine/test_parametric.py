@@ -24,7 +24,7 @@ from understudy.mechanisms.parametric.modips.location import (
     plausible_counts,
 )
 from understudy.mechanisms.parametric.modips.loglinear import LoglinearModel
-from understudy.mechanisms.parametric.modips.slomag_model import (
+from understudy.mechanisms.parametric.modips.slomag import (
     SlomagEvidence,
     SlomagModel,
     expectation,

@@ -10,7 +10,7 @@ from scipy import stats
 
 from understudy.errors import WorkloadError, WrongPairing
 from understudy.inference import RULES, combine, combine_fits
-from understudy.inference.rules import SYNTHESES
+from understudy.inference.combining import SYNTHESES
 
 Q = np.array([1.0, 2.0, 3.0, 6.0])
 V = np.array([1.0, 2.0, 1.0, 2.0])

@@ -11,15 +11,15 @@ from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, DomainTooLarge, ModelFileError, WorkloadError
 from understudy.mechanisms import Model
-from understudy.mechanisms.parametric.copula.copula import DPCopula
-from understudy.mechanisms.parametric.copula.distribution import GaussianCopula, Latent, orthant_tables
-from understudy.mechanisms.parametric.copula.latent import (
+from understudy.mechanisms.parametric.copula.copula import (
     ANGLES,
+    DPCopula,
     correlation_from,
     dimensions_of,
     expected_curve,
     nearest_correlation,
 )
+from understudy.mechanisms.parametric.copula.distribution import GaussianCopula, Latent, orthant_tables
 from understudy.mechanisms.parametric.margins import ladder_of, project_rows, refine
 from understudy.privacy import GDP, ApproxDP, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Integer, Real, Schema

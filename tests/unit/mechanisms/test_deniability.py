@@ -14,14 +14,15 @@ from understudy.engine import BayesianNetwork
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
 from understudy.mechanisms import load_model
 from understudy.mechanisms.deniability.deniability import Deniability, advanced_composition, paper_epsilon
-from understudy.mechanisms.deniability.learning import dirichlet_table, normal_table
-from understudy.mechanisms.deniability.structure import (
+from understudy.mechanisms.deniability.learning import (
     Correlations,
     buckets_of,
     dependency_order,
+    dirichlet_table,
     learn_parents,
     merit,
     needed_entropies,
+    normal_table,
 )
 from understudy.privacy import ApproxDP, Ledger, PureDP, SeededRandomness, Unit, accounting_named
 from understudy.schema import Categorical, Domain, Integer, Ordinal, Schema

@@ -14,7 +14,7 @@ from understudy.data import LocalTable
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Workload, all_kway
 from understudy.mechanisms import Model, create
-from understudy.mechanisms.histograms.transforms.coefficients import (
+from understudy.mechanisms.histograms.transforms.fourier import (
     closest_table,
     coefficients_for,
     maximal,

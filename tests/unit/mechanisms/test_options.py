@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from understudy.errors import BudgetError
+from understudy.marginals import all_kway
+from understudy.mechanisms import create
 from understudy.mechanisms.marginal.aim import AIM
 from understudy.mechanisms.options import at_least, between, one_of, positive, refuse, shares, up_to_one
+from understudy.privacy import ApproxDP, PureDP, Unit
+from understudy.schema import Integer, Schema
 
 NO_NUMBERS = (math.nan, math.inf, -math.inf, "3", None, True, [1.0])
 
@@ -62,3 +66,14 @@ def test_options_that_count_are_whole_numbers() -> None:
         AIM(max_candidates=0.5)  # type: ignore[arg-type]
     assert AIM(max_candidates=2.0).max_candidates == 2  # type: ignore[arg-type]
     assert AIM(column_noise=0.5).column_noise == 0.5
+
+
+def test_what_a_delta_would_buy_is_said_from_public_facts() -> None:
+    wide = Schema([Integer(f"c{index}", minimum=0, maximum=9) for index in range(29)])
+    unit = Unit.add_remove()
+    note = create("gaussian", workload=all_kway(wide.domain, 2)).delta_note(PureDP(1.0), wide, unit)
+    assert "times the noise of a delta of 1e-06" in note
+    assert float(note.split("there is ")[1].split(" times")[0]) > 4
+    single = Schema([Integer("c", minimum=0, maximum=9)])
+    assert create("independent").delta_note(PureDP(1.0), single, unit) == ""  # Laplace is as good
+    assert create("independent").delta_note(ApproxDP(1.0, 1e-6), wide, unit) == ""

@@ -16,8 +16,11 @@ from understudy.mechanisms.parametric.regression.distribution import (
     SequentialModel,
     TableStep,
 )
-from understudy.mechanisms.parametric.regression.sequential import SequentialRegression
-from understudy.mechanisms.parametric.regression.steps import classes_from, line_from
+from understudy.mechanisms.parametric.regression.sequential import (
+    SequentialRegression,
+    classes_from,
+    line_from,
+)
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
 

@@ -21,7 +21,7 @@ from understudy.release import (
     Similarity,
     TailMarginalError,
 )
-from understudy.release.criteria.fits import Feature, LinearFit, Regression
+from understudy.release.regressions.fits import Feature, LinearFit, Regression
 from understudy.schema import Domain
 
 DOMAIN = Domain(("sex", "age", "size"), (2, 4, 5))

@@ -11,8 +11,8 @@ import pytest
 from understudy.privacy import Unit
 from understudy.release import RecordTypes
 from understudy.release.accounted import _errors
-from understudy.release.criteria.fits import Feature, Regression
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.regressions.fits import Feature, Regression
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.schema import Domain
 
 

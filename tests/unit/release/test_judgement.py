@@ -14,7 +14,7 @@ from understudy.errors import ConstraintError, DataError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.release import RegressionCoefficients
-from understudy.release.criteria.fits import LinearFit
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import baseline_key, fit_baseline, judge

@@ -15,7 +15,7 @@ from understudy.data import LocalTable, read_table
 from understudy.privacy import Ledger, PureDP, SeededRandomness
 from understudy.privacy.rows import PublicRows
 from understudy.release import PredictionError, RecordTypes, RegressionCoefficients
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.run.candidate import draw_candidate, fit_model
 from understudy.release.run.judgement import fit_baseline
 from understudy.release.run.planning import plan_release

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from spec_examples import CRITERIA, people, published, small, small_spec
 
-from understudy.errors import SchemaError, WorkloadError
+from understudy.errors import BudgetError, SchemaError, WorkloadError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import ConditionalMeans, RegressionCoefficients, largest_moves
 from understudy.release.bundle.bundle import write_bundle
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.criteria.groups import code_values
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.neighbours import neighbouring_tables
+from understudy.release.regressions.fits import LinearFit
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.rehearsal.rehearsal import narrowed_plain
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run as running
@@ -147,6 +148,24 @@ def test_regressions_are_distinct_by_labels_as_in_version_01() -> None:
     assert len(set(keys.values())) == needed.versions
 
 
+def test_labels_that_look_alike_when_joined_have_regressions_of_their_own(tmp_path: Path) -> None:
+    """Fails on 0.1.0: joined by "; " two of these four are one text, and one version was judged by the regression of another."""
+    plain = small(
+        **published(20.0),
+        transformations={"age": {"a": None, "a; sex=b": None}, "sex": {"c": None, "b; sex=c": None}},
+        selection=LOOP,
+    )
+    plain["budget"] = {"total": {"epsilon": 10_000.0}, "model": {"epsilon": 4.0}}
+    spec, ledger = Spec.from_dict(plain), tmp_path / "people.ledger"
+    assert spec.shares.shared is not None
+    outside = replace(spec, shares=spec.shares.shared)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running.Release, "_attempt", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run_release(outside, ledger=ledger, source=people())
+    assert [purpose for purpose, _ in charged(ledger)].count("fit a private regression") == 4
+
+
 def test_a_narrowed_space_pays_for_the_regressions_it_has_left(tmp_path: Path) -> None:
     """Three versions cost 40 inside; of the one that is left, 20 are needed outside."""
     spec = loop(THREE, total=408.0)
@@ -204,6 +223,14 @@ def test_a_bad_regression_rejects_before_more_than_itself_is_spent() -> None:
     judgement, charges = judged(changed(spec, "regression-coefficients", threshold=1e-9))
     assert not judgement.passed
     assert [purpose for purpose, _ in charges] == ["fit a private regression"]
+
+
+def test_nothing_is_looked_at_if_nothing_is_set_aside_for_judging() -> None:
+    """Fails on 0.1.0: criteria, those of other packages among them, were handed a curator without a limit."""
+    spec = loop(ONE)
+    free = replace(spec, shares=replace(spec.shares, acceptance=0.0))
+    with pytest.raises(BudgetError, match="sets no epsilon aside"):
+        judged(free, {("size=", "age=as it is", "sex="): LinearFit(1.0, (0.05, 0.0))})
 
 
 # ---------------------------------------------------------------------- begun by version 0.1

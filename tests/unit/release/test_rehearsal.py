@@ -16,7 +16,7 @@ from joblib import parallel_config
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from understudy.cli import registered as commands
+from understudy.cli import main as commands
 from understudy.cli.main import app
 from understudy.curator import Curator
 from understudy.data import read_table

@@ -30,7 +30,7 @@ from understudy.release import (
 )
 from understudy.release.criteria.groups import code_values
 from understudy.release.criteria.marginals import clipped_ratio_sensitivity, proposition_5
-from understudy.release.criteria.moments import RegressionMoments
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.selection.accounting import UnlimitedAttempts
 from understudy.schema import Domain
 

@@ -29,13 +29,13 @@ from understudy.release import (
     conservative_threshold,
     largest_moves,
 )
-from understudy.release.criteria import fits as regression_module
 from understudy.release.criteria.base import laplace_upper_tail
-from understudy.release.criteria.fits import Feature, LinearFit, Regression
-from understudy.release.criteria.linear import applied, whole_sums
 from understudy.release.criteria.means import resized_mean
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.neighbours import neighbouring_tables
+from understudy.release.regressions import fits as regression_module
+from understudy.release.regressions.certificates import applied, whole_sums
+from understudy.release.regressions.fits import Feature, LinearFit, Regression
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.schema import Domain
 
 UNITS = {

@@ -35,8 +35,8 @@ from understudy.release import (
     RelativeMarginalError,
     TailMarginalError,
 )
-from understudy.release.criteria.fits import Feature, Regression
 from understudy.release.criteria.marginals import clipped_ratio_sensitivity, proposition_5
+from understudy.release.regressions.fits import Feature, Regression
 from understudy.schema import Domain
 
 ROWS = st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes))

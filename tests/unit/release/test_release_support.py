@@ -13,8 +13,8 @@ from release_examples import BASELINE, DOMAIN, LINE
 
 from understudy.privacy import Unit
 from understudy.release import Criterion, PredictionError, RecordTypes, RegressionCoefficients
-from understudy.release.criteria.fits import Regression
 from understudy.release.neighbours import neighbouring_tables
+from understudy.release.regressions.fits import Regression
 from understudy.release.run.transform import Transformed
 from understudy.release.spec.spec import Spec
 

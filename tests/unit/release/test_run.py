@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from understudy.curator import Journal
 from understudy.errors import (
     BudgetError,
     BudgetExceeded,
+    BundleError,
     DataError,
     LedgerError,
     LedgerMismatch,
@@ -405,6 +408,7 @@ def _instants(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> Callable[[], int
     monkeypatch.setattr(State, "write", around(State.write))
     monkeypatch.setattr(State, "store_candidate", around(State.store_candidate))
     monkeypatch.setattr(Ledger, "charge", around(Ledger.charge))
+    monkeypatch.setattr(Ledger, "note", around(Ledger.note))
     return lambda: seen
 
 
@@ -655,13 +659,17 @@ def test_a_loop_is_charged_as_a_whole_and_its_attempts_leave_no_trace(tmp_path: 
     assert isinstance(outcome, ReleaseResult)
     (entry,) = charges(ledger)
     assert entry.costs["pure"] == pytest.approx(26.30, abs=0.02)
-    assert [item.kind for item in outcome.ledger_entries] == ["invariant", "charge"]
-    assert outcome.ledger_entries[-1].scope.endswith("/selection")
+    assert [item.kind for item in outcome.ledger_entries] == ["invariant", "charge", "note"]
+    paid, ended = outcome.ledger_entries[-2:]
+    assert paid.scope == ended.scope
+    assert paid.scope.endswith("/selection")
+    assert ended.time == paid.time  # how long it took would say how many attempts were made
     assert {stage for stage, _ in said} == {"reading", "searching"}
     assert outcome.guarantee.argument != ""
     assert outcome.provenance.ledger_id == outcome.ledger_id
     state = json.loads((State.folder_for(ledger, "small") / "state.json").read_text(encoding="utf-8"))
-    assert state["selecting"] == {"left": None}  # no count of attempts where the rule has no limit
+    assert state["selecting"].keys() == {"left", "name", "software"}
+    assert state["selecting"]["left"] is None  # no count of attempts where the rule has no limit
 
 
 def test_a_hopeless_loop_ends_by_its_coin_and_says_nothing_more(tmp_path: Path) -> None:
@@ -713,6 +721,155 @@ def test_a_limit_on_the_attempts_survives_interruptions(
         run_release(spec, ledger=tmp_path / "l.ledger", source=people())
     assert isinstance(run_release(spec, ledger=tmp_path / "l.ledger", source=people()), ReleaseFailure)
     assert made == 6
+
+
+# ---------------------------------------------------------------------- one charge, one selection, one outcome
+
+
+def _interrupted(ledger: Path, *, rejected: int = 1) -> Spec:
+    """Stop a loop of at most five attempts after some were rejected."""
+    spec = fitting_spec(selection={"rule": "until-accepted", "gamma": 1e-9, "max_attempts": 5})
+    made = 0
+
+    def attempt(*args: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > rejected:
+            raise Stopped
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Release, "_attempt", attempt)
+        with pytest.raises(Stopped):
+            run_release(spec, ledger=ledger, source=people())
+    return spec
+
+
+def _refused(spec: Spec, ledger: Path, match: str) -> None:
+    """Going on is refused; nothing is charged, and the state stays as it was."""
+    before, file = charges(ledger), State.folder_for(ledger, spec.name) / "state.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    with pytest.raises(LedgerMismatch, match=match):
+        run_release(spec, ledger=ledger, source=people())
+    assert charges(ledger) == before
+    assert json.loads(file.read_text(encoding="utf-8")) == content
+
+
+def _edit_state(ledger: Path, spec: Spec, change: Callable[[dict[str, Any]], None]) -> None:
+    file = State.folder_for(ledger, spec.name) / "state.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    change(content)
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_a_selection_goes_on_only_with_the_event_that_was_charged(tmp_path: Path) -> None:
+    """Fails on 0.1.0, which compared nothing: attempts of another budget ran on the charge of this one."""
+    ledger = tmp_path / "l.ledger"
+    spec = _interrupted(ledger)
+    guarantee = spec.shares.selection
+    assert guarantee is not None
+    for epsilon in (guarantee.epsilon * 1.001, guarantee.epsilon * 0.9):
+        other = replace(guarantee, epsilon=epsilon)
+        _refused(replace(spec, shares=replace(spec.shares, selection=other)), ledger, "another selection")
+    _refused(
+        replace(spec, shares=replace(spec.shares, selection=replace(guarantee, delta=1e-9))),
+        ledger,
+        "another selection",
+    )
+    run_release(spec, ledger=ledger, source=people())
+
+
+def test_attempts_of_two_versions_are_not_one_selection(tmp_path: Path) -> None:
+    """Fails on 0.1.0. What was paid for is there for the version that began it."""
+    ledger = tmp_path / "l.ledger"
+    spec = _interrupted(ledger)
+    known: list[str] = []
+
+    def older(content: dict[str, Any]) -> None:
+        known.append(content["selecting"]["software"])
+        content["selecting"]["software"] = "understudy 0.0.9"
+
+    _edit_state(ledger, spec, older)
+    _refused(spec, ledger, r"made by understudy 0\.0\.9")
+    _edit_state(ledger, spec, lambda content: content["selecting"].update(software=known[0]))
+    run_release(spec, ledger=ledger, source=people())
+
+
+def test_a_selection_without_an_attempt_goes_on_with_another_version(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.ledger"
+    spec = _interrupted(ledger, rejected=0)
+    _edit_state(ledger, spec, lambda content: content["selecting"].update(software="understudy 0.0.9"))
+    run_release(spec, ledger=ledger, source=people())
+    assert len(charges(ledger)) == 1
+
+
+@pytest.mark.parametrize("rejected", [0, 1])
+def test_a_loop_of_version_01_goes_on_if_it_made_no_attempt(rejected: int, tmp_path: Path) -> None:
+    """It recorded neither its version nor a name of its state."""
+    ledger = tmp_path / "l.ledger"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "_STATE", "")
+        patch.setattr(running, "_digest", lambda name: "")
+        spec = _interrupted(ledger, rejected=rejected)
+    _edit_state(
+        ledger, spec, lambda content: content.update(selecting={"left": content["selecting"]["left"]})
+    )
+    if rejected:
+        _refused(spec, ledger, "0.1.0")
+    else:
+        run_release(spec, ledger=ledger, source=people())
+        assert len(charges(ledger)) == 1
+
+
+@pytest.mark.parametrize("found", ["begun", "of another outcome", "empty"])
+def test_a_restored_state_buys_no_second_selection(found: str, tmp_path: Path) -> None:
+    """Fails on 0.1.0: the state of a loop, put back after its outcome was seen, gave a second one for nothing."""
+    ledger, kept = tmp_path / "l.ledger", tmp_path / "kept"
+    spec = _interrupted(ledger)
+    folder = State.folder_for(ledger, spec.name)
+    shutil.copytree(folder, kept)
+    if found == "empty":
+        _edit_state(ledger, spec, lambda content: content.pop("selecting"))
+        _refused(spec, ledger, "began with another state")
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        if found == "of another outcome":
+            patch.setattr(Release, "_note_end", _stopping(Release._note_end, 1))
+            with pytest.raises(Stopped):
+                run_release(spec, ledger=ledger, source=people())
+            first = tmp_path / "first"
+            shutil.copytree(folder, first)
+            shutil.rmtree(folder)
+            shutil.copytree(kept, folder)
+            patch.undo()
+        outcome = run_release(spec, ledger=ledger, source=people())
+    again = run_release(spec, ledger=ledger, source=people())
+    assert type(again) is type(outcome)
+    shutil.rmtree(folder)
+    if found == "of another outcome":
+        shutil.copytree(first, folder)
+        _refused(spec, ledger, "ended in another outcome")
+        return
+    shutil.copytree(kept, folder)
+    _refused(spec, ledger, "its selection has ended")
+
+
+@pytest.mark.parametrize("change", ["less", "absent", "twice"])
+def test_the_charge_for_a_selection_is_checked_in_a_bundle(change: str, tmp_path: Path) -> None:
+    """Fails on 0.1.0: a certificate that lists a smaller charge than its selection costs passed."""
+    spec = small_spec(**LOOP)
+    outcome = run_release(spec, ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(outcome, ReleaseResult)
+    *others, paid, ended = outcome.ledger_entries
+    assert isinstance(paid.event, PureEvent)
+    changed = {
+        "less": [replace(paid, event=PureEvent(paid.event.epsilon / 2))],
+        "absent": [replace(paid, scope=paid.scope.replace("/selection", "/model"))],
+        "twice": [replace(paid, event=PureEvent(paid.event.epsilon / 2))] * 2,
+    }[change]
+    entries = (*others, *changed, ended)
+    verify_bundle(write_bundle(outcome, tmp_path / "bundle"))
+    with pytest.raises(BundleError, match="charge for the"):
+        verify_bundle(write_bundle(replace(outcome, ledger_entries=entries), tmp_path / "changed"))
 
 
 def test_every_transformation_is_read_before_a_loop_is_paid_for(tmp_path: Path) -> None:
@@ -835,6 +992,8 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
     release._rows = lambda *_: 1  # type: ignore[method-assign]
     release._state_facts = lambda *_: None  # type: ignore[method-assign]
     release._charges = lambda *_: True  # type: ignore[method-assign]
+    release._selection_charge = lambda: True  # type: ignore[method-assign, assignment, return-value]
+    release._require_same_selection = lambda *_: None  # type: ignore[method-assign]
 
     class Data:
         def curator(self, *args: Any, **words: Any) -> None:

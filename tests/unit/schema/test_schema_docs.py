@@ -10,7 +10,7 @@ import pytest
 from understudy.schema import Schema
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ["how-to/write-a-schema.md", "explanation/constraints.md"]
+PAGES = ["how-to/write-a-schema.md", "explanation/constraints.md", "how-to/rules.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -29,7 +29,8 @@ NUMBERS = st.one_of(
 def extras(draw: st.DrawFn, *, clamp: bool) -> dict[str, Any]:
     missing = draw(st.booleans())
     policies = ["refuse", "to-other"] + (["to-missing"] if missing else []) + (["clamp"] if clamp else [])
-    return {"missing": missing, "out_of_domain": draw(st.sampled_from(policies))}
+    text = draw(st.sampled_from(["", "?", "not known"])) if missing else ""
+    return {"missing": missing, "missing_text": text, "out_of_domain": draw(st.sampled_from(policies))}
 
 
 @st.composite
@@ -55,7 +56,7 @@ def bins(draw: st.DrawFn, numbers: st.SearchStrategy[Any]) -> dict[str, Any]:
 
 @st.composite
 def integers(draw: st.DrawFn) -> Column:
-    rule = draw(st.sampled_from(["midpoint", "uniform", "integer-uniform", "edge", "label"]))
+    rule = draw(st.sampled_from(["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]))
     rest = {"decode_by": rule, **draw(extras(clamp=True))}
     shape = draw(st.integers(0, 3))
     whole = st.integers(-(2**62), 2**62) | st.integers(-30, 30)
@@ -82,8 +83,10 @@ def integers(draw: st.DrawFn) -> Column:
 
 @st.composite
 def reals(draw: st.DrawFn) -> Column:
-    rule = draw(st.sampled_from(["midpoint", "uniform", "integer-uniform", "edge", "label"]))
+    rule = draw(st.sampled_from(["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]))
     rest = {"decode_by": rule, **draw(extras(clamp=True))}
+    if draw(st.booleans()):
+        rest["decimals"] = draw(st.integers(0, 6))
     shape = draw(st.integers(0, 2))
     try:
         if shape == 0:
@@ -100,7 +103,7 @@ def reals(draw: st.DrawFn) -> Column:
 @st.composite
 def dates(draw: st.DrawFn) -> Column:
     rest = {
-        "decode_by": draw(st.sampled_from(["midpoint", "uniform", "edge", "label"])),
+        "decode_by": draw(st.sampled_from(["midpoint", "uniform", "smooth", "edge", "label"])),
         **draw(extras(clamp=True)),
     }
     days = st.dates(dt.date(1700, 1, 1), dt.date(2250, 1, 1)).map(dt.date.isoformat)
@@ -116,7 +119,8 @@ def dates(draw: st.DrawFn) -> Column:
         raise
 
 
-booleans = extras(clamp=False).map(lambda rest: Boolean("x", **rest))
+spellings = st.sampled_from([None, ("No", "Yes"), ("died", "lives"), ("0", "2"), ("N", "N.")])
+booleans = st.builds(lambda rest, texts: Boolean("x", spelling=texts, **rest), extras(clamp=False), spellings)
 columns = st.one_of(named(), integers(), reals(), dates(), booleans)
 
 
@@ -192,7 +196,7 @@ def test_total_policies_never_complain(column: Column, entries: list[Any]) -> No
         assert len(codes) == len(entries)
 
 
-@pytest.mark.parametrize("rule", ["midpoint", "uniform", "edge"])
+@pytest.mark.parametrize("rule", ["midpoint", "uniform", "smooth", "edge"])
 def test_an_open_bin_gives_its_edge(rule: Any) -> None:
     column = Integer("x", bins=["<18", "18-20", "20<"], decode_by=rule)
     assert column.decode([0, 2], np.random.default_rng(0)).tolist() == [17, 21]

@@ -101,6 +101,14 @@ def test_a_frame_in_a_frame_out() -> None:
         made(FRAME.sample(frac=1.0, random_state=0))
 
 
+def test_the_word_memory_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = made(FRAME, rows=30, seed=1, ledger="memory")
+    assert result.ledger is None
+    assert list(tmp_path.iterdir()) == []
+    made(FRAME, rows=30, seed=1, ledger="memory")  # nothing is remembered
+
+
 def test_files_are_written_beside_the_ledger_that_the_command_uses(table: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.yaml"
     SCHEMA.write(schema)

@@ -62,7 +62,7 @@ def audit(
             require_writable(path, what=what)
     with progress_bar("audit", quiet=quiet or json) as progress:
         report = _audited(
-            subject, everything=everything, quick=quick, runs=runs, seed=seed, jobs=jobs, words=option or [],
+            subject, everything=everything, quick=quick, runs=runs, seed=seed, jobs=jobs, given=option or [],
             progress=progress,
         )  # fmt: skip
     document = report.to_dict()
@@ -91,7 +91,7 @@ def _audited(
     runs: int | None,
     seed: int,
     jobs: int,
-    words: list[str],
+    given: list[str],
     progress: Callable[[str, float], None],
 ) -> AuditReport:
     from understudy.audit import Effort, audit_all, audit_many
@@ -105,7 +105,7 @@ def _audited(
     if subject is None:
         return audit_all(effort=effort, seed=seed, jobs=jobs, progress=progress)
     if subject in {item.name for item in methods()}:
-        chosen = parse_options(words) or None
+        chosen = parse_options(given) or None
         return audit_many([subject], options=chosen, effort=effort, seed=seed, jobs=1, progress=progress)
     if not Path(subject).is_file():
         raise UnknownMethod(f"{subject!r} is neither a registered method nor a specification file.")
@@ -127,5 +127,5 @@ def _show(document: Mapping[str, Any]) -> None:
 
     lines = [audit_cells(item) for item in audit_lines(document)]
     print_table("Claimed and demonstrated", HEADINGS, [[cells[head] for head in HEADINGS] for cells in lines])
-    for words in audit_summary(document):
-        tell(words)
+    for given in audit_summary(document):
+        tell(given)

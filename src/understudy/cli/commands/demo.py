@@ -42,7 +42,7 @@ def demo(
     assert simulated is not None
     registry: pd.DataFrame = datasets.load(simulated.table, simulated.rows, simulated.seed)[0]
     tell(f"1. Simulated a registry of {rows:,} births with {len(spec.schema.names)} columns.")
-    tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.words()}.")
+    tell(f"2. The specification promises {spec.total.describe()}: {spec.shares.describe()}.")
     if compiles_first() and not errors.is_terminal:  # on a terminal the progress bar says so
         say(COMPILES)
     payment = Payment(ledger=LedgerPlace(ledger))  # nothing is remembered of a table that is simulated

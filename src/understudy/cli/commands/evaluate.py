@@ -12,9 +12,11 @@ from understudy.cli.options import (
     AcceptInvariant,
     AnotherLedger,
     By,
+    ColumnNames,
     Delta,
     Encoding,
     Epsilon,
+    Header,
     IdColumn,
     Json,
     MaxRows,
@@ -27,6 +29,7 @@ from understudy.cli.options import (
     TableName,
     parse_budget,
     parse_consent,
+    parse_header,
     parse_names,
     parse_unit,
     summary,
@@ -77,6 +80,8 @@ def evaluate(
     table_name: TableName = None,
     separator: Separator = None,
     encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
     accept_facts: AcceptFacts = False,
     accept_invariant: AcceptInvariant = False,
     by: By = None,
@@ -108,6 +113,7 @@ def evaluate(
         | {"ledger": ledger},
     )
     described = Schema.read(schema)
+    written = {"separator": separator, "encoding": encoding, "names": parse_header(header, names)}
     if any(value is not None for value in (epsilon, delta, rho, mu)):
         if unit is None:
             raise UsageError("An evaluation under a budget needs --unit: who is protected.")
@@ -132,7 +138,7 @@ def evaluate(
                 another=another_ledger,
                 consent=parse_consent(accept_facts, accept_invariant, by),
             ),
-            written={"separator": separator, "encoding": encoding},
+            written=written,
             out=out,
             json=json,
         )
@@ -150,7 +156,7 @@ def evaluate(
         sensitive,
         parse_names(sections, "--sections"),
         quiet or json,
-        written={"separator": separator, "encoding": encoding},
+        written=written,
     )
     _write(found, described, out=out, report=report, json=json)
 
@@ -177,7 +183,7 @@ def _plain(
     sections: list[str] | None,
     quiet: bool,
     *,
-    written: dict[str, str | None],
+    written: dict[str, Any],
 ) -> Evaluation:
     """Read both tables and compute everything."""
     import numpy as np
@@ -253,7 +259,7 @@ def _accounted(
     budget: Budget,
     unit: Unit,
     payment: Payment,
-    written: dict[str, str | None],
+    written: dict[str, Any],
     out: Path | None,
     json: bool,
 ) -> None:

@@ -10,9 +10,11 @@ import typer
 
 from understudy.cli.options import (
     By,
+    ColumnNames,
     Delta,
     Encoding,
     Epsilon,
+    Header,
     IdColumn,
     Json,
     MaxRows,
@@ -21,6 +23,7 @@ from understudy.cli.options import (
     Separator,
     UnitName,
     parse_budget,
+    parse_header,
     parse_unit,
     summary,
 )
@@ -250,6 +253,8 @@ def facts(
     by: By = None,
     separator: Separator = None,
     encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
     json: Json = False,
 ) -> None:
     """Bind a ledger to the owner's facts about its table.
@@ -267,13 +272,16 @@ def facts(
     from understudy.release.spec.spec import read_facts
     from understudy.schema import Schema
 
+    columns = parse_header(header, names)
     with Ledger.open(file) as ledger:
         if is_schema(declared):
             described = Schema.read(declared)
-            found = table_facts(described, unit=ledger.unit, separator=separator, encoding=encoding)
-        elif separator is not None or encoding is not None:
+            found = table_facts(
+                described, unit=ledger.unit, separator=separator, encoding=encoding, names=columns
+            )
+        elif separator is not None or encoding is not None or columns is not None:
             raise UsageError(
-                "--separator and --encoding go with a schema; a specification says how its table is read."
+                "--separator, --encoding, --names and --no-header go with a schema; a specification says how its table is read."
             )
         else:
             found = read_facts(declared)

@@ -24,8 +24,8 @@ def show_methods(name: NAME = None, json: Json = False) -> None:
         if json:
             print_json(row)
             return
-        told = row | {"budgets": _budgets(row["budgets"]), "papers": _papers(row), "page": _page(row)}
-        print_table(name, ("fact", "value"), [(key, text) for key, text in told.items() if text])
+        facts = row | {"budgets": _budgets(row["budgets"]), "papers": _papers(row), "page": _page(row)}
+        print_table(name, ("fact", "value"), [(key, text) for key, text in facts.items() if text])
         return
     rows = [_facts(item) for item in methods()]
     if json:

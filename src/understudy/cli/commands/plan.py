@@ -92,9 +92,10 @@ def plan(
         }
         for item in planned.measurements
     ]
-    spent_as = synthesizer.accounting_note(budget, described, privacy_unit)
+    facts_known = (budget, described, privacy_unit)
+    said = (synthesizer.accounting_note(*facts_known), synthesizer.delta_note(*facts_known))
     notes = [
-        *([spent_as] if spent_as else []),
+        *(note for note in said if note),
         *planned.notes,
         *_not_public(described),
         *formula_warnings(described),
@@ -227,8 +228,8 @@ def _tell_release(planned: ReleasePlan) -> None:
             for item in planned.models
         ],
     )
-    words = "configuration" if planned.configurations == 1 else "configurations"
-    tell(f"{planned.configurations} {words}, {len(planned.left_out)} left out.")
+    noun = "configuration" if planned.configurations == 1 else "configurations"
+    tell(f"{planned.configurations} {noun}, {len(planned.left_out)} left out.")
     for name, reason in planned.left_out[:10]:
         tell(f"Left out: {name}: {reason}")
     if not planned.single:

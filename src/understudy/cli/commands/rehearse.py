@@ -69,9 +69,11 @@ def rehearse(
 
     described = Spec.read(spec)
     count = _count(configurations)
-    table, words, notes = _table(described, public, simulate, facts, rows, seed)
+    table, description, notes = _table(described, public, simulate, facts, rows, seed)
     if not json:
-        say(f"Rehearsing on {words}. It must be public: it is read without noise and exact errors are shown.")
+        say(
+            f"Rehearsing on {description}. It must be public: it is read without noise and exact errors are shown."
+        )
         for note in notes:
             say(f"Note: {note}")
     with progress_bar("rehearse", quiet=quiet or json) as progress:
@@ -93,7 +95,7 @@ def rehearse(
         print_json(
             found.to_dict()
             | {
-                "table": words,
+                "table": description,
                 "table_notes": list(notes),
                 "narrowed": None if narrowed is None else len(narrowed[0].configurations),
                 "files": {name: str(path) for name, path in files.items()},
@@ -103,15 +105,15 @@ def rehearse(
     _show(found, narrowed, out)
 
 
-def _count(words: str) -> int | None:
-    if words == "all":
+def _count(description: str) -> int | None:
+    if description == "all":
         return None
     try:
-        count = int(words)
+        count = int(description)
     except ValueError:
         count = 0
     if count < 1:
-        raise UsageError(f"--configurations ({words}) must be all, or a number of at least 1.")
+        raise UsageError(f"--configurations ({description}) must be all, or a number of at least 1.")
     return count
 
 
@@ -206,8 +208,8 @@ def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | N
         return
     spec, outside = narrowed
     number = len(spec.configurations)
-    words = "1 configuration" if number == 1 else f"{number} configurations"
-    tell(f"Narrowed specification ({words}): {out / 'spec.yaml'}")
+    description = "1 configuration" if number == 1 else f"{number} configurations"
+    tell(f"Narrowed specification ({description}): {out / 'spec.yaml'}")
     if outside:
         tell(
             f"{len(outside)} more would be worth keeping but do not fit into one product of alternatives; they are in "

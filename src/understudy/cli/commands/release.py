@@ -175,7 +175,7 @@ def _announcement(spec: Spec, ledger: Path) -> str:
     return (
         f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.shares.promise.describe()} for "
         f"{spec.unit.describe()}.\n"
-        f"Budget: {spec.shares.words()}.\n"
+        f"Budget: {spec.shares.describe()}.\n"
         f"{spec.row_count.words()}\n"
         + (f"About the promise: {spec.condition().text}\n" if spec.condition().text else "")
         + f"Everything is charged to {ledger} before it is drawn, and stays spent whether or not a candidate is accepted."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +42,18 @@ def sample(
     restart: Annotated[
         bool, typer.Option("--restart", help="Throw an unfinished folder of parts away first.")
     ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="Only rows for which this is true, such as \"age >= 70 and sex == 'F'\"; a comparison with a missing entry is not."
+        ),
+    ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of columns that are fixed (CSV or Parquet): one row is drawn for each of its rows, with these values."
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -51,12 +64,15 @@ def sample(
     --lanes, not on the number of processes.
     """
     from understudy.cli.output import how_close, print_json, progress_bar, tell
-    from understudy.data import check_output_format, write_frame
+    from understudy.data import check_output_format, read_frame, write_frame
     from understudy.data.output import is_folder, require_apart, require_writable
     from understudy.mechanisms import load_model
+    from understudy.mechanisms.conditional import FEW_ROWS, RareRows
 
     result: dict[str, Any]
     if is_folder(out):
+        if where is not None or given is not None:
+            raise UsageError("--where and --given go with one file: end --out in .csv or .parquet.")
         from understudy.bulk import write_sample
 
         with progress_bar("sample", quiet=quiet or json) as progress:
@@ -80,26 +96,36 @@ def sample(
             "distance_from_model": done.error,
             "out": out,
         }
-        words = how_close(done)
+        note = how_close(done)
     else:
         if chunk_rows is not None or partition_by is not None or restart:
             raise UsageError("--chunk-rows, --partition-by and --restart go with a folder: end --out in /.")
         target = Path(out)
         check_output_format(target)
         require_writable(target, what="output")
-        require_apart({"output": target}, {"model": model})
+        require_apart({"output": target}, {"model": model, "given": given})
+        if given is not None and rows is not None:
+            raise UsageError("--given says how many rows there are; leave --rows out.")
         from understudy.workflow import check_memory
 
         fitted = load_model(model)
-        number = fitted.default_rows() if rows is None else rows
-        check_memory(number, fitted.schema, out)
-        with progress_bar("sample", quiet=quiet or json) as progress:
+        fixed = None if given is None else read_frame(given)
+        number = rows if rows is not None or where or given else fitted.default_rows()
+        check_memory(number if number is not None else fitted.default_rows(), fitted.schema, out)
+        with progress_bar("sample", quiet=quiet or json) as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RareRows)  # said below, with the number
             progress("drawing", 0.0)
-            frame = fitted.sample(number, seed=seed)
+            frame = fitted.sample(number, where=where, given=fixed, seed=seed)
             progress("writing", 0.7)
-            write_frame(frame, target)
-        result, words = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
+            write_frame(frame, target, schema=fitted.schema)
+        result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
+        if where is not None:
+            share = fitted.share(where)
+            result["share"] = share
+            note = f"The condition holds for {share:.3g} of the model's rows, about {share * fitted.total:,.3g} of {fitted.total:,.0f}."
+            if share * fitted.total < FEW_ROWS:
+                note += " So few are mostly noise: no evidence that there are any."
     if json:
         print_json(result)
         return
-    tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {words}".rstrip())
+    tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {note}".rstrip())

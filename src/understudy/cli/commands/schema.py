@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import (
+    ColumnNames,
     Encoding,
+    Header,
     Immutable,
     Json,
     Quiet,
     SchemaOut,
     Separator,
     TableInDatabase,
+    parse_header,
     parse_source,
 )
 from understudy.data.output import require_apart, require_writable
@@ -26,7 +29,13 @@ app = typer.Typer(
 
 @app.command("draft")
 def draft(
-    table: Annotated[str, typer.Argument(help="Table to look at: CSV (also .gz) or Parquet.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="Table to look at: CSV (also .gz), Parquet file or folder, Stata, SPSS or SAS file, or the address of a database "
+            "with --table."
+        ),
+    ],
     out: SchemaOut,
     declare_public: Annotated[
         bool,
@@ -36,40 +45,68 @@ def draft(
             "knowledge or may be published as it is. Without it the facts are marked from-data and fitting refuses them.",
         ),
     ] = False,
-    max_categories: Annotated[int, typer.Option(help="Most categories a text column may have.")] = 100,
+    max_categories: Annotated[
+        int,
+        typer.Option(
+            help="Most categories of a column; where there are more, the most frequent ones are kept."
+        ),
+    ] = 100,
+    first_rows: Annotated[
+        int | None, typer.Option(min=1, help="Look at about so many rows from the start of a large table.")
+    ] = None,
+    in_database: TableInDatabase = None,
+    immutable: Immutable = False,
     separator: Separator = None,
     encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
     json: Json = False,
 ) -> None:
-    """Draft a schema from a table. What it reads from the data is private until its owner says otherwise."""
-    from understudy.cli.output import print_json, say, tell
-    from understudy.data import draft_schema, is_database, read_frame
-    from understudy.errors import UsageError
+    """Draft a schema from a table. What it reads from the data is private until its owner says otherwise.
 
-    if is_database(table):
-        raise UsageError(
-            "A schema is drafted from a file. Write it from the codebook of the database, or export the columns to a CSV "
-            "or Parquet file first; `understudy schema check` reads the database itself."
-        )
+    So are the remarks and questions it prints: they hold exact shares and numbers of rows, for the owner of the records alone.
+    """
+    from understudy.cli.output import print_json, say, tell
+    from understudy.data.drafting.draft import draft as draft_from
+    from understudy.data.sources import read_described
+
+    source, label = parse_source(table, in_database, immutable)
     require_writable(out, what="schema")
-    require_apart({"schema": out}, {"table": Path(table)})
-    frame = read_frame(table, separator=separator, encoding=encoding)
-    drafted = draft_schema(
-        frame,
-        name=Path(table).name.split(".")[0],
+    require_apart({"schema": out}, {"table": Path(table)} if isinstance(source, Path) else {})
+    found = read_described(
+        source,
+        separator=separator,
+        encoding=encoding,
+        names=parse_header(header, names),
+        check_header=header is None,
+        first_rows=first_rows,
+    )
+    made = draft_from(
+        found.frame,
+        name=label.split(".")[0],
         max_categories=max_categories,
         declare_public=declare_public,
+        labels=found.labels,
+        descriptions=found.descriptions,
     )
+    drafted = made.schema
     drafted.write(out)
     if json:
         print_json(
             {"out": str(out), "columns": list(drafted.names), "left_out": dict(drafted.left_out)}
-            | {"public": declare_public}
+            | {"public": declare_public, "remarks": dict(made.remarks), "questions": list(made.questions)}
+            | {"proposals": list(made.proposals)}
         )
         return
     tell(f"Wrote a draft of {len(drafted.names)} columns to {out}.")
     for column, reason in drafted.left_out:
         tell(f"Left out {column!r}: {reason}.")
+    for column, remark in made.remarks:
+        tell(f"Remark on {column!r}: {remark}")
+    for question in made.questions:
+        tell(f"Question: {question}")
+    for rule in made.proposals:
+        tell(f"Holds in every row; add it to the schema if it does by definition: {rule}")
     if not declare_public:
         say(
             "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "
@@ -104,7 +141,10 @@ def declare(
 @app.command("import")
 def import_(
     file: Annotated[
-        Path, typer.Argument(help="Domain file of another tool: mbi JSON, dpsynth YAML, SDV metadata.")
+        Path,
+        typer.Argument(
+            help="Domain file or data dictionary: mbi JSON, dpsynth YAML, SDV metadata, Frictionless Table Schema, Croissant, DDI codebook."
+        ),
     ],
     out: SchemaOut,
     facts: Annotated[
@@ -141,6 +181,8 @@ def check(
     immutable: Immutable = False,
     separator: Separator = None,
     encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -160,7 +202,14 @@ def check(
         source, _ = parse_source(table, in_database, immutable)
         with progress_bar("check", quiet=quiet or json) as progress:
             progress("reading", 0.0)
-            found = read_table(source, described, separator=separator, encoding=encoding, watch=progress)
+            found = read_table(
+                source,
+                described,
+                separator=separator,
+                encoding=encoding,
+                names=parse_header(header, names),
+                watch=progress,
+            )
             if described.row_count is not None and found.exact_row_count() != described.row_count:
                 raise DataError(
                     f"The schema declares row_count {described.row_count} public, but that is not how many rows the table has. "

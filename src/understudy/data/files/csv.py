@@ -50,6 +50,12 @@ class CsvStream:
         One character, or None to find out.
     encoding
         Name of the text encoding.
+    names
+        The columns of a file whose first line is a record already, in their order; an empty list numbers them,
+        ``column_1`` and so on. None where the first line names the columns.
+
+    Blanks around fields count, except where blanks follow the separators by the look of the header (``a, b, c``), and
+    in a file without a header, where no header can tell: there they are taken away.
 
     Privacy
     -------
@@ -64,6 +70,7 @@ class CsvStream:
         *,
         separator: str | None = None,
         encoding: str = "utf-8",
+        names: Sequence[str] | None = None,
     ) -> None:
         if separator is not None and len(separator) != 1:
             raise DataError(f"The separator ({separator!r}) must be one character.")
@@ -73,9 +80,23 @@ class CsvStream:
         self._compressed = attempt(self._is_compressed, self._explain)
         self._blank_lines = False
         line, nothing_follows = attempt(self._header_text, self._explain)
-        self._separator, self.header = attempt(lambda: _split_header(line, wanted, separator), self._explain)
+        self._headless = names is not None
+        if names is None:
+            self._separator, self.header = attempt(
+                lambda: _split_header(line, wanted, separator), self._explain
+            )
+            self._trimmed = _blanks_follow(self.header, wanted)
+            if self._trimmed:
+                self.header = [name.strip() for name in self.header]
+        else:
+            self._separator, self.header = attempt(
+                lambda: self._number_fields(line, names, separator), self._explain
+            )
+            self._trimmed = True
         # in a file of one column blank lines are records whose value is missing
-        self._header_only = nothing_follows and not (self._blank_lines and len(self.header) == 1)
+        self._header_only = (
+            nothing_follows and not self._headless and not (self._blank_lines and len(self.header) == 1)
+        )
         self._check_header(wanted or ())
 
     def stamp(self) -> object:
@@ -94,9 +115,16 @@ class CsvStream:
 
         with pa.OSFile(str(self._path), "rb") as raw:
             source = pa.CompressedInputStream(raw, "gzip") if self._compressed else raw
-            yield from arrow_csv.open_csv(
+            # Arrow takes its own copy of the header, so that trimmed and given names reach it as they stand here.
+            renamed = self._headless or self._trimmed
+            batches = arrow_csv.open_csv(
                 source,
-                read_options=arrow_csv.ReadOptions(encoding=self._encoding, block_size=_BLOCK_BYTES),
+                read_options=arrow_csv.ReadOptions(
+                    encoding=self._encoding,
+                    block_size=_BLOCK_BYTES,
+                    column_names=self.header if renamed else None,
+                    skip_rows_after_names=1 if renamed and not self._headless else 0,
+                ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._separator,
                     newlines_in_values=True,
@@ -110,6 +138,8 @@ class CsvStream:
                     strings_can_be_null=True,
                 ),
             )
+            for batch in batches:
+                yield _trim(batch) if self._trimmed else batch
 
     def _is_compressed(self) -> bool:
         with self._path.open("rb") as file:
@@ -149,16 +179,46 @@ class CsvStream:
                 self._blank_lines = True
             return header, True
 
+    def _number_fields(self, line: str, names: Sequence[str], separator: str | None) -> tuple[str, list[str]]:
+        """Return the separator of a file without a header, and the names of its columns."""
+        given = [str(name) for name in names]
+        found, fields = _split_header(line, None, separator, wanted_fields=len(given) or None)
+        if not given:
+            return found, [f"column_{place}" for place in range(1, len(fields) + 1)]
+        if len(fields) != len(given):
+            raise DataError(
+                f"{len(given)} names were given for {self.label!r}, and its first line has {len(fields)} fields. Name every "
+                "column, in the order of the file (names=, --names)."
+            )
+        if [field.strip() for field in fields] == given:
+            raise DataError(
+                f"The first line of {self.label!r} holds the names themselves. Read it with its header: leave out names= "
+                "(--names, --no-header)."
+            )
+        return found, given
+
     def _check_header(self, wanted: Sequence[str]) -> None:
         if wanted and not set(wanted) & set(self.header):
-            raise DataError(
-                f"None of the columns of the schema was found in {self.label!r}. Its first line must name "
-                "the columns; if they are separated by an unusual character, pass separator= (--separator)."
+            first = (
+                "Give the names that the schema uses (names=, --names)"
+                if self._headless
+                else "Its first line must name the columns; for a file without such a line give their names (names=, --names)"
             )
-        problems = name_problems(f"The header of {self.label!r} cannot be used", self.header, wanted)
+            raise DataError(
+                f"None of the columns of the schema was found in {self.label!r}. {first}. If the columns are "
+                "separated by an unusual character, pass separator= (--separator)."
+            )
+        problems = name_problems(
+            f"The {'names given for' if self._headless else 'header of'} {self.label!r} cannot be used",
+            self.header,
+            wanted,
+        )
         others = [name for name in self.header if name and name not in wanted]
         if len(set(others)) < len(others):
-            problems.add("columns that are not in the schema share a name; every column needs its own")
+            problems.add(
+                "columns that are not in the schema share a name; every column needs its own"
+                + ("" if self._headless else " (a file without a header? Give the names: names=, --names)")
+            )
         problems.raise_if_any(DataError)
 
     def _empty(self) -> DataError:
@@ -214,8 +274,28 @@ def _checked_encoding(encoding: str) -> str:
     return "utf-8-sig" if name == "utf-8" else name
 
 
-def _split_header(line: str, wanted: Sequence[str] | None, separator: str | None) -> tuple[str, list[str]]:
-    """Split the header, under the separator that finds most of the wanted columns, or most columns."""
+def _blanks_follow(header: Sequence[str], wanted: Sequence[str] | None) -> bool:
+    """Whether a header is written with blanks after its separators, and the schema does not count them as part of names."""
+    spaced = len(header) > 1 and all(name[:1] in (" ", "\t") for name in header[1:])
+    return spaced and not set(header[1:]) & set(wanted or ())
+
+
+def _trim(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Take the blanks around each field away; a field of nothing else is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = []
+    for column in batch.columns:
+        text = pc.utf8_trim(column, " \t")
+        columns.append(pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text))
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _split_header(
+    line: str, wanted: Sequence[str] | None, separator: str | None, *, wanted_fields: int | None = None
+) -> tuple[str, list[str]]:
+    """Split the header, under the separator that finds most of the wanted columns, the wanted number of fields, or most columns."""
     candidates = _SEPARATORS if separator is None else (separator,)
     best: tuple[int, str, list[str]] = (-1, candidates[0], [])
     for candidate in candidates:
@@ -224,7 +304,11 @@ def _split_header(line: str, wanted: Sequence[str] | None, separator: str | None
             raise csv.Error(
                 "a field of the header is too long"
             )  # whatever other code made of Python's own limit
-        found = len(fields) if wanted is None else sum(name in fields for name in wanted)
+        if wanted_fields is not None and len(fields) == wanted_fields:
+            return candidate, fields
+        # names count with and without the blanks that may follow a separator
+        known = {*fields, *(field.strip() for field in fields)}
+        found = len(fields) if wanted is None else sum(name in known for name in wanted)
         if found > best[0]:
             best = (found, candidate, fields)
     return best[1], best[2]

@@ -191,7 +191,7 @@ def explain_os_error(error: Exception, label: str) -> DataError | None:
 # ----------------------------------------------------------------------------------------
 # Which file is read how, by the ending of its name.
 
-CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+CSV_SUFFIXES = (".csv", ".tsv", ".data", ".csv.gz", ".tsv.gz", ".data.gz")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
 
@@ -215,7 +215,7 @@ def is_csv(path: Path) -> bool:
         return False
     raise DataError(
         f"The name {path.name!r} does not say what kind of file it is. "
-        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}."
+        f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}, or be a Stata, SPSS or SAS file."
     )
 
 

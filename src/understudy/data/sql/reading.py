@@ -473,12 +473,15 @@ def _truths(column: Any, source: Any, storage: str) -> Reading:
     if storage == "text":
         words = dict.fromkeys(spelled for word in _TRUTHS for spelled in (word, word.upper(), word.title()))
         known = {word: column.code_of(word) for word in [*words, ""]}
-        known |= {text: column.code_of(text) for text in column.missing_values if isinstance(text, str)}
+        own = [text for text in (*column.missing_values, *(column.spelling or ())) if isinstance(text, str)]
+        known |= {text: column.code_of(text) for text in own}
         odd = source.notnull() & source.notin(list(known))
         return _plain(source, null, source.cases(*known.items(), else_=UNRESOLVED), odd=odd)
     if storage == "day":
         return _plain(source, null, ibis.literal(UNREADABLE))
     numbers = dict.fromkeys([0, 1, *(value for value in column.missing_values if not isinstance(value, str))])
+    spelled = [number_of(text) for text in (*(column.spelling or ()), column.missing_text)]
+    numbers |= dict.fromkeys(number for number in spelled if number is not None and abs(number) < 2**53)
     found: Any = ibis.literal(UNREADABLE)
     for number in numbers:
         if storage == "whole" and not float(number).is_integer():

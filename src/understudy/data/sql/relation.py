@@ -12,16 +12,21 @@ from understudy.data.prepare import Preparation
 from understudy.data.sql.lookup import MAX_ENTRIES, Entry, look_up
 from understudy.data.sql.reading import Reading, codes_of, on_calendar, read_column, real, staged
 from understudy.errors import DataError
+from understudy.schema.coding.calendar import calendar_number
 from understudy.schema.constraints.conditions import (
     All,
     AnyOf,
     Check,
+    Mapped,
     Missing,
+    NamedPart,
     Not,
     OneOf,
+    Part,
     Relation,
     Same,
     Threshold,
+    column_of,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +94,9 @@ def _answers(condition: Check, readings: Mapping[str, Reading]) -> tuple[Any, An
         return _certain(holds, reading.missing | reading.other)
     if isinstance(condition, Same):
         return _same(condition, readings)
+    if isinstance(condition, NamedPart):
+        return _named_part(condition, readings)
+    assert not isinstance(condition, Mapped)  # dependencies are of synthetic records, not of cleaning
     return _relation(condition, readings)
 
 
@@ -114,6 +122,13 @@ def _same(condition: Same, readings: Mapping[str, Reading]) -> tuple[Any, Any]:
     return _certain(holds, left.missing | right.missing | left.other | right.other)
 
 
+def _named_part(condition: NamedPart, readings: Mapping[str, Reading]) -> tuple[Any, Any]:
+    named, date = readings[condition.column], readings[condition.part.column]
+    wanted = named.located.cases(*enumerate(condition.numbers), else_=-1)
+    holds = _SIGNS[condition.sign](wanted, calendar_number(condition.part.function, date.number))
+    return _certain(holds, named.missing | named.other | date.missing | date.other)
+
+
 def _relation(condition: Relation, readings: Mapping[str, Reading]) -> tuple[Any, Any]:
     """Compare a sum of products with zero, in doubles and in the order in which it is written."""
     import ibis
@@ -122,8 +137,10 @@ def _relation(condition: Relation, readings: Mapping[str, Reading]) -> tuple[Any
     for factor, columns in condition.value.terms:
         term: Any = real(float(factor))
         for name in columns:
-            number = readings[name].number
+            number = readings[column_of(name)].number
             assert number is not None
+            if isinstance(name, Part):
+                number = calendar_number(name.function, number)
             product = term * number.cast("float64")
             term = ibis.ifelse(product.isnan(), real(0.0), product)  # nothing times infinity
         total = total + term

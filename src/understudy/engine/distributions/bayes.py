@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.distributions.coarse import (
+    CoarseModel,
     Extended,
     Resolution,
     View,
@@ -19,7 +20,7 @@ from understudy.engine.distributions.coarse import (
     levels_to_arrays,
 )
 from understudy.engine.distributions.distribution import Simulated
-from understudy.engine.graphical.junction import model_cells
+from understudy.engine.graphical.junction import MAX_TREE_CELLS, model_cells
 from understudy.engine.graphical.model import GraphicalModel
 from understudy.errors import ModelFileError, WorkloadError
 from understudy.schema import Clique, Domain
@@ -28,9 +29,6 @@ Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FORMAT = 1
-MAX_TREE_CELLS = 16_000_000
-"""Largest junction tree that marginals are computed on exactly: 128 MB."""
-"""Records drawn to answer marginals whose tree is larger than that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +207,20 @@ class BayesianNetwork(Simulated):
         for clique, logs in factors:
             potentials[clique] = potentials[clique] + logs if clique in potentials else logs
         return GraphicalModel(extended.domain, self.total, tuple(potentials.items()))
+
+    def _seen(self) -> CoarseModel:
+        """The network as a model that can be asked under conditions; only where it is `exact`."""
+        return CoarseModel(self.resolution, self._extended.views, self._graph)
+
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> CoarseModel | None:
+        """Return the distribution of records whose codes in some columns are allowed."""
+        return self._seen().restricted(columns, allowed) if self.exact else None
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[Codes, npt.NDArray[np.bool_]] | None:
+        """Draw one record for each row of codes of some columns, and say which rows can occur."""
+        return self._seen().sample_given(columns, codes, generator) if self.exact else None
 
     def _with_ancestors(self, columns: Iterable[str]) -> Clique:
         """Return some columns with their parents, the parents of those, and so on."""

@@ -222,8 +222,23 @@ class CoarseModel:
 
     def sample_codes(self, n: int, generator: np.random.Generator) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Draw records by randomised rounding along the tree, and leave the coarse views out."""
-        codes = self.inner.sample_codes(n, generator)[:, : len(self.domain)]
-        return np.ascontiguousarray(codes.astype(np.min_scalar_type(max(self.domain.sizes) - 1)))
+        return self._without_views(self.inner.sample_codes(n, generator))
+
+    def _without_views(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.unsignedinteger[Any]]:
+        narrow = codes[:, : len(self.domain)].astype(np.min_scalar_type(max(self.domain.sizes) - 1))
+        return np.ascontiguousarray(narrow)
+
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> CoarseModel | None:
+        """Return the distribution of records whose codes in some columns are allowed."""
+        inner = self.inner.restricted(columns, allowed)
+        return None if inner is None else CoarseModel(self.resolution, self.views, inner)
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]] | None:
+        """Draw one record for each row of codes of some columns, and say which rows can occur."""
+        drawn = self.inner.sample_given(columns, codes, generator)
+        return None if drawn is None else (self._without_views(drawn[0]), drawn[1])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of the model file."""

@@ -91,6 +91,36 @@ class DenseTable:
         dtype = np.min_scalar_type(max(self.domain.sizes) - 1)
         return np.stack([np.asarray(code, dtype=dtype) for code in codes], axis=1)
 
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> DenseTable:
+        """Return the table with the cells whose codes in some columns are not allowed set to zero."""
+        shape = [
+            size if name in columns else 1
+            for name, size in zip(self.domain.names, self.domain.sizes, strict=True)
+        ]
+        return DenseTable(self.domain, self.cells * allowed.reshape(shape))
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]]:
+        """Draw one record for each row of codes of some columns, and say which rows can occur."""
+        given = [self.domain.index(name) for name in columns]
+        rest = [index for index in range(len(self.domain)) if index not in given]
+        rows = int(np.prod([self.domain.sizes[index] for index in given], dtype=np.int64))
+        table = self.cells.transpose([*given, *rest]).reshape(rows, -1)
+        group = np.zeros(len(codes), dtype=np.int64)
+        for place, index in enumerate(given):
+            group = group * self.domain.sizes[index] + codes[:, place]
+        line = np.cumsum(table, axis=1)[group]
+        point = generator.random(len(codes)) * line[:, -1]
+        cell = np.minimum((line <= point[:, None]).sum(axis=1), table.shape[1] - 1)
+        made = np.empty((len(codes), len(self.domain)), dtype=np.min_scalar_type(max(self.domain.sizes) - 1))
+        made[:, given] = codes
+        for index, values in zip(
+            rest, np.unravel_index(cell, [self.domain.sizes[index] for index in rest] or (1,)), strict=False
+        ):
+            made[:, index] = values
+        return made, np.asarray(line[:, -1] > 0)
+
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of the model file."""
         return {}, {"cells": self.cells}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,29 @@ class Distribution(Protocol):
         """Return a JSON-able description and the arrays it refers to."""
 
 
+@runtime_checkable
+class Conditional(Protocol):
+    """A distribution that can also answer under a condition, exactly.
+
+    Others are asked by drawing from them and keeping the records that fit.
+    """
+
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> Distribution | None:
+        """Return the distribution of those records whose codes in some columns are allowed, or None where that takes too much memory.
+
+        ``columns`` are in the order of the domain, ``allowed`` has one axis for each, and some records must be left. The total of the
+        result is how many.
+        """
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]] | None:
+        """Draw one record for each row of codes of some columns, and say which rows can occur; None where that takes too much memory.
+
+        The records of rows that cannot occur are arbitrary.
+        """
+
+
 _KINDS = {
     "dense": ("understudy.engine.distributions.dense", "DenseTable"),
     "junction-tree": ("understudy.engine.graphical.model", "GraphicalModel"),
@@ -58,7 +81,7 @@ _KINDS = {
     "parametric-average": ("understudy.engine.distributions.product", "AveragedModel"),
     "parametric-draws": ("understudy.engine.distributions.product", "DrawnTables"),
     "parametric-loglinear": ("understudy.mechanisms.parametric.modips.loglinear", "LoglinearModel"),
-    "parametric-slomag": ("understudy.mechanisms.parametric.modips.slomag_model", "SlomagModel"),
+    "parametric-slomag": ("understudy.mechanisms.parametric.modips.slomag", "SlomagModel"),
     "neural-generator": ("understudy.mechanisms.deep.distribution", "NeuralGenerator"),
     "released-records": ("understudy.engine.distributions.released", "ReleasedRecords"),
 }

@@ -17,6 +17,15 @@ Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FORMAT = 1
+_ENTRIES = 4_000_000
+"""Probabilities that are in memory at a time."""
+
+
+def _draw(weights: Array, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Draw a place in each row of weights; the last one where all are zero."""
+    line = np.cumsum(weights, axis=1)
+    point = generator.random(len(line)) * line[:, -1]
+    return np.asarray(np.minimum((line <= point[:, None]).sum(axis=1), line.shape[1] - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +112,46 @@ class ProductMixture:
                 start += rows
         generator.shuffle(codes, axis=0)
         return codes
+
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> ProductMixture | None:
+        """Return the mixture of records whose code in one column is allowed; a condition on several is beyond a product."""
+        if len(columns) != 1:
+            return None
+        (name,) = columns
+        left = self.margins[name] * allowed
+        share = left.sum(axis=1)
+        kept = share > 0
+        margins = {other: margin[kept] for other, margin in self.margins.items()} | {name: left[kept]}
+        return ProductMixture(self.domain, (self.parts * share)[kept], margins)
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[Codes, npt.NDArray[np.bool_]]:
+        """Draw one record for each row of codes of some columns, and say which rows can occur.
+
+        Each row draws its part by Bayes' rule, and the other columns in that part.
+        """
+        made = np.zeros(
+            (len(codes), len(self.domain)), dtype=np.min_scalar_type(max(1, max(self.domain.sizes) - 1))
+        )
+        for place, name in enumerate(columns):
+            made[:, self.domain.index(name)] = codes[:, place]
+        possible = np.zeros(len(codes), dtype=bool)
+        step = max(1, _ENTRIES // len(self.parts))
+        for start in range(0, len(codes), step):
+            rows = slice(start, start + step)
+            with np.errstate(divide="ignore"):
+                logs = np.log(self.parts)[None, :] + sum(
+                    np.log(self.margins[name].T[codes[rows, place]]) for place, name in enumerate(columns)
+                )
+            peak = logs.max(axis=1, keepdims=True)
+            possible[rows] = np.isfinite(peak[:, 0])
+            weights = np.exp(logs - np.where(np.isfinite(peak), peak, 0.0))
+            part = _draw(weights, generator)
+            for index, name in enumerate(self.domain.names):
+                if name not in columns:
+                    made[rows, index] = _draw(self.margins[name][part], generator)
+        return made, possible
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of the model file."""

@@ -261,11 +261,11 @@ class AveragedModel:
 
     def marginals(self, cliques: Sequence[Clique]) -> list[Floats]:
         """Return the expected counts of the mixture."""
-        told = [model.marginals(cliques) for model in self.models]
+        answered = [model.marginals(cliques) for model in self.models]
         scales = [self.total * w / model.total for w, model in zip(self.weights, self.models, strict=True)]
         return [
             np.asarray(sum(x * table for x, table in zip(scales, tables, strict=True)), dtype=np.float64)
-            for tables in zip(*told, strict=True)
+            for tables in zip(*answered, strict=True)
         ]
 
     def sample_codes(self, n: int, generator: np.random.Generator) -> Codes:
@@ -357,10 +357,10 @@ def _unpack(
     domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[Distribution, ...]:
     parts = []
-    for index, told in enumerate(meta["parts"]):
+    for index, answered in enumerate(meta["parts"]):
         prefix = f"part-{index}-"
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        columns = tuple(told["columns"])
+        columns = tuple(answered["columns"])
         inside = Domain(columns, domain.shape(columns))
-        parts.append(distribution_from_arrays(told["kind"], inside, dict(told["meta"]), own))
+        parts.append(distribution_from_arrays(answered["kind"], inside, dict(answered["meta"]), own))
     return tuple(parts)

@@ -64,6 +64,27 @@ class ReleasedRecords:
         )
         return np.asarray(self.codes[generator.permutation(which)])
 
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> ReleasedRecords:
+        """Return the records whose codes in some columns are allowed."""
+        kept = allowed[tuple(self.codes[:, self.domain.index(name)] for name in columns)]
+        return ReleasedRecords(self.domain, self.total * float(kept.mean()), self.codes[kept])
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]]:
+        """Return for each row of codes of some columns a record that has them, and say for which rows there is one."""
+        own = self.codes[:, [self.domain.index(name) for name in columns]].astype(np.int64)
+        _, label = np.unique(np.concatenate([own, codes.astype(np.int64)]), axis=0, return_inverse=True)
+        label = label.reshape(-1)
+        order = np.argsort(label[: len(own)], kind="stable")
+        sizes = np.bincount(label[: len(own)], minlength=int(label.max()) + 1)
+        wanted = label[len(own) :]
+        place = (np.cumsum(sizes) - sizes)[wanted] + (generator.random(len(codes)) * sizes[wanted]).astype(
+            np.int64
+        )
+        possible = sizes[wanted] > 0
+        return np.asarray(self.codes[order[np.where(possible, place, 0)]]), possible
+
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of the model file."""
         return {"total": self.total}, {"codes": self.codes}

@@ -52,8 +52,8 @@ class _Bound:
 
     def violation(self, marginal: Array) -> float:
         """Return by how many records the bounds are missed."""
-        told = marginal if self.query is None else np.array((marginal * self.query).sum())
-        return float(np.maximum(self.low - told, 0).sum() + np.maximum(told - self.high, 0).sum())
+        predicted = marginal if self.query is None else np.array((marginal * self.query).sum())
+        return float(np.maximum(self.low - predicted, 0).sum() + np.maximum(predicted - self.high, 0).sum())
 
 
 class EntropyProjection:

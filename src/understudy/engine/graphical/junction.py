@@ -106,6 +106,8 @@ def order_of(domain: Domain) -> ColumnOrder:
 # the tree that `understudy.engine.estimate` will build.
 
 MEGABYTE = 2**20
+MAX_TREE_CELLS = 16_000_000
+"""Largest junction tree that is built to answer a question a model was not fitted for: 128 MB."""
 
 # (heuristic, which row of ties): see the constants in `_elimination`.
 _RULES = np.array([[0, 0], [1, 0], [2, 0], [3, 0], [0, 1], [1, 2]], dtype=np.int64)
@@ -369,4 +371,35 @@ def join_bags(sizes: tuple[int, ...], bags: Sequence[Columns]) -> JunctionTree:
         tuple(bags[bag] for bag in order),
         tuple(place.get(links[bag][0], -1) for bag in order),
         tuple(from_mask(links[bag][1]) for bag in order),
+    )
+
+
+def rooted_at(tree: JunctionTree, root: int) -> JunctionTree:
+    """Return the same tree with another bag as its root.
+
+    Examples
+    --------
+    >>> tree = build_tree((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3)])
+    >>> turned = rooted_at(tree, tree.bags.index((0, 1)))
+    >>> turned.bags, turned.separators
+    (((0, 1), (1, 2), (2, 3)), ((), (1,), (2,)))
+    """
+    beside: list[list[int]] = [[] for _ in tree.bags]
+    for bag, parent in enumerate(tree.parents):
+        if parent >= 0:
+            beside[bag].append(parent)
+            beside[parent].append(bag)
+    order, above = [root], {root: -1}
+    for bag in order:  # grows while it is walked through
+        for other in beside[bag]:
+            if other not in above:
+                above[other] = bag
+                order.append(other)
+    place = {bag: index for index, bag in enumerate(order)}
+    shared = [tree.masks[bag] & (tree.masks[above[bag]] if above[bag] >= 0 else 0) for bag in order]
+    return JunctionTree(
+        tree.sizes,
+        tuple(tree.bags[bag] for bag in order),
+        tuple(place.get(above[bag], -1) for bag in order),
+        tuple(from_mask(mask) for mask in shared),
     )

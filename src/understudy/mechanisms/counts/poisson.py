@@ -1,9 +1,9 @@
-"""The Poisson synthesis mechanism (Jackson, Mitra, Francis and Dove)."""
+"""Every cell of the full table redrawn from a count distribution (paper Poisson): the Poisson one, and wider ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,18 +22,18 @@ from understudy.privacy.count_models.laws import PARAMETERS, CountLaw, Family
 from understudy.privacy.count_models.solving import largest_count, solve_alpha, solve_law
 from understudy.schema import Schema
 
-# ----------------------------------------------------------------------------------------
-# The mechanism behind poisson and its relatives: every cell redrawn from a count distribution (paper Poisson).
-
 _SHARE_OF_DELTA = 1 - 1e-6
 """A ledger keeps a sliver of delta for its main accounting; the release gets the rest."""
+_LAST = "section 4, last paragraph"
+_JACKSON = "Jackson, Mitra, Francis and Dove 2022"
+_RIGBY = "Rigby and Stasinopoulos for the distribution"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedrawnTable(Synthesizer):
     """Redraw every cell of the full table from a count distribution with mean ``a + alpha``.
 
-    Subclasses name the family and add its extra parameters.
+    Subclasses name the family, which is also the name of the method, and its distribution, and add its extra parameters.
 
     Privacy
     -------
@@ -51,6 +51,17 @@ class RedrawnTable(Synthesizer):
     alpha: float | None = None
     post_processing: str = "simplex"
     max_cells: int = MAX_CELLS
+
+    def __init_subclass__(
+        cls, *, family: Family | None = None, drawn: str = "", place: str = "", origin: str = "", **rest: Any
+    ) -> None:
+        """Name a family: ``drawn`` is its distribution, ``place`` where the paper speaks of it, ``origin`` whose it is."""
+        super().__init_subclass__(**rest)
+        if family is None:  # a variant of one that is named
+            return
+        cls.name, cls.family = family, family
+        cls.summary = f"every cell of the full table redrawn from a {drawn} distribution"
+        cls.source = Source(law=f"{drawn} draw of every cell", papers={Paper.POISSON: place}, origin=origin)
 
     def __post_init__(self) -> None:
         check_table_options(self.post_processing, self.max_cells)
@@ -147,7 +158,7 @@ class RedrawnTable(Synthesizer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoissonTable(RedrawnTable):
+class PoissonTable(RedrawnTable, family="poisson", drawn="Poisson", place="section 4", origin=_JACKSON):
     """Replace every cell count ``a`` of the full table by a draw from ``Poisson(a + alpha)``.
 
     Parameters
@@ -173,22 +184,11 @@ class PoissonTable(RedrawnTable):
     0.098
     """
 
-    name: ClassVar[str] = "poisson"
-    summary: ClassVar[str] = "every cell of the full table redrawn from a Poisson distribution"
-    source: ClassVar[Source] = Source(
-        law="Poisson draw of every cell",
-        papers={Paper.POISSON: "section 4"},
-        origin="Jackson, Mitra, Francis and Dove 2022",
-    )
-    family: ClassVar[Family] = "poisson"
-
-
-# ----------------------------------------------------------------------------------------
-# Count distributions wider than the Poisson: negative binomial, Poisson-inverse-Gaussian, Delaporte, Sichel.
-
 
 @dataclass(frozen=True, kw_only=True)
-class NegativeBinomialTable(RedrawnTable):
+class NegativeBinomialTable(
+    RedrawnTable, family="negative-binomial", drawn="negative binomial", place=_LAST, origin=_JACKSON
+):
     """Replace every cell count ``a`` by a negative binomial draw: mean ``m = a + alpha``, variance ``m + sigma m^2``.
 
     Parameters
@@ -208,20 +208,17 @@ class NegativeBinomialTable(RedrawnTable):
     'negative-binomial'
     """
 
-    name: ClassVar[str] = "negative-binomial"
-    summary: ClassVar[str] = "every cell of the full table redrawn from a negative binomial distribution"
-    source: ClassVar[Source] = Source(
-        law="negative binomial draw of every cell",
-        papers={Paper.POISSON: "section 4, last paragraph"},
-        origin="Jackson, Mitra, Francis and Dove 2022",
-    )
-    family: ClassVar[Family] = "negative-binomial"
-
     sigma: float = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoissonInverseGaussianTable(RedrawnTable):
+class PoissonInverseGaussianTable(
+    RedrawnTable,
+    family="poisson-inverse-gaussian",
+    drawn="Poisson-inverse-Gaussian",
+    place=_LAST,
+    origin=_RIGBY,
+):
     """Replace every cell count by a Poisson-inverse-Gaussian draw: mean ``m = a + alpha``, variance ``m + sigma m^2``.
 
     Parameters
@@ -241,22 +238,11 @@ class PoissonInverseGaussianTable(RedrawnTable):
     'poisson-inverse-gaussian'
     """
 
-    name: ClassVar[str] = "poisson-inverse-gaussian"
-    summary: ClassVar[str] = (
-        "every cell of the full table redrawn from a Poisson-inverse-Gaussian distribution"
-    )
-    source: ClassVar[Source] = Source(
-        law="Poisson-inverse-Gaussian draw of every cell",
-        papers={Paper.POISSON: "section 4, last paragraph"},
-        origin="Rigby and Stasinopoulos for the distribution",
-    )
-    family: ClassVar[Family] = "poisson-inverse-gaussian"
-
     sigma: float = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class DelaporteTable(RedrawnTable):
+class DelaporteTable(RedrawnTable, family="delaporte", drawn="Delaporte", place=_LAST, origin=_RIGBY):
     """Replace every cell count by a Delaporte draw: a Poisson part and a negative binomial part.
 
     Parameters
@@ -278,21 +264,12 @@ class DelaporteTable(RedrawnTable):
     'delaporte'
     """
 
-    name: ClassVar[str] = "delaporte"
-    summary: ClassVar[str] = "every cell of the full table redrawn from a Delaporte distribution"
-    source: ClassVar[Source] = Source(
-        law="Delaporte draw of every cell",
-        papers={Paper.POISSON: "section 4, last paragraph"},
-        origin="Rigby and Stasinopoulos for the distribution",
-    )
-    family: ClassVar[Family] = "delaporte"
-
     sigma: float = 0.05
     nu: float = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class SichelTable(RedrawnTable):
+class SichelTable(RedrawnTable, family="sichel", drawn="Sichel", place=_LAST, origin=_RIGBY):
     """Replace every cell count by a Sichel draw: a Poisson rate times a generalised inverse Gaussian factor of mean one.
 
     Parameters
@@ -313,15 +290,6 @@ class SichelTable(RedrawnTable):
     >>> SichelTable(sigma=0.1, nu=-1.0).name
     'sichel'
     """
-
-    name: ClassVar[str] = "sichel"
-    summary: ClassVar[str] = "every cell of the full table redrawn from a Sichel distribution"
-    source: ClassVar[Source] = Source(
-        law="Sichel draw of every cell",
-        papers={Paper.POISSON: "section 4, last paragraph"},
-        origin="Rigby and Stasinopoulos for the distribution",
-    )
-    family: ClassVar[Family] = "sichel"
 
     sigma: float = 0.05
     nu: float = -1.0

@@ -161,8 +161,8 @@ class Adversarial(Synthesizer):
         if curator.rows.number is not None:
             return curator.rows.number, []
         noise = rows_noise(curator.accounting, curator.unit, curator.remaining * ROWS_SHARE)
-        told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
-        return _rounded(max(1.0, float(told.values))), [told]
+        rows_measured = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
+        return _rounded(max(1.0, float(rows_measured.values))), [rows_measured]
 
     @staticmethod
     def _shares(layout: Layout, measured: Sequence[Measurement]) -> list[Floats]:

@@ -142,13 +142,13 @@ class Critic:
         """Return the inputs of some records as whole numbers; ``conditions`` names one column of each record."""
         rows, columns = codes.shape
         places = self.layout.places(codes)
-        told = self.layout.width + np.take_along_axis(places, conditions.reshape(-1, 1), axis=1)
+        shown = self.layout.width + np.take_along_axis(places, conditions.reshape(-1, 1), axis=1)
         numbers = np.rint(self.layout.positions(codes) * _ONE)
         spread = np.broadcast_to(
             self.layout.conditions + np.arange(numbers.shape[1]), (rows, numbers.shape[1])
         )
         values = np.concatenate([np.full((rows, columns + 1), _ONE), numbers], axis=1)
-        where = np.concatenate([places, told, spread], axis=1)
+        where = np.concatenate([places, shown, spread], axis=1)
         pointers = np.arange(rows + 1) * where.shape[1]
         return sparse.csr_array((values.ravel(), where.ravel(), pointers), shape=(rows, self.shapes[0][0]))
 

@@ -114,9 +114,9 @@ class NeuralGenerator(Simulated):
 
     def outputs(self, latent: Floats, conditions: npt.NDArray[np.int64]) -> Floats:
         """Return the outputs of the last layer for latent numbers and the place of the condition of each record."""
-        told = np.zeros((len(latent), len(self.conditions)))
-        told[np.arange(len(latent)), conditions] = 1
-        reached = np.concatenate([latent, told], axis=1)
+        condition = np.zeros((len(latent), len(self.conditions)))
+        condition[np.arange(len(latent)), conditions] = 1
+        reached = np.concatenate([latent, condition], axis=1)
         for matrix, constants in self.layers[:-1]:
             reached = np.concatenate([np.maximum(reached @ matrix + constants, 0), reached], axis=1)
         matrix, constants = self.layers[-1]
@@ -138,8 +138,8 @@ class NeuralGenerator(Simulated):
             logits = outputs[:, begin : begin + len(first)]
             logits = np.exp(logits - logits.max(axis=1, keepdims=True))
             shares = logits / logits.sum(axis=1, keepdims=True)
-            told = (conditions >= begin) & (conditions < begin + len(first))
-            shares[told] = np.eye(len(first))[conditions[told] - begin]
+            condition = (conditions >= begin) & (conditions < begin + len(first))
+            shares[condition] = np.eye(len(first))[conditions[condition] - begin]
             codes = np.broadcast_to(first, shares.shape)
             if column in self._spread:
                 lengths = np.diff(np.append(first, self.domain.sizes[column]))

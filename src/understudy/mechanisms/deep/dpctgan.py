@@ -188,7 +188,7 @@ class DPCTGAN(Adversarial):
     def _trained(self, curator: Curator, pace: Pace) -> Trained:
         from understudy.mechanisms.deep.networks import CriticOptimiser
 
-        rows, told = self._rows(curator)
+        rows, row_measurements = self._rows(curator)
         plan, event = self._training(
             curator.schema, curator.unit, epsilon=curator.remaining, delta=curator.reserve, rows=rows
         )
@@ -233,4 +233,4 @@ class DPCTGAN(Adversarial):
             Statistic("first noisy gradients of the first layer of the discriminator", first, "mechanism"),
             Statistic("noisy gradients of the last constant of the discriminator", trace, "mechanism"),
         ]
-        return Trained(generator, rows, [*told, *measured], shown)
+        return Trained(generator, rows, [*row_measurements, *measured], shown)

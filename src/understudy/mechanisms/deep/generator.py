@@ -95,10 +95,10 @@ class Generator:
     def inputs(self, rows: int) -> tuple[Tensor, Ints]:
         """Draw latent numbers with the conditions behind them, and the places of these."""
         chosen = np.searchsorted(np.cumsum(self.conditions)[:-1], self._numbers.random(rows), side="right")
-        told = torch.zeros(rows, self.layout.conditions)
-        told[torch.arange(rows), torch.from_numpy(chosen)] = 1
+        condition = torch.zeros(rows, self.layout.conditions)
+        condition[torch.arange(rows), torch.from_numpy(chosen)] = 1
         latent = torch.randn(rows, self.latent, generator=self._random)
-        return torch.cat([latent, told], dim=1).to(self.device), chosen
+        return torch.cat([latent, condition], dim=1).to(self.device), chosen
 
     def outputs(self, reached: Tensor) -> Tensor:
         """Return the last layer for given inputs."""
@@ -121,7 +121,7 @@ class Generator:
         """
         given, chosen = self.inputs(rows)
         outputs = self.outputs(given)
-        told = given[:, self.latent :]
+        condition = given[:, self.latent :]
         column = np.searchsorted(self.layout.offsets, chosen, side="right") - 1
         uniform = torch.rand(rows, self.layout.conditions, generator=self._random).clamp_(1e-9, 1 - 1e-7)
         gumbel = -torch.log(-torch.log(uniform)).to(self.device)
@@ -132,14 +132,16 @@ class Generator:
             logits = outputs[:, begin:end]
             forced = (which == place).unsqueeze(1)
             soft = torch.softmax((logits + gumbel[:, begin:end]) / _TEMPERATURE, dim=1)
-            soft = torch.where(forced, told[:, begin:end], soft)
+            soft = torch.where(forced, condition[:, begin:end], soft)
             mode = soft.argmax(dim=1)
             hard = torch.zeros_like(soft).scatter_(1, mode.unsqueeze(1), 1.0)
             parts.append(hard - soft.detach() + soft)
-            shares.append(torch.where(forced, told[:, begin:end], torch.softmax(logits, dim=1)).mean(dim=0))
+            shares.append(
+                torch.where(forced, condition[:, begin:end], torch.softmax(logits, dim=1)).mean(dim=0)
+            )
             codes.append(mode.cpu().numpy())
         positions = torch.tanh(outputs[:, self.layout.conditions :])
-        parts += [positions, told]
+        parts += [positions, condition]
         found = _codes_of(self.layout, np.stack(codes, axis=1), positions.detach().cpu().numpy())
         return torch.cat(parts, dim=1), torch.cat(shares), found, column
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Sealed
+from understudy.curator import Curator, Sealed, hide_errors
 from understudy.data import Table
 from understudy.errors import BudgetError
 from understudy.marginals import Measurement
@@ -65,6 +65,7 @@ class Paid(Sealed):
         self._noises = tuple(noises)
         self._measured = False
 
+    @hide_errors
     def marginals(self) -> list[Measurement]:
         """Measure the one-way marginals, once.
 
@@ -244,6 +245,7 @@ class Training(Paid):
         """How many steps have been paid for and not taken."""
         return self._left
 
+    @hide_errors
     def step(self, weights: Weights) -> list[Floats]:
         """Return the noisy sum of the gradients of one random batch, by layer, the constants last.
 
@@ -410,6 +412,7 @@ class Panel(Paid):
         "_taught",
     )
 
+    @hide_errors
     def __init__(self, curator: Curator, plan: PanelPlan, generator: np.random.Generator) -> None:
         super().__init__(curator, plan.marginals)
         self._plan = plan
@@ -437,6 +440,7 @@ class Panel(Paid):
         """How many questions have been paid for and not asked."""
         return self._left
 
+    @hide_errors
     def teach(self, made_up: npt.NDArray[Any], conditions: Ints) -> None:
         """Give every teacher one lesson: some of its own records, and as many made-up ones.
 
@@ -503,6 +507,7 @@ class Panel(Paid):
             second += (1 - two) * (gradient * gradient - second)
             self._parameters[place] -= size * first / (np.sqrt(second) + np.float32(1e-8))
 
+    @hide_errors
     def ask(self, made_up: npt.NDArray[Any], conditions: Ints) -> npt.NDArray[np.float64]:
         """Return, for each made-up record, the noisy number of teachers that take it for real.
 

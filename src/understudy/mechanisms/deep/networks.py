@@ -114,9 +114,9 @@ class Student:
     def hear(self, inputs: npt.NDArray[np.float32], labels: Floats) -> None:
         """Remember answers; they are public, so they may be used again and again."""
         new = torch.from_numpy(inputs).to(self.device)
-        told = torch.from_numpy(labels).to(self.device, torch.float32)
+        wanted = torch.from_numpy(labels).to(self.device, torch.float32)
         self._inputs = torch.cat([self._inputs, new])[-self.kept :]
-        self._labels = torch.cat([self._labels, told])[-self.kept :]
+        self._labels = torch.cat([self._labels, wanted])[-self.kept :]
 
     def learn(self, rows: int) -> None:
         """Take one step on remembered answers.

@@ -199,7 +199,7 @@ class PATECTGAN(Adversarial):
     def _trained(self, curator: Curator, pace: Pace) -> Trained:
         from understudy.mechanisms.deep.networks import Student
 
-        rows, told = self._rows(curator)
+        rows, row_measurements = self._rows(curator)
         plan, rounds = self._panel(curator.schema, curator.unit, curator.accounting, curator.remaining, rows)
         layout, batch = plan.layout, self._batch(rows)
         panel = open_panel(
@@ -238,4 +238,4 @@ class PATECTGAN(Adversarial):
             pace.on_device(train, parts)
         shown = np.concatenate(heard)[:_MOST_SHOWN]
         votes = Statistic("noisy votes of the teachers", shown, plan.noise.kind, plan.noise.scale)
-        return Trained(generator, rows, [*told, *measured], [votes])
+        return Trained(generator, rows, [*row_measurements, *measured], [votes])

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.curator import Curator, Sealed, to_float
+from understudy.curator import Curator, Sealed, hide_errors, to_float
 from understudy.curator.curator import count_grouped
 from understudy.curator.sealed import ENTROPY_WIDTH, entropy_of, entropy_sensitivity
 from understudy.data import LocalTable, Table
@@ -91,6 +91,7 @@ class LazyCounts:
     def __reduce__(self) -> str:
         raise TypeError("Lazily drawn counts hold a secret key and records; they stay in their process.")
 
+    @hide_errors
     def row(self, groups: Sequence[int]) -> Floats:
         """Return the noisy counts of the target for one combination of the parents' groups."""
         if len(groups) != len(self.shape) or any(
@@ -268,6 +269,7 @@ class Part(Sealed):
         return f"Part({sum(self._prepaid.values())} acts paid for)"
 
     @property
+    @hide_errors
     def known_rows(self) -> int | None:
         """The number of rows where it is no secret: single rows under replacement, none left out by value.
 
@@ -281,6 +283,7 @@ class Part(Sealed):
             raise BudgetError("This look at the records was not paid for when the table was opened.")
         self._prepaid[event] -= 1
 
+    @hide_errors
     def row_count(self, noise: Noise) -> int:
         """Measure the number of rows.
 
@@ -292,6 +295,7 @@ class Part(Sealed):
         self._use(rows_event(self._unit, noise))
         return self._table.exact_row_count() + int(noise.draw((), self._randomness))
 
+    @hide_errors
     def entropies(self, wanted: Sequence[Groups], *, noise: Noise, at_least: int) -> list[float]:
         """Measure entropies, in nats, of marginals over public groups of codes.
 
@@ -339,6 +343,7 @@ class Part(Sealed):
             results.append(to_float((place + int(drawn)) * step))
         return results
 
+    @hide_errors
     def measure(self, wanted: Sequence[Groups], *, noise: Noise) -> list[Floats]:
         """Measure marginals over public groups of codes; axes in the order of the domain.
 
@@ -355,6 +360,7 @@ class Part(Sealed):
             for _, exact in count_grouped(self._table, wanted)
         ]
 
+    @hide_errors
     def moments(self, groups: Groups, target: str, positions: npt.ArrayLike, *, noise: Noise) -> Floats:
         """Measure, per combination of groups, the number of rows and the sums of a position and its square.
 
@@ -391,6 +397,7 @@ class Part(Sealed):
         drawn = _on_grid(noise).draw(sums.shape, self._randomness)
         return np.asarray((sums + drawn) / _STEPS, dtype=np.float64)
 
+    @hide_errors
     def lazy_counts(self, columns: Groups, target: str, *, noise: Noise) -> LazyCounts:
         """Pay for one marginal and look only at the rows of it that are asked for; see :class:`LazyCounts`.
 
@@ -402,6 +409,7 @@ class Part(Sealed):
         self._use(counts_event(self._unit, noise))
         return LazyCounts(self._table, columns, target, noise, self._randomness.bytes(32))
 
+    @hide_errors
     def release(self, model: SeedModel, test: SeedTest, *, records: int, event: ApproxEvent) -> Ints:
         """Release seed-based records: the generator and Privacy Test 2 of paper Deniability.
 
@@ -462,6 +470,7 @@ def open_parts(
     ]
 
 
+@hide_errors
 def _split(curator: Curator, shares: Sequence[float]) -> list[Table]:
     """Send every row to one part, by a draw that does not look at it."""
     table, names = curator._table, curator.domain.names

@@ -23,6 +23,7 @@ from understudy.mechanisms.base import (
 )
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.rounds import RoundCost, measure_worst, require_fixed
+from understudy.mechanisms.rules import structural_rules
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
@@ -91,7 +92,7 @@ class MWEMPGM(Synthesizer):
         """Say how each round is priced."""
         domain = schema.domain
         candidates = self._candidates(domain)
-        fixed = [constraint.columns for constraint in schema.constraints]
+        fixed = [constraint.columns for constraint in structural_rules(schema)]
         require_fixed(schema, [], self.max_model_mb)
         if candidate_sizes(domain, fixed, candidates).min() > self.max_model_mb:
             raise DomainTooLarge(

@@ -13,6 +13,7 @@ from understudy.errors import ConstraintError
 from understudy.inference import History
 from understudy.marginals import Measurement
 from understudy.mechanisms.networks.network import Family
+from understudy.mechanisms.rules import structural_rules
 from understudy.schema import Schema
 
 # ----------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def forbidden_cells(
     """Return the cells of a table in which no record can satisfy the constraints, if there are any."""
     levels = dict(views)
     forbidden: npt.NDArray[np.bool_] = np.zeros(resolution.shape(views), dtype=bool)
-    for constraint in schema.constraints:
+    for constraint in structural_rules(schema):
         if set(constraint.columns) <= set(levels):
             coarse = [(name, levels[name]) for name in constraint.columns]
             fine = [(name, 0) for name in constraint.columns]

@@ -96,8 +96,10 @@ def rows_of(curator: Curator) -> tuple[float, list[Statistic]]:
     if known is not None:
         return known, []
     noise = rows_noise(curator.accounting, curator.unit, curator.remaining * TOTAL_SHARE)
-    told = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
-    return max(1.0, float(told.values)), [Statistic("number of rows", told.values, noise.kind, noise.scale)]
+    rows_measured = curator.measure(curator.counts(()), noise=noise, purpose="measure the number of rows")
+    return max(1.0, float(rows_measured.values)), [
+        Statistic("number of rows", rows_measured.values, noise.kind, noise.scale)
+    ]
 
 
 def reach_of(queries: Sequence[Query], unit: Unit) -> float:

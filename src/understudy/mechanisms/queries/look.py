@@ -19,8 +19,9 @@ noise: no sensitivity is lost to floating point. Public numbers that answers are
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -57,17 +58,27 @@ class SealedAnswers(Sealed):
         Largest change of an answer between neighbours, in rows. Public.
     """
 
-    __slots__ = ("_exact", "_grid", "_queries", "_unit", "sensitivity")
+    __slots__ = ("_exact", "_grid", "_names", "_queries", "_unit", "sensitivity")
 
     def __init__(self, exact: npt.NDArray[np.int64], grid: int, queries: Sequence[Query], unit: Unit) -> None:
         self._exact = exact
         self._grid = grid
         self._queries = tuple(queries)
         self._unit = unit
+        self._names: dict[int, str] = {}
         self.sensitivity = unit.max_rows * max(query.reach for query in queries)
 
     def __len__(self) -> int:
         return len(self._exact)
+
+    def names(self, which: Iterable[int]) -> str:
+        """Return a digest of what some of the queries ask, cell by cell: public, for the journal."""
+        for index in which:
+            if index not in self._names:
+                query = self._queries[index]
+                said = repr((query.clique, query.steps.shape)).encode() + query.steps.tobytes()
+                self._names[index] = hashlib.sha256(said).hexdigest()
+        return hashlib.sha256("".join(self._names[index] for index in which).encode()).hexdigest()
 
     def distances(self, public: npt.ArrayLike) -> list[SealedScalar]:
         """Return the absolute differences to public numbers, each with the sensitivity of an answer."""
@@ -134,7 +145,7 @@ def measure_answer(
     parts = curator._answer(
         event,
         purpose=purpose,
-        about=[which, sealed._grid],
+        about=[which, sealed._grid, sealed.names([which])],
         draw=lambda: _noisy(curator, sealed, which, scaled),
     )
     return float(parts / sealed._grid)
@@ -158,7 +169,7 @@ def measure_answers(
     parts = curator._answer(
         noise.event(l1=l1, l2=l2),
         purpose=purpose,
-        about=[which, sealed._grid],
+        about=[which, sealed._grid, sealed.names(which)],
         draw=lambda: [_noisy(curator, sealed, index, scaled) for index in which],
     )
     return np.array([part / sealed._grid for part in parts])
@@ -216,7 +227,7 @@ def draw_queries(
     found: list[int] = curator._answer(
         event if number == 1 else Composed((event,) * number),
         purpose=purpose,
-        about=[len(scores), factor],
+        about=[len(scores), factor, sealed.names(range(len(sealed)))],
         draw=lambda: [
             exponential_mechanism(
                 both,
@@ -287,13 +298,14 @@ def choose_cells(
     left = np.ones(len(scores), dtype=bool)
     left[[int(starts[table]) + cell for table, cell in without]] = False
     sensitivity = max(item.linf for item in sealed)
+    named = [[item.clique, item.shape] for item in sealed]
     chosen = []
     for _ in range(min(number, int(left.sum()))):
         candidates = np.flatnonzero(left)
         place = curator._answer(
             SelectionEvent(epsilon),
             purpose=purpose,
-            about=[len(candidates), sensitivity],
+            about=[len(candidates), sensitivity, named],
             draw=lambda: exponential_mechanism(
                 scores[candidates],  # noqa: B023 (called at once)
                 epsilon=epsilon,

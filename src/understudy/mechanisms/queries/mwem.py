@@ -90,10 +90,10 @@ class Factor:
 
     def answers(self) -> Floats:
         """Return the answer of the distribution to each query, as a share of its mass."""
-        told = np.zeros(len(self.queries))
+        estimates = np.zeros(len(self.queries))
         for clique, (places, rows) in self._groups.items():
-            told[places] = rows @ self._marginal(clique).ravel()
-        return told
+            estimates[places] = rows @ self._marginal(clique).ravel()
+        return estimates
 
     def _marginal(self, clique: Clique) -> Floats:
         keep = {self.domain.index(name) for name in clique}
@@ -106,8 +106,8 @@ class Factor:
         self._learnt.setdefault(place, []).append(share)
         self._update(place)
         known = list(self._learnt)
-        told = np.array([float(np.mean(self._learnt[item])) for item in known])
-        misfit = np.abs(self._answers_of(known) - told)
+        estimates = np.array([float(np.mean(self._learnt[item])) for item in known])
+        misfit = np.abs(self._answers_of(known) - estimates)
         for index in np.argsort(-misfit)[: updates - 1].tolist():
             if misfit[index] < 1e-4:
                 break
@@ -118,13 +118,13 @@ class Factor:
     def _answers_of(self, places: Sequence[int]) -> Floats:
         """Return the model's answers to a few queries; marginals they share are summed once."""
         tables: dict[Clique, Floats] = {}
-        told = np.empty(len(places))
+        estimates = np.empty(len(places))
         for index, place in enumerate(places):
             query = self.queries[place]
             if query.clique not in tables:
                 tables[query.clique] = self._marginal(query.clique)
-            told[index] = query.answer(tables[query.clique])
-        return told
+            estimates[index] = query.answer(tables[query.clique])
+        return estimates
 
     def _update(self, place: int) -> None:
         """Move the mass of one query half way towards its answer in log-odds: a damped multiplicative step."""

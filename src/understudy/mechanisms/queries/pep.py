@@ -40,6 +40,7 @@ from understudy.mechanisms.queries.asking import (
     require_narrow,
 )
 from understudy.mechanisms.rounds import require_fixed, small_first
+from understudy.mechanisms.rules import structural_rules
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
@@ -193,7 +194,7 @@ class PEP(Synthesizer):
         domain = schema.domain
         require_fixed(schema, [], self.max_model_mb)
         cliques, queries = self._pool(schema)
-        held = [constraint.columns for constraint in schema.constraints]
+        held = [constraint.columns for constraint in structural_rules(schema)]
         smallest = candidate_sizes(domain, held, [query.clique for query in queries] or cliques).min()
         if smallest > self.max_model_mb:
             raise DomainTooLarge(

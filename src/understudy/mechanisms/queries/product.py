@@ -178,8 +178,8 @@ def loss_gradient(
         flat = left.T @ last if left is not None else last.sum(axis=0)[None, :]
         shape = [part.shape[1] for part in parts]
         turned = [order.index(name) for name in target.clique]
-        told = flat.reshape(shape).transpose(turned).ravel() * np.float32(rows / len(matrix))
-        misfit = (told if target.queries is None else target.queries @ told) - target.values
+        answered = flat.reshape(shape).transpose(turned).ravel() * np.float32(rows / len(matrix))
+        misfit = (answered if target.queries is None else target.queries @ answered) - target.values
         part, misfit = _loss(misfit, target.variance, absolute=absolute)
         loss += part
         pull = np.asarray(misfit if target.queries is None else misfit @ target.queries, np.float64)
@@ -207,8 +207,8 @@ def _cells_gradient(
     """Add the gradient of the misfit of single cells, and return the misfit: products of a few columns of the matrix."""
     factors = [matrix[:, column] for column in target.places.T]
     scale = rows / len(matrix)
-    told = np.prod(factors, axis=0).sum(axis=0, dtype=np.float64) * scale
-    loss, misfit = _loss(told - target.values, target.variance, absolute=absolute)
+    answered = np.prod(factors, axis=0).sum(axis=0, dtype=np.float64) * scale
+    loss, misfit = _loss(answered - target.values, target.variance, absolute=absolute)
     pull = (misfit * (scale / target.variance)).astype(np.float32)
     for number, column in enumerate(target.places.T):
         others = factors[:number] + factors[number + 1 :]

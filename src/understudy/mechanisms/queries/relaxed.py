@@ -318,8 +318,8 @@ class RelaxedProjection(Synthesizer):
     def _first_look(self, curator: Curator) -> _State:
         """Measure what comes before the first round: all columns, or in the published form the number of rows where it is private."""
         if self._published:
-            rows, told = rows_of(curator)
-            return _State(rows, [], [], told)
+            rows, row_statistics = rows_of(curator)
+            return _State(rows, [], [], row_statistics)
         columns, _ = curator.split([self.one_way_share, 1 - self.one_way_share])
         rows, measured = first_look(curator, columns)
         return _State(rows, [target_of(item) for item in measured], measured)
@@ -348,8 +348,8 @@ class RelaxedProjection(Synthesizer):
             tables = {clique: shares(margins, clique) for clique in {q.clique for q in asking.queries}}
             expected = [state.rows * query.answer(tables[query.clique]) for query in asking.queries]
             chosen, values = asking.ask(expected, number=self.per_round)
-            told = [asking.queries[place] for place in chosen]
-            state.targets += target_of_queries(told, values, answer_variance(asking.noise))
+            asked = [asking.queries[place] for place in chosen]
+            state.targets += target_of_queries(asked, values, answer_variance(asking.noise))
             state.statistics.append(asking.statistic(values))
             return
         answers = {clique: state.rows * shares(margins, clique) for clique in asking.sealed}

@@ -21,12 +21,12 @@ import sqlite3
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.errors import LedgerError
+from understudy.errors import LedgerCorrupted, LedgerError, LedgerMismatch
 
 FORMAT = "understudy-anchor-1"
 _LARGEST_DOCUMENT = 256 << 20
@@ -85,6 +85,31 @@ class Anchor:
     def to_dict(self) -> dict[str, Any]:
         """Return the anchor as plain values, for a file of its own."""
         return {"format": FORMAT, "ledger": self.ledger_id, "head": self.head, "length": self.length}
+
+
+def require_own_anchor(anchor: Anchor, ledger_id: str, table: str, source: str) -> None:
+    """Refuse the anchor of another ledger."""
+    if anchor.ledger_id != ledger_id:
+        raise LedgerMismatch(
+            f"{source} belongs to another ledger ({anchor.ledger_id[:12]}, not {ledger_id[:12]}), so it says "
+            f"nothing about that of {table!r}."
+        )
+
+
+def require_no_rollback(
+    anchor: Anchor, heads: Collection[str], *, entries: int, where: str, source: str
+) -> None:
+    """Refuse a ledger of so many entries that is shorter than an anchor says, or has none of these hashes where the anchor lies."""
+    back = "Put the newer file back. Nothing may be charged to an older copy: what was spent since would be forgotten."
+    if anchor.length is not None and anchor.length > entries:
+        raise LedgerCorrupted(
+            f"The ledger {where} was rolled back: it holds {entries} entries, and {source} was written when it "
+            f"held {anchor.length}. {back}"
+        )
+    if anchor.head not in heads:
+        raise LedgerCorrupted(
+            f"The ledger {where} was rolled back or replaced: {source} holds {anchor.describe()}, which is not in it. {back}"
+        )
 
 
 def anchor_in(path: Path) -> Anchor:

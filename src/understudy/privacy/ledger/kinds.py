@@ -23,10 +23,10 @@ of it. That is why the entry names who decided and why.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from understudy.errors import BudgetError, LedgerError, LedgerMismatch
 from understudy.privacy.accounting.filter import Filter
@@ -41,6 +41,8 @@ __all__ = [
     "public_text",
     "purpose_of",
     "raised",
+    "stated_facts",
+    "stated_invariant",
     "total_rule",
 ]
 
@@ -139,6 +141,55 @@ def public_text(name: str, value: object, *, required: bool = False) -> str:
     return value
 
 
+class _Stated(Protocol):
+    """An entry of one of these kinds."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def fields(self) -> Mapping[str, Any]: ...
+    @property
+    def sequence(self) -> int: ...
+
+
+Stated = TypeVar("Stated", bound=_Stated)
+
+
+def stated_invariant(entries: Iterable[Stated], wanted: Mapping[str, Any], *, table: str) -> Stated | None:
+    """Return the entry that states a fact already; refuse a second, different one about its subject that nobody accepted."""
+    others = []
+    for entry in entries:
+        there = entry.fields
+        if entry.kind != "invariant" or there["subject"] != wanted["subject"]:
+            continue
+        if (there["rule"], there["value"]) == (wanted["rule"], wanted["value"]):
+            return entry
+        if there["rule"] != wanted["rule"] or there["value"] is not None:
+            others.append(Invariant(sequence=entry.sequence, **there).describe())
+    if others and not wanted["accepted_by"].strip():
+        raise LedgerMismatch(
+            f"The ledger of {table!r} already holds another public fact about the {wanted['subject']}: "
+            f"{'; '.join(others)}. A second one can be subtracted from it, so the owner of the table has to accept "
+            f"it by name ({Invariant(sequence=0, **wanted).describe()}). Nothing was written or charged."
+        )
+    return None
+
+
+def stated_facts(entries: Iterable[Stated], wanted: Mapping[str, Any], *, table: str) -> Stated | None:
+    """Return the entry that holds a fingerprint already; refuse another one that nobody accepted."""
+    there = [entry for entry in entries if entry.kind == "facts"]
+    for entry in there:
+        if entry.fields["fingerprint"] == wanted["fingerprint"]:
+            return entry
+    if there and not wanted["accepted_by"].strip():
+        raise LedgerMismatch(
+            f"The ledger of {table!r} was opened for other facts about the table (fingerprint "
+            f"{there[-1].fields['fingerprint'][:16]}, not {wanted['fingerprint'][:16]}). The owner of the table has to accept "
+            "the new ones by name. Nothing was written or charged."
+        )
+    return None
+
+
 FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "invariant": ("accepted_by", "rule", "subject", "value"),
@@ -178,8 +229,8 @@ def check_fields(kind: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
 def purpose_of(kind: str, values: Mapping[str, Any]) -> str:
     """Return an entry of one of these kinds in a few words."""
     if kind == "invariant":
-        words = Invariant(values["subject"], values["rule"], values["value"], "", 0).describe()
-        return f"invariant: {words}" + _by(values["accepted_by"])
+        text = Invariant(values["subject"], values["rule"], values["value"], "", 0).describe()
+        return f"invariant: {text}" + _by(values["accepted_by"])
     if kind == "facts":
         summary = f" ({values['summary']})" if values["summary"] else ""
         return f"facts {values['fingerprint'][:16]}{summary}" + _by(values["accepted_by"])

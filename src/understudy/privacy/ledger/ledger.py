@@ -21,13 +21,13 @@ from types import TracebackType
 from typing import Any
 
 from understudy._html import html_table
-from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
+from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
 from understudy.privacy.accounting.accounting import ACCOUNTINGS, Accounting, delta_of
 from understudy.privacy.accounting.filter import Filter, Spending
 from understudy.privacy.budget import Budget, budget_from_dict
 from understudy.privacy.events import Event, InsideEvent
 from understudy.privacy.exact_floats import float_up
-from understudy.privacy.ledger.anchors import Anchor
+from understudy.privacy.ledger.anchors import Anchor, require_no_rollback, require_own_anchor
 from understudy.privacy.ledger.check import (
     Known,
     check_history,
@@ -46,6 +46,8 @@ from understudy.privacy.ledger.kinds import (
     check_fields,
     public_text,
     raised,
+    stated_facts,
+    stated_invariant,
 )
 from understudy.privacy.ledger.report import LedgerGuarantee, refusal
 from understudy.privacy.ledger.store import Store, append, lines_from
@@ -321,12 +323,16 @@ class Ledger:
         )
         return read_entry(known.lines, text.encode("ascii"), head)
 
-    def note(self, purpose: str, *, scope: str = "") -> Entry:
-        """Write a line that costs nothing, such as which release the next charges belong to."""
+    def note(self, purpose: str, *, scope: str = "", as_of: Entry | None = None) -> Entry:
+        """Write a line that costs nothing, such as which release the next charges belong to.
+
+        With ``as_of`` it carries the time of that entry: for work whose length must not be known.
+        """
         purpose, scope = public_text("purpose", purpose, required=True), public_text("scope", scope)
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
-            text = entry_text(time=_now(), purpose=purpose, scope=scope, writer=_WRITER)
+            time = _now() if as_of is None else as_of.time
+            text = entry_text(time=time, purpose=purpose, scope=scope, writer=_WRITER)
             return self._appended(connection, known, text)
 
     def _appended(self, connection: sqlite3.Connection, known: Known, text: str) -> Entry:
@@ -387,22 +393,9 @@ class Ledger:
         check_fields("invariant", fields)
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
-            entries = [e for e in read_lines(lines_from(connection, 0))[2] if e.kind == "invariant"]
-            others = []
-            for entry in entries:
-                there = entry.fields
-                if there["subject"] != subject:
-                    continue
-                if (there["rule"], there["value"]) == (rule, value):
-                    return entry
-                if there["rule"] != rule or there["value"] is not None:
-                    others.append(Invariant(sequence=entry.sequence, **there).describe())
-            if others and not accepted_by.strip():
-                raise LedgerMismatch(
-                    f"The ledger of {self.table!r} already holds another public fact about the {subject}: "
-                    f"{'; '.join(others)}. A second one can be subtracted from it, so the owner of the table has to accept "
-                    f"it by name ({Invariant(subject, rule, value, '', 0).describe()}). Nothing was written or charged."
-                )
+            same = stated_invariant(read_lines(lines_from(connection, 0))[2], fields, table=self.table)
+            if same is not None:
+                return same
             return self._record(connection, known, "invariant", fields, scope)
 
     def invariants(self) -> tuple[Invariant, ...]:
@@ -434,16 +427,9 @@ class Ledger:
         check_fields("facts", fields)
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
-            entries = [e for e in read_lines(lines_from(connection, 0))[2] if e.kind == "facts"]
-            for entry in entries:
-                if entry.fields["fingerprint"] == fingerprint:
-                    return entry
-            if entries and not accepted_by.strip():
-                raise LedgerMismatch(
-                    f"The ledger of {self.table!r} was opened for other facts about the table (fingerprint "
-                    f"{entries[-1].fields['fingerprint'][:16]}, not {fingerprint[:16]}). The owner of the table has to accept "
-                    "the new ones by name. Nothing was written or charged."
-                )
+            same = stated_facts(read_lines(lines_from(connection, 0))[2], fields, table=self.table)
+            if same is not None:
+                return same
             return self._record(connection, known, "facts", fields, scope)
 
     @property
@@ -590,27 +576,18 @@ class Ledger:
         LedgerCorrupted
             If the ledger is shorter than it was, or its entry of that number is another one.
         """
-        if anchor.ledger_id != self.ledger_id:
-            raise LedgerMismatch(
-                f"{source} belongs to another ledger ({anchor.ledger_id[:12]}, not {self.ledger_id[:12]}), so it says "
-                f"nothing about that of {self.table!r}."
-            )
+        require_own_anchor(anchor, self.ledger_id, self.table, source)
         with self._store.transaction() as connection:
             known = self._caught_up(connection)
             lines = lines_from(connection, 0 if anchor.length is None else anchor.length)
-        where = "in memory" if self.path is None else str(self.path)
-        back = "Put the newer file back. Nothing may be charged to an older copy: what was spent since would be forgotten."
-        if anchor.length is not None and anchor.length >= known.lines:
-            raise LedgerCorrupted(
-                f"The ledger {where} was rolled back: it holds {known.lines - 1} entries, and {source} was written when it "
-                f"held {anchor.length}. {back}"
-            )
         heads = {line[2].hex() for line in (lines if anchor.length is None else lines[:1])}
-        if anchor.head not in heads:
-            raise LedgerCorrupted(
-                f"The ledger {where} was rolled back or replaced: {source} holds {anchor.describe()}, which is not in it. "
-                f"{back}"
-            )
+        require_no_rollback(
+            anchor,
+            heads,
+            entries=known.lines - 1,
+            where="in memory" if self.path is None else str(self.path),
+            source=source,
+        )
 
     def guarantee(self) -> LedgerGuarantee:
         """Return what the ledger promises and how much of it has been used, by every valid accounting."""

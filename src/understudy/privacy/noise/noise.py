@@ -57,8 +57,8 @@ def rounded_gaussian(sigma: float, shape: Shape, randomness: Randomness) -> NDAr
         return _in_bigint(resume, shape, randomness)
     from understudy.privacy.noise import kernels
 
-    words = np.uint64(m), np.uint64(shift)
-    return _in_kernel(kernels.rounded_gaussian, words, kernels.LEVEL_CAP, resume, shape, randomness)
+    parameters = np.uint64(m), np.uint64(shift)
+    return _in_kernel(kernels.rounded_gaussian, parameters, kernels.LEVEL_CAP, resume, shape, randomness)
 
 
 def discrete_gaussian(sigma: float, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
@@ -72,8 +72,8 @@ def discrete_gaussian(sigma: float, shape: Shape, randomness: Randomness) -> NDA
         return _in_bigint(resume, shape, randomness)
     from understudy.privacy.noise import kernels
 
-    words = np.uint64(m), np.uint64(shift), np.uint64(-(-m >> shift))
-    return _in_kernel(kernels.discrete_gaussian, words, kernels.LEVEL_CAP, resume, shape, randomness)
+    parameters = np.uint64(m), np.uint64(shift), np.uint64(-(-m >> shift))
+    return _in_kernel(kernels.discrete_gaussian, parameters, kernels.LEVEL_CAP, resume, shape, randomness)
 
 
 def geometric(scale: float, shape: Shape, randomness: Randomness, *, two_sided: bool) -> NDArray[np.int64]:
@@ -91,13 +91,19 @@ def geometric(scale: float, shape: Shape, randomness: Randomness, *, two_sided: 
         return sampler(t, 1 << shift, reader, start=start)
 
     whole, rest = divmod(1 << shift, t) if t <= 1 << shift else (0, 0)
-    words = np.uint64(t), np.uint64(shift if whole == 0 else 0), np.uint64(whole), np.uint64(rest), two_sided
-    return _in_kernel(kernels.geometric, words, kernels.STEP_CAP, resume, shape, randomness)
+    parameters = (
+        np.uint64(t),
+        np.uint64(shift if whole == 0 else 0),
+        np.uint64(whole),
+        np.uint64(rest),
+        two_sided,
+    )
+    return _in_kernel(kernels.geometric, parameters, kernels.STEP_CAP, resume, shape, randomness)
 
 
 def _in_kernel(
     kernel: Callable[..., int],
-    words: tuple[Any, ...],
+    parameters: tuple[Any, ...],
     cap: int,
     resume: Callable[[BitReader, int], int],
     shape: Shape,
@@ -109,10 +115,10 @@ def _in_kernel(
     out = np.empty(shape, np.int64)
     flat = out.reshape(-1)
     stream = kernels.new_stream(randomness.bytes(32))
-    done = kernel(flat, 0, stream, *words)
+    done = kernel(flat, 0, stream, *parameters)
     while done < flat.size:
         flat[done] = resume(BitReader(randomness), cap)
-        done = kernel(flat, done + 1, stream, *words)
+        done = kernel(flat, done + 1, stream, *parameters)
     stream.fill(0)  # the key must not outlive the draw
     return out
 

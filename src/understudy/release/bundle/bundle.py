@@ -97,7 +97,7 @@ def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
         "data_product": {
             "kind": "synthetic table",
             "rows": len(result.synthetic),
-            "columns": list(result.schema.names),
+            "columns": list(result.schema.output_names),
             "method": result.configuration.name,
         },
         "privacy_model": "central (a trusted curator holds the records)",
@@ -165,7 +165,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     names = [f"data.{kind}" for kind in dict.fromkeys(("csv", *result.spec.formats))]
     data = {}
     for name in names:
-        write_frame(result.synthetic, folder / name)
+        write_frame(result.synthetic, folder / name, schema=result.schema)
         content = (folder / name).read_bytes()
         data[name] = (hashlib.sha256(content).hexdigest(), len(content))
     result.schema.write(folder / "schema.yaml")
@@ -173,7 +173,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         result.model.save(folder / "model.understudy")
     absent = {name for name in FILES if name.startswith("data.") and name not in data}
     absent |= {"model.understudy"} if result.model is None else set()
-    listed = {name: words for name, words in FILES.items() if name not in absent}
+    listed = {name: explained for name, explained in FILES.items() if name not in absent}
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
         "README.md": markdown(about),

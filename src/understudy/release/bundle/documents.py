@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context
 from typing import Any
 
@@ -15,7 +15,8 @@ from understudy.release.bundle.reporting import at_least, between, odds_limit, s
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column
+from understudy.schema import Column, Schema
+from understudy.schema.constraints.derived import DerivedColumn
 from understudy.schema.spreadsheets import formula_values, is_formula
 
 # ----------------------------------------------------------------------------------------
@@ -59,10 +60,25 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
     fields = []
     for column in result.schema.columns:
         kind = "string" if _is_text(column, result) else _TABLE_TYPES.get(column.kind, "string")
+        own = getattr(column, "spelling", None)
+        if own is not None and column.other_code is None:
+            kind = "boolean"
         field: dict[str, Any] = {"name": column.name, "type": kind, "description": column.description or ""}
+        if kind == "boolean" and own is not None:
+            field |= {"falseValues": [own[0]], "trueValues": [own[1]]}
         if kind == "string":
             field["constraints"] = {"enum": [str(label) for label in column.finest.labels if label]}
         fields.append(field)
+    fields += [
+        {
+            "name": item.name,
+            "type": _type_of(item.name, result, _TABLE_TYPES, "string"),
+            "description": _about(item),
+        }
+        for item in result.schema.derived
+    ]
+    order = {name: place for place, name in enumerate(result.schema.output_names)}
+    fields.sort(key=lambda field: order[field["name"]])
     return {
         "profile": "data-package",
         "name": result.spec.name.lower().replace(" ", "-").replace("_", "-"),
@@ -70,8 +86,22 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         "description": result.spec.description,
         "created": f"{result.finished[:10]}T00:00:00Z",
         **({"licenses": [_licence(result.spec.license)]} if result.spec.license else {}),
-        "resources": [_resource(name, *told, fields) for name, told in data.items()],
+        "resources": [
+            _resource(name, *told, fields, _missing_texts(result.schema)) for name, told in data.items()
+        ],
     }
+
+
+def _type_of(name: str, result: ReleaseResult, types: Mapping[str, str], text: str) -> str:
+    """Return the type of a derived column, by how it is stored."""
+    stored = result.synthetic[name].dtype
+    kinds = {"M": "date", "i": "integer", "u": "integer", "f": "real"}
+    return types.get(kinds.get(getattr(stored, "kind", "O"), ""), text)
+
+
+def _about(item: DerivedColumn) -> str:
+    """Say what a derived column is."""
+    return f"{item.description} (computed: {item.value})" if item.description else f"Computed: {item.value}"
 
 
 def _licence(words: str) -> dict[str, str]:
@@ -79,7 +109,16 @@ def _licence(words: str) -> dict[str, str]:
     return {"path" if "://" in words else "name": words}
 
 
-def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -> dict[str, Any]:
+def _missing_texts(schema: Schema) -> list[str]:
+    """Return how missing entries are written; a text that is a value of another column is told in the dictionary alone."""
+    values = {label for column in schema.columns for label in column.value_labels}
+    texts = dict.fromkeys(column.missing_text for column in schema.columns)
+    return ["", *(text for text in texts if text and text not in values)]
+
+
+def _resource(
+    name: str, digest: str, size: int, fields: list[dict[str, Any]], missing: list[str]
+) -> dict[str, Any]:
     """Describe one file; only CSV is a table to Frictionless, other formats are files."""
     kind = name.split(".", 1)[-1]
     told: dict[str, Any] = {
@@ -92,7 +131,7 @@ def _resource(name: str, digest: str, size: int, fields: list[dict[str, Any]]) -
         "bytes": size,
     }
     return told | (
-        {"type": "file"} if kind == "parquet" else {"schema": {"fields": fields, "missingValues": [""]}}
+        {"type": "file"} if kind == "parquet" else {"schema": {"fields": fields, "missingValues": missing}}
     )
 
 
@@ -116,7 +155,7 @@ def _identifiers(names: Sequence[str]) -> dict[str, str]:
 def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
     """Return a Croissant (MLCommons) description of the table."""
     first = next(iter(data))
-    identifiers = _identifiers([column.name for column in result.schema.columns])
+    identifiers = _identifiers(result.schema.output_names)
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -157,6 +196,17 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
                         "source": {"fileObject": {"@id": first}, "extract": {"column": column.name}},
                     }
                     for column in result.schema.columns
+                ]
+                + [
+                    {
+                        "@type": "cr:Field",
+                        "@id": f"rows/{identifiers[item.name]}",
+                        "name": item.name,
+                        "description": _about(item),
+                        "dataType": _type_of(item.name, result, _CROISSANT_TYPES, "sc:Text"),
+                        "source": {"fileObject": {"@id": first}, "extract": {"column": item.name}},
+                    }
+                    for item in result.schema.derived
                 ],
             }
         ],
@@ -399,6 +449,7 @@ def dictionary(result: ReleaseResult) -> Page:
     sections: list[tuple[str, list[Block]]] = [
         (column.name, _column(column)) for column in result.schema.columns
     ]
+    sections += [(item.name, [Text(_about(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
     return Page(
@@ -411,7 +462,11 @@ def dictionary(result: ReleaseResult) -> Page:
 def _column(column: Column) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.finest.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
-    facts += ["May be missing: an empty field"] if column.missing else []
+    decimals = getattr(column, "decimals", None)
+    facts += [f"Digits after the point: at most {decimals}"] if decimals is not None else []
+    if column.missing:
+        shown_as = f"written as {column.missing_text}" if column.missing_text else "an empty field"
+        facts += [f"May be missing: {shown_as}"]
     formulas = formula_values(column)
     facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
     labels = [label for label in column.finest.labels if label]

@@ -24,11 +24,12 @@ from understudy.privacy import (
     guarantee_of,
 )
 from understudy.privacy.accounting.filter import Filter, Spending
-from understudy.privacy.events import AllowanceEvent, InsideEvent, act_of
+from understudy.privacy.events import AllowanceEvent, ApproxEvent, InsideEvent, PureEvent, act_of
 from understudy.privacy.exact_floats import float_down, float_up
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.release.bundle.bundle import MANIFEST, manifest_text
 from understudy.release.selection.profiles import Bound
+from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 
@@ -45,7 +46,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
     Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
     keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
-    specification add up to; that the data has the number of rows the certificate says, fits the
+    specification add up to; that a selection was charged once, for what the specification proves it costs; that the data has the number of rows the certificate says, fits the
     schema and obeys its rules; that every criterion passed.
 
     Raises
@@ -141,9 +142,37 @@ def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> 
         for bound in map(Bound.from_dict, promised["trade_off"]):
             if not any(_close(bound.epsilon, x.epsilon) and _covers(bound.budget, x.budget) for x in known):
                 problems.add(f"nothing in the specification proves the bound {bound.to_dict()}")
+    _check_selection(document, shares, problems)
     stated = [Invariant(x["subject"], x["rule"], x["value"], "", 0) for x in promised.get("invariants", ())]
     if "steps" in promised and promised["steps"] < spec.condition(tuple(stated)).steps:
         problems.add("two tables that the promise compares are further apart than the certificate says")
+
+
+def _check_selection(document: dict[str, Any], shares: Shares, problems: Problems) -> None:
+    """Compare the charge for a selection with what the specification proves that it costs; a single attempt has none."""
+    charges = [
+        event_from_dict(entry["event"])
+        for entry in document["ledger"]["entries"]
+        if entry["event"] is not None and entry["scope"].split("/")[1:2] == ["selection"]
+    ]
+    if shares.single:
+        if charges:
+            problems.add("a selection was charged, and the specification makes a single attempt")
+        return
+    paid: list[Budget] = []
+    for event in charges:
+        if isinstance(event, PureEvent):
+            paid.append(PureDP(event.epsilon))
+        elif isinstance(event, ApproxEvent):
+            paid.append(ApproxDP(event.epsilon, event.delta))
+    if len(charges) != 1 or len(paid) != 1:
+        problems.add("the certificate has to list one charge for the whole selection")
+        return
+    assert shares.selection is not None
+    if not _covers(paid[0], shares.selection.budget):
+        problems.add(
+            f"the charge for the selection is less than the {shares.selection.budget.describe()} that the specification proves"
+        )
 
 
 def _covers(said: Budget, proved: Budget) -> bool:
@@ -258,5 +287,10 @@ def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: 
         problems.add("data.csv does not have as many rows as the certificate says")
     if not schema.holds_codes(codes).all():
         problems.add("data.csv breaks a rule of the schema")
+    if not all(rule.holds_raw(frame).all() for rule in schema.rules):
+        problems.add("values of data.csv break a rule of the schema")
+    for item in schema.derived:
+        if item.name not in frame or not item.agrees(frame, schema):
+            problems.add(f"data.csv has no column {item.name!r} that follows from the others")
     if not all(item["passed"] for item in document["criteria"]):
         problems.add("a criterion is marked as not passed")

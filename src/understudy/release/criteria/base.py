@@ -22,7 +22,7 @@ criterion over the codes of one transformation (:class:`Criterion`), which the c
 documents ask these two and know no kind of criterion by name (:mod:`understudy.release.criteria.registry`).
 
 **No rounding.** The numbers that noise is added to are exact. Counts are whole; public numbers that they meet are rounded to a public grid first
-(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.criteria.linear`), and the sensitivity is that of the rounded
+(:class:`~understudy.curator.PublicNumbers`, :mod:`understudy.release.regressions.certificates`), and the sensitivity is that of the rounded
 ones. So the bounds hold for values far from zero, for steps of any size, and for tables of any number of rows.
 """
 
@@ -47,7 +47,7 @@ from understudy.release.spec.parts import Part, Positive
 from understudy.schema import Constraint, Domain, Schema
 
 if TYPE_CHECKING:
-    from understudy.release.criteria.fits import LinearFit, Regression
+    from understudy.release.regressions.fits import LinearFit, Regression
 
 __all__ = [
     "Criterion",
@@ -209,7 +209,23 @@ class PlanFacts:
 class Outlook:
     """The noise of a criterion against its threshold; fields are None where they depend on the table.
 
-    :class:`~understudy.release.run.planned_criteria.CriterionPlan` says what each means.
+    Attributes
+    ----------
+    noise_deviation
+        Standard deviation of the noise: in the unit of the error (published), or in records (pass-only).
+    room
+        Pass-only: how many records a perfect candidate is away from violating the criterion, where that follows
+        from public facts. None where it depends on the table.
+    accepted_below, rejected_above
+        Exact errors below the one are accepted, above the other rejected, with probability 95 % or more, as far as
+        this criterion decides. None where they depend on the table.
+    false_reject, false_accept
+        Probability that a candidate half-way below the threshold is rejected, and that one half-way above it (one
+        and a half times the threshold) is accepted, by this criterion alone.
+    needs
+        What the table must have so that a perfect candidate is accepted with probability 95 %.
+    noise_dominated
+        Whether noise alone decides about good candidates.
     """
 
     sensitivity: float | None = None

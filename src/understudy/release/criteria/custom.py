@@ -16,8 +16,8 @@ from understudy.curator import PublicNumbers, to_float
 from understudy.errors import ConstraintError, WorkloadError
 from understudy.privacy.exact_floats import float_up
 from understudy.release.criteria.base import CriterionConfig, CriterionContext, ShareOfRows
-from understudy.release.criteria.linear import Conditions, as_slack, smallest, whole_sums
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.certificates import Conditions, as_slack, smallest, whole_sums
 from understudy.schema import Constraint, Domain
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from understudy.release.criteria.base import (
     laplace_deviation,
 )
 from understudy.release.criteria.groups import Grouping, GroupPart, code_values, groups_of, numeric_of
-from understudy.release.criteria.linear import Conditions, as_slack, group_sums, smallest
 from understudy.release.criteria.marginals import beside_marginals
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.certificates import Conditions, as_slack, group_sums, smallest
 from understudy.schema import Domain, Schema
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class ConditionalMeans(_Conditional):
     sensitivity 1, and no resizing is needed.
 
     *No rounding.* Values are put on a public grid and entered relative to the lowest of them; sums and means are exact fractions. For the
-    slack every contribution is a whole number of steps within its range (:class:`~understudy.release.criteria.linear.Conditions`).
+    slack every contribution is a whole number of steps within its range (:class:`~understudy.release.regressions.certificates.Conditions`).
 
     Examples
     --------

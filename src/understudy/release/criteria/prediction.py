@@ -16,8 +16,9 @@ from understudy.curator import to_float
 from understudy.errors import BudgetError
 from understudy.privacy.exact_floats import float_up
 from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext, Number, PlanFacts
-from understudy.release.criteria.fits import LinearFit, Regression, Scaling
-from understudy.release.criteria.linear import (
+from understudy.release.criteria.regression import RegressionConfig
+from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.certificates import (
     Certificate,
     Conditions,
     applied,
@@ -25,9 +26,8 @@ from understudy.release.criteria.linear import (
     smallest,
     whole_sums,
 )
-from understudy.release.criteria.moments import RegressionMoments
-from understudy.release.criteria.regression import RegressionConfig
-from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.fits import LinearFit, Regression, Scaling
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.schema import Domain
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class PredictionError(Criterion):
 
     Examples
     --------
-    >>> from understudy.release.criteria.fits import Feature
+    >>> from understudy.release.regressions.fits import Feature
     >>> domain = Domain(("x", "y"), (3, 3))
     >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
     >>> real = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])

@@ -43,8 +43,8 @@ _CRITERIA: tuple[type[CriterionConfig], ...] = (
 
 def _kind_of(config: type[CriterionConfig]) -> str:
     """Return the word for a criterion in specification files; empty if it does not narrow its kind to one word."""
-    words = get_args(config.model_fields["kind"].annotation)
-    return str(words[0]) if len(words) == 1 else ""
+    literals = get_args(config.model_fields["kind"].annotation)
+    return str(literals[0]) if len(literals) == 1 else ""
 
 
 _BY_KIND = {_kind_of(config): config for config in _CRITERIA}

@@ -19,11 +19,11 @@ from understudy.release.criteria.base import (
     Outlook,
     PlanFacts,
 )
-from understudy.release.criteria.fits import Feature, LinearFit, Regression
 from understudy.release.criteria.groups import code_values, numeric_of, possible_codes
-from understudy.release.criteria.linear import Certificate, as_slack
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.certificates import Certificate, as_slack
+from understudy.release.regressions.fits import Feature, LinearFit, Regression
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.schema import Domain, Schema
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class RegressionCoefficients(Criterion):
     Privacy
     -------
     *Slack.* A certificate instead of a private regression: see
-    :class:`~understudy.release.criteria.linear.Certificate` for the proof that positive slack implies an error
+    :class:`~understudy.release.regressions.certificates.Certificate` for the proof that positive slack implies an error
     below the threshold and that the step sensitivity is 1. It is a sufficient condition; a candidate may be
     good without being certified. It needs no baseline.
 
@@ -118,7 +118,7 @@ class RegressionCoefficients(Criterion):
 
     Examples
     --------
-    >>> from understudy.release.criteria.fits import Feature
+    >>> from understudy.release.regressions.fits import Feature
     >>> domain = Domain(("x", "y"), (3, 3))
     >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
     >>> criterion = RegressionCoefficients(name="line", threshold=0.5, regression=line)

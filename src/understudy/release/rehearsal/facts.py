@@ -100,7 +100,9 @@ def table_from_facts(facts: Facts, *, rows: int, seed: int = 0) -> tuple[pd.Data
     generator = np.random.default_rng(seed)
     drawn = model.sample_codes(rows, generator)
     codes = {name: drawn[:, index] for index, name in enumerate(domain.names)}
-    return facts.schema.decode(codes, seed=int(generator.integers(1 << 62))), tuple(notes)
+    shaped = [column.name for column in facts.schema.columns if column.decodes_by_counts]
+    counts = {name: model.marginal((name,)) for name in shaped}
+    return facts.schema.decode(codes, seed=int(generator.integers(1 << 62)), counts=counts), tuple(notes)
 
 
 class _Reader:
@@ -152,8 +154,8 @@ class _Reader:
                 continue
             used.setdefault(str(item.get("given")), set()).update(map(_label, table))
             for inner in table.values():
-                words = map(_label, inner if isinstance(inner, Mapping) else ())
-                used.setdefault(str(item.get("of")), set()).update(words)
+                labels_inside = map(_label, inner if isinstance(inner, Mapping) else ())
+                used.setdefault(str(item.get("of")), set()).update(labels_inside)
         spec = self.spec
         columns = []
         for column in spec.schema.columns:

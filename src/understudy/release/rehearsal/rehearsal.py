@@ -136,7 +136,7 @@ def product_within(points: Mapping[Point, float]) -> tuple[set[str], ...]:
     Examples
     --------
     >>> points = {("a", "x"): 0.9, ("b", "x"): 0.8, ("b", "y"): 0.2, ("c", "y"): 0.1}
-    >>> [sorted(words) for words in product_within(points)]
+    >>> [sorted(labels_there) for labels_there in product_within(points)]
     [['a', 'b'], ['x']]
     """
     seeds = sorted(points, key=lambda point: -points[point])[:_SEEDS]
@@ -153,17 +153,19 @@ def product_within(points: Mapping[Point, float]) -> tuple[set[str], ...]:
 
 def _grown(seed: Point, points: Mapping[Point, float]) -> tuple[set[str], ...]:
     """Widen a point, one word of one dimension at a time, while every member is among the points."""
-    box = tuple({word} for word in seed)
+    box = tuple({label_there} for label_there in seed)
     choices = sorted(
-        {(index, word) for point in points for index, word in enumerate(point)},
+        {(index, label_there) for point in points for index, label_there in enumerate(point)},
         key=lambda choice: -max(value for point, value in points.items() if point[choice[0]] == choice[1]),
     )
-    for index, word in choices:
-        if word in box[index]:
+    for index, label_there in choices:
+        if label_there in box[index]:
             continue
-        added = product(*(({word} if place == index else words) for place, words in enumerate(box)))
+        added = product(
+            *(({label_there} if place == index else labels_there) for place, labels_there in enumerate(box))
+        )
         if all(member in points for member in added):
-            box[index].add(word)
+            box[index].add(label_there)
     return box
 
 
@@ -183,9 +185,11 @@ def narrowed_plain(
     if spec.transformations:
         plain["transformations"] = {
             column: {
-                label: facts for label, facts in plain["transformations"][column].items() if label in words
+                label: facts
+                for label, facts in plain["transformations"][column].items()
+                if label in labels_there
             }
-            for column, words in labels
+            for column, labels_there in labels
         }
     plain["synthesizers"] = _distinct(
         {"method": item.method, "options": _options(item, spec.where, folder)} for item in inside
@@ -214,7 +218,7 @@ def _point(configuration: Configuration) -> Point:
 
 
 def _inside(point: Point, box: tuple[set[str], ...]) -> bool:
-    return all(word in words for word, words in zip(point, box, strict=True))
+    return all(label_there in labels_there for label_there, labels_there in zip(point, box, strict=True))
 
 
 def _distinct(items: Any) -> list[dict[str, Any]]:

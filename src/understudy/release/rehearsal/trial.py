@@ -26,8 +26,8 @@ from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, SeededRandomness
 from understudy.release.criteria.base import Criterion, CriterionConfig
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import baseline_key, fit_baseline, regressions_for
@@ -162,8 +162,8 @@ def run_trial(spec: Spec, configuration: Configuration, table: LocalTable, trial
         attempt = _Attempt(spec, configuration, table, randomness, seed)
         found = attempt.judged()
     except _FAILED as error:
-        words = str(error) if isinstance(error, UnderstudyError) else type(error).__name__
-        found = {"probability": 0.0, "failure": " ".join(words.split())}
+        message = str(error) if isinstance(error, UnderstudyError) else type(error).__name__
+        found = {"probability": 0.0, "failure": " ".join(message.split())}
     return Trial(**common, **found, seconds=round(time.perf_counter() - start, 3))
 
 

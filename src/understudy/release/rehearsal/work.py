@@ -108,8 +108,8 @@ def public_table(spec: Spec, configuration: Configuration, source: Any) -> Local
     words: dict[str, Any] = {}
     if spec.source.path is not None and isinstance(source, type(spec.source.path)):
         name = str(source).lower().removesuffix(".gz")
-        if name.endswith((".csv", ".tsv", ".txt")):
-            words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
+        if name.endswith((".csv", ".tsv", ".data")):
+            words = spec.source.reading
     try:
         table = read_table(
             source,

@@ -58,11 +58,18 @@ class Candidate:
     provenance: Provenance
     seconds: Mapping[str, float] = field(default_factory=dict)
 
-    def frame(self, seed: int) -> pd.DataFrame:
-        """Return the table as it will be published: rows in random order, values inside their bins."""
+    def frame(self, seed: int, *, model: Model | None = None) -> pd.DataFrame:
+        """Return the table as it will be published: rows in random order, values inside their bins.
+
+        Columns with ``decode_by: smooth`` follow the counts of the model; without one, those of the candidate itself.
+        """
         rows = self.types.expand(public_generator(seed, _ORDER))
         codes = {name: rows[:, index] for index, name in enumerate(self.schema.names)}
-        return self.schema.decode(codes, seed=int(public_generator(seed, _VALUES).integers(1 << 62)))
+        return self.schema.decode(
+            codes,
+            seed=int(public_generator(seed, _VALUES).integers(1 << 62)),
+            counts=None if model is None else model.bin_counts,
+        )
 
 
 def fit_model(spec: Spec, configuration: Configuration, curator: Curator, *, progress: Progress) -> Model:

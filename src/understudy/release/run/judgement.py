@@ -23,9 +23,9 @@ from understudy.privacy import GDP, ApproxDP, Budget, Laplace, PureDP
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.privacy.events import PureEvent
 from understudy.release.criteria.base import Criterion, CriterionConfig, laplace_deviation
-from understudy.release.criteria.fits import LinearFit, Regression
-from understudy.release.criteria.moments import RegressionMoments
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.fits import LinearFit, Regression
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.result import AcceptanceResult, CriterionResult
 from understudy.release.run.candidate import Candidate
 from understudy.release.run.transform import neighbours
@@ -296,8 +296,8 @@ def _published(
     ready: bool,
     baselines: Baselines,
 ) -> Judgement:
-    limited = acceptance_curator(spec, curator, spec.shares.judging) if spec.shares.judging else curator
-    if spec.shares.regressions and ready:
+    limited = acceptance_curator(spec, curator, spec.shares.judging) if spec.shares.judging else None
+    if spec.shares.regressions and ready and limited is not None:
         baselines = fit_baselines(spec, candidate.configuration, limited, rows=candidate.types.rows)
     changes = candidate.configuration.transformations
     criteria = [
@@ -329,6 +329,11 @@ def _published(
                 )
             )
             continue
+        if limited is None:
+            raise BudgetError(
+                f"The criterion {criterion.name!r} looks at the records, and the specification sets no epsilon aside for judging. Give "
+                "the criterion an epsilon in the acceptance part of the specification."
+            )
         released = criterion.release(
             limited, candidate.types, epsilon=epsilon, sensitivity=reaches[criterion.name]
         )
@@ -376,17 +381,17 @@ def _result(
     passed: bool | None = None,
 ) -> CriterionResult:
     item = spec.criteria[index]
-    words = item.wording(candidate.schema)
+    phrases = item.wording(candidate.schema)
     value = values.get(criterion.name)
     if not criterion.reads_real:
         passed = value is not None and criterion.met(value)
     return CriterionResult(
         name=criterion.name,
         kind=item.kind,
-        type=words.type,
-        metric=words.metric,
+        type=phrases.type,
+        metric=phrases.metric,
         threshold=criterion.threshold,
-        unit=words.unit,
+        unit=phrases.unit,
         form="public" if not criterion.reads_real else spec.form,
         value=float(value) if value is not None and math.isfinite(value) else None,
         epsilon=epsilon,

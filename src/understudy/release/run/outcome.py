@@ -10,8 +10,8 @@ from typing import Any
 from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Model, Provenance, software
 from understudy.privacy import Ledger
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.criteria.registry import packages_of
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import (
     AcceptanceResult,
     Configuration,
@@ -128,7 +128,7 @@ def recorded_outcome(
     )
     return ReleaseResult(
         schema=schema,
-        synthetic=candidate.frame(int(state.get("seed"))),
+        synthetic=candidate.frame(int(state.get("seed")), model=model),
         configuration=configuration,
         provenance=provenance,
         timings=outcome["seconds"],

@@ -1,10 +1,10 @@
-"""What a release would do, from public facts alone: noise against thresholds, budget, attempts, memory and time."""
+"""What a release would do, from public facts alone: noise of criteria against thresholds, budget, attempts, memory and time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import practice_curator
@@ -12,10 +12,19 @@ from understudy.data import read_table
 from understudy.errors import SchemaError
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
+from understudy.release.criteria.base import (
+    RARELY,
+    Criterion,
+    CriterionConfig,
+    Outlook,
+    PlanFacts,
+    laplace_deviation,
+)
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
 from understudy.release.run.judgement import private_regressions
-from understudy.release.run.planned_criteria import CriterionPlan, plan_criteria, slack_test
+from understudy.release.run.transform import neighbours
+from understudy.release.selection.slack import SlackTest
 from understudy.release.spec.budget import Shares, short
 from understudy.schema import Schema
 from understudy.schema.spreadsheets import formula_warnings
@@ -27,11 +36,120 @@ __all__ = [
     "CriterionPlan",
     "ModelPlan",
     "ReleasePlan",
+    "plan_criteria",
     "plan_release",
     "planned_models",
     "prepare_release",
+    "slack_test",
     "usable_configurations",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriterionPlan(Outlook):
+    """One criterion before any data: what it is, and its noise against its threshold."""
+
+    name: str
+    kind: str
+    type: str
+    metric: str
+    threshold: float
+    unit: str
+    form: str
+    epsilon: float | None = None
+
+
+def slack_test(spec: Spec, schema: Schema) -> SlackTest | None:
+    """Return the one test of the pass-only form, or None."""
+    real = tuple(criterion for criterion in spec.criteria_for(schema) if criterion.reads_real)
+    return SlackTest(real) if spec.form == "pass-only" and real else None
+
+
+def plan_criteria(
+    spec: Spec, schema: Schema, n: int | None, smallest: int, example: RecordTypes | None = None
+) -> tuple[CriterionPlan, ...]:
+    """Plan every criterion for a public number of rows, if there is one.
+
+    Parameters
+    ----------
+    smallest
+        Rows that the rarest value is assumed to have where there is no example.
+    example
+        Records of a public table that stands in for candidates; group sizes and regressions are taken from it.
+    """
+    test = slack_test(spec, schema)
+    found = []
+    for criterion, item in zip(spec.criteria_for(schema), spec.criteria, strict=True):
+        form, outlook = "public", Outlook()
+        if criterion.reads_real and test is not None:
+            form, outlook = "pass-only", _by_slack(spec, test, criterion, n)
+        elif criterion.reads_real:
+            form = "published"
+            if item.epsilon is not None:
+                facts = PlanFacts(
+                    unit=spec.unit,
+                    steps=neighbours(spec),
+                    n=n,
+                    smallest=smallest,
+                    example=example,
+                    regression_epsilon=_regression_epsilon(spec, item),
+                )
+                outlook = criterion.outlook(facts, item.epsilon)
+        phrases = item.wording(schema)
+        found.append(
+            CriterionPlan(
+                name=criterion.name,
+                kind=item.kind,
+                type=phrases.type,
+                metric=phrases.metric,
+                threshold=criterion.threshold,
+                unit=phrases.unit,
+                form=form,
+                epsilon=item.epsilon if form == "published" else None,
+                **asdict(outlook),
+            )
+        )
+    return tuple(found)
+
+
+def _regression_epsilon(spec: Spec, item: CriterionConfig) -> float | None:
+    """Return what the private regression costs that a criterion compares with."""
+    return max(
+        (
+            other.epsilon
+            for other in spec.criteria
+            if other.fits_regression
+            and other.epsilon is not None
+            and other.regression_columns == item.regression_columns
+        ),
+        default=None,
+    )
+
+
+def _by_slack(spec: Spec, test: SlackTest, criterion: Criterion, n: int | None) -> Outlook:
+    """Plan a criterion of the one test: how much room does a perfect candidate have, in records?"""
+    epsilon, unit = spec.shares.acceptance, spec.unit
+    scale = test.noise_scale(epsilon, unit=unit)
+    passing = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=unit)
+    safe = passing - scale * math.log(2 * RARELY)  # slack at which 95 % of the candidates are accepted
+    found = Outlook(
+        sensitivity=test.sensitivity(unit),
+        noise_deviation=laplace_deviation(scale),
+        false_accept=spec.false_accept,
+        needs=criterion.needs(safe, n),
+    )
+    room = None if n is None else criterion.room(n)
+    if room is None or n is None:
+        return found
+    return replace(
+        found,
+        room=room,
+        noise_dominated=room < safe,
+        accepted_below=max(0.0, criterion.threshold - safe / n),
+        rejected_above=criterion.threshold,
+        false_reject=1 - test.acceptance(room / 2, threshold=passing, epsilon=epsilon, unit=unit),
+    )
+
 
 SMALLEST_COUNT = 50
 """Rows that the rarest value or group is assumed to have; the assumption of paper Births, section 4.5.2."""
@@ -187,14 +305,14 @@ def plan_release(
         name=spec.name,
         guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
         condition=spec.condition().text,
-        budget=_budget_words(shares),
+        budget=_describe_budget(shares),
         accounting=shares.accounting,
         selection=shares.attempts.describe(),
         argument="the parts of one attempt add up" if selection is None else selection.argument,
         single=shares.single,
         rows=n,
         row_count=spec.row_count.words(),
-        acceptance=_acceptance_words(spec, threshold),
+        acceptance=_describe_acceptance(spec, threshold),
         slack_threshold=threshold,
         configurations=len(usable),
         left_out=(*spec.left_out, *refused),
@@ -209,10 +327,10 @@ def plan_release(
     )
 
 
-def _budget_words(shares: Shares) -> str:
+def _describe_budget(shares: Shares) -> str:
     """Say what the parts add up to, of which total."""
     spent, total = short(shares.promise), short(shares.total)
-    return f"{total} = {shares.words()}" if spent == total else f"{spent} of {total} = {shares.words()}"
+    return f"{total} = {shares.describe()}" if spent == total else f"{spent} of {total} = {shares.describe()}"
 
 
 def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
@@ -221,9 +339,9 @@ def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
     return RecordTypes.from_table(read)
 
 
-def _acceptance_words(spec: Spec, threshold: float | None) -> str:
+def _describe_acceptance(spec: Spec, threshold: float | None) -> str:
     if spec.form == "published":
-        return f"A noisy error is released for each criterion, for epsilon={spec.shares.judging:g} per attempt.{_regression_words(spec)}"
+        return f"A noisy error is released for each criterion, for epsilon={spec.shares.judging:g} per attempt.{_describe_regressions(spec)}"
     if threshold is None:
         return "All criteria are about the candidate alone and cost nothing."
     return (
@@ -233,7 +351,7 @@ def _acceptance_words(spec: Spec, threshold: float | None) -> str:
     )
 
 
-def _regression_words(spec: Spec) -> str:
+def _describe_regressions(spec: Spec) -> str:
     """Say where the private regressions are fitted, and how often they are charged."""
     shares = spec.shares
     versions = sum(item.versions for item in private_regressions(spec.criteria, spec.transformations))

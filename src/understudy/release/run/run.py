@@ -9,6 +9,7 @@ coins of the loop come from the operating system's generator. How many attempts 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -23,17 +24,21 @@ from understudy.errors import (
     BudgetError,
     BudgetExceeded,
     ConstraintError,
+    LedgerMismatch,
     LookFailed,
     OutputError,
     UnderstudyError,
 )
 from understudy.ledgers import LedgerPlace
-from understudy.mechanisms import Model, Progress, no_progress
-from understudy.privacy import Ledger
+from understudy.mechanisms import Model, Progress, no_progress, software
+from understudy.privacy import Event, Ledger
+from understudy.privacy.events import ApproxEvent, PureEvent
 from understudy.privacy.facts import check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent, copy_invariants
+from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.noise.randomness import Randomness
-from understudy.release.criteria.fits import LinearFit
+from understudy.release.criteria.registry import packages_of
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import Judgement, judge
@@ -261,6 +266,7 @@ class Release(Work):
                     self._single(data, configurations, progress)
                 else:
                     self._loop(data, configurations, progress)
+        self._note_end()  # before anybody sees the outcome
         return self._outcome(configurations)
 
     @contextlib.contextmanager
@@ -370,7 +376,7 @@ class Release(Work):
 
         Privacy
         -------
-        In: private. Out: one accepted candidate, or that there was none. Given the table, attempts are independent and alike: a configuration
+        In: private. Out: one accepted candidate, or that there was none; once for each charge (`_require_same_selection`). Given the table, attempts are independent and alike: a configuration
         drawn uniformly, a fit, a candidate from a public seed, a judgement, on a ledger of their own that holds them to
         ``shares.attempt``. An attempt that fails, for whatever reason, counts as rejected and leaves nothing behind. How many may be made
         is drawn without looking at the table, how many were made is not told. That is the selection whose cost
@@ -378,18 +384,15 @@ class Release(Work):
         regressions that attempts share, are charged beside it.
         """
         state, rule = self.state, self.spec.attempts
+        programs = software(
+            (item.method for item in configurations), packages_of(item.kind for item in self.spec.criteria)
+        )
+        self._require_same_selection(programs)
         self._same_records(data, configurations)  # every transformation is read before anything is spent
         self._state_facts(data, configurations)
         rows = self._rows(data, configurations[0], configurations)
         baselines = self._baselines(data, configurations, rows)
-        if not self._charges("selection"):
-            self.ledger.charge(
-                self.spec.shares.selection_event,
-                purpose=f"private selection: {rule.describe()}",
-                scope=f"{self.scope}/selection",
-            )
-        if state.get("selecting") is None:  # no attempt was made before this is recorded
-            state.record(selecting={"left": draw_attempts(rule, self._random)})
+        self._pay_selection(programs)
         progress("searching", 0.0)
         while True:
             configuration = configurations[uniform_index(len(configurations), self._random)]
@@ -402,14 +405,108 @@ class Release(Work):
                 self._decide(candidate, judgement)
                 return
             data.require_unchanged()  # or the attempt was interrupted, and another is made in its place later
-            left = state.get("selecting")["left"]
+            selecting = state.get("selecting")
+            left = selecting["left"]
             left = None if left is None else left - 1
             stop = isinstance(rule, GeometricAttempts) and bernoulli(rule.gamma, self._random)
             if stop or left == 0:
                 state.conclude({"passed": False, "day": state.get("started")})
                 state.forget_model()
                 return
-            state.record(selecting={"left": left})
+            state.record(selecting=selecting | {"left": left})
+
+    def _selection_charge(self) -> Entry | None:
+        """Return the entry of the ledger that paid for the selection."""
+        place = f"{self.scope}/selection"
+        return next((e for e in self.ledger.entries() if e.event is not None and e.scope == place), None)
+
+    def _selection_end(self) -> Entry | None:
+        """Return the entry of the ledger that says that the selection ended."""
+        place = f"{self.scope}/selection"
+        return next(
+            (e for e in self.ledger.entries() if e.scope == place and e.purpose.startswith(_ENDED)), None
+        )
+
+    def _require_same_selection(self, programs: str) -> None:
+        """Refuse to go on with a selection other than the one that was charged; nothing is drawn or charged.
+
+        Privacy
+        -------
+        One charge pays for one selection of attempts that are alike, and for one outcome. So the event has to be the one that was charged
+        (another one comes with other parts of an attempt, such as regressions fitted inside it), all attempts have to be made by
+        the same programs, and the state has to be the one that the selection was paid with, which is not older than its outcome: the
+        entry of the ledger names it by the digest of a random name, and a second entry says that the selection ended. A state that is older than
+        some attempts, and no older than the charge, makes them again, as after an interruption (:mod:`understudy.release.run.state`).
+        """
+        entry, selecting = self._selection_charge(), self.state.get("selecting")
+        if entry is None:
+            return  # no attempt was made
+        again = " Nothing was drawn or charged. Or start anew (--restart), which is charged anew."
+        if not _pays(entry.event, self.spec.shares.selection_event):
+            raise LedgerMismatch(
+                "The ledger was charged for another selection than this release now is: its parts or their accounting are not those of the "
+                f"version of Understudy that began it. Go on with that version.{again}"
+            )
+        named = _STATE in entry.purpose
+        restored = "The state of this release is older than its ledger: "
+        if named and (selecting is None or not entry.purpose.endswith(_STATE + _digest(selecting["name"]))):
+            raise LedgerMismatch(
+                f"{restored}the selection that was charged began with another state. Put the latest state back.{again}"
+            )
+        if self._selection_end() is not None:
+            raise LedgerMismatch(
+                f"{restored}its selection has ended, and one charge pays for one outcome. Put the latest state back.{again}"
+            )
+        if selecting is None:  # version 0.1.0 recorded it after the charge and before the first attempt
+            return
+        most = getattr(self.spec.attempts, "most", None)
+        unused = most is not None and selecting["left"] == most
+        begun_by = selecting.get("software", "understudy 0.1.0 or an earlier version")
+        if begun_by != programs and not unused:
+            raise LedgerMismatch(
+                f"Attempts of this selection were made by {begun_by}, and this is {programs}. The charge pays for attempts that are all "
+                f"alike. Go on with the former.{again}"
+            )
+
+    def _pay_selection(self, programs: str) -> None:
+        """Charge for the whole selection unless that was done, after what is needed to go on with it is recorded."""
+        entry, rule, selecting = self._selection_charge(), self.spec.attempts, self.state.get("selecting")
+        if entry is None or selecting is None:  # no attempt was made
+            name = secrets.token_hex(16)
+            self.state.record(
+                selecting={
+                    "left": draw_attempts(rule, self._random),
+                    "name": name,
+                    "software": programs,
+                }
+            )
+            if entry is None:
+                self.ledger.charge(
+                    self.spec.shares.selection_event,
+                    purpose=f"private selection: {rule.describe()}{_STATE}{_digest(name)}",
+                    scope=f"{self.scope}/selection",
+                )
+        elif selecting.get("software") != programs:  # of another version, which made no attempt
+            self.state.record(selecting=selecting | {"software": programs})
+
+    def _note_end(self) -> None:
+        """Write into the ledger that the selection ended, once its outcome is recorded, or check that it ended in this outcome.
+
+        Privacy
+        -------
+        The entry is the same whatever the outcome, and carries the time of the charge: how long the selection took would say how many attempts it made.
+        """
+        entry = self._selection_charge()
+        if entry is None or _STATE not in entry.purpose:  # none, or paid for by version 0.1.0
+            return
+        said, end = _ENDED + _digest(self.state.get("outcome")["name"]), self._selection_end()
+        if end is None:
+            self.ledger.note(said, scope=f"{self.scope}/selection", as_of=entry)
+        elif end.purpose != said:
+            raise LedgerMismatch(
+                "The selection of this release ended in another outcome than the one in its state, and one charge pays for one. "
+                "Put the latest state back."
+            )
 
     def _attempt(
         self,
@@ -467,6 +564,22 @@ def require_free(folder: Path) -> None:
         )
     above = next(place for place in Path(os.path.abspath(folder)).parents if os.path.lexists(place))
     require_folder(above, what="release")
+
+
+_STATE, _ENDED = "; state ", "private selection ended; outcome "
+
+
+def _digest(name: str) -> str:
+    """Return what stands for a random name in the ledger."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def _pays(charged: Event | None, needed: Event) -> bool:
+    """Say whether a charge is that of a selection, up to the rounding of numbers that are found numerically, and no less."""
+    if not isinstance(charged, PureEvent | ApproxEvent) or type(charged) is not type(needed):
+        return False
+    pairs = [(charged.to_dict()[key], value) for key, value in needed.to_dict().items() if key != "kind"]
+    return all(paid * (1 - 1e-9) <= value <= paid for paid, value in pairs)
 
 
 def _today() -> str:

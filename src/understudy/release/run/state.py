@@ -112,7 +112,7 @@ class State:
         """
         with private_folder(folder, what="release"):
             if restart:
-                with _told(folder):
+                with _reported(folder):
                     for name in (_FILE, _MODEL, _CANDIDATE, _ROOM, _JOURNAL):
                         (folder / name).unlink(missing_ok=True)
             content = cls._read(folder)
@@ -123,7 +123,7 @@ class State:
             )
             if content is not None and content.get("fingerprint") != fingerprint and fresh:
                 content = None  # nothing was made yet: a corrected specification begins anew
-                with _told(folder):
+                with _reported(folder):
                     (folder / _JOURNAL).unlink(missing_ok=True)
             if content is None:
                 content = {
@@ -188,9 +188,9 @@ class State:
         self.write()
 
     def conclude(self, outcome: dict[str, Any]) -> None:
-        """Record how the release ended, and forget what identified its records and was answered about them: no run looks again."""
-        self.record(outcome=outcome, records=None)
-        with _told(self.folder):
+        """Record how the release ended, under a random name, and forget what identified its records and was answered about them: no run looks again."""
+        self.record(outcome=outcome | {"name": secrets.token_hex(16)}, records=None)
+        with _reported(self.folder):
             (self.folder / _JOURNAL).unlink(missing_ok=True)
 
     def journal(self, ledger: Ledger) -> Journal:
@@ -260,12 +260,12 @@ class State:
     def store_model(self, model: Model) -> None:
         """Keep a model, for its owner alone; the file is complete or absent."""
         model.save(self.model_path)
-        with _told(self.folder):
+        with _reported(self.folder):
             self.model_path.chmod(0o600)
 
     def forget_model(self) -> None:
         """Remove the model of an attempt that was not accepted."""
-        with _told(self.folder):
+        with _reported(self.folder):
             self.model_path.unlink(missing_ok=True)
 
 
@@ -273,7 +273,7 @@ class State:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _reported(folder: Path) -> Iterator[None]:
     """Turn a refusal of the system into a message."""
     try:
         yield

@@ -112,7 +112,7 @@ class Transformed:
         spec = self._spec
         words: dict[str, Any] = {}
         if self._from_file:
-            words = {"separator": spec.source.separator, "encoding": spec.source.encoding}
+            words = spec.source.reading
         if isinstance(self._source, Database):
             self._source = connect(self._source)  # one snapshot for all transformations
         return read_table(

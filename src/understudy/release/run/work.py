@@ -15,8 +15,8 @@ from understudy.privacy.facts import remember_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.privacy.noise.randomness import Randomness
-from understudy.release.criteria.fits import LinearFit
 from understudy.release.projection import require_room
+from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration
 from understudy.release.run.judgement import fit_baseline, regressions_for
 from understudy.release.run.outcome import fit_from_plain
@@ -144,17 +144,18 @@ class Work:
         """Fit the private regressions that all attempts share, one per distinct version of their columns; none if attempts fit their own."""
         if self.spec.form != "published" or not self.spec.shares.baselines:
             return {}
-        recorded: dict[str, Any] = dict(
-            self.state.get("baselines", {})
-        )  # by version 0.1, which had no journal
+        recorded: dict[str, Any] = dict(self.state.get("baselines", {}))  # by version 0.1: no journal
+        number = len(recorded)
         found: dict[tuple[str, ...], LinearFit] = {}
         for configuration in configurations:
             for key, regression, epsilon in regressions_for(self.spec, configuration):
-                label = "; ".join(key)
-                if label not in recorded:
-                    place = f"baseline {len(recorded)}"
-                    curator = self._curator(data, configuration, place)
-                    fit = fit_baseline(self.spec, regression, curator, rows=rows, epsilon=epsilon)
-                    recorded[label] = {"intercept": fit.intercept, "slopes": list(fit.slopes)}
-                found[key] = fit_from_plain(recorded[label])
+                if key in found:
+                    continue
+                fitted = recorded.pop("; ".join(key), None)
+                if fitted is not None:
+                    found[key] = fit_from_plain(fitted)
+                    continue
+                curator = self._curator(data, configuration, f"baseline {number}")
+                number += 1
+                found[key] = fit_baseline(self.spec, regression, curator, rows=rows, epsilon=epsilon)
         return found

@@ -306,7 +306,7 @@ class Shares:
                     bounds.append(Bound(0.0, GDP(float_up(sqrt_up(squares, bits=60)))))
         return tuple(bounds)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say how the parts make up the total."""
         parts = []
         if self.rows:
@@ -490,7 +490,7 @@ def _too_much(shares: Shares) -> str:
     total, needed = shares.total, shares.needed
     if not needed:
         return (
-            f"budget.total: no accounting prices all parts within {short(total)}: {shares.words()}. Give the total and the model "
+            f"budget.total: no accounting prices all parts within {short(total)}: {shares.describe()}. Give the total and the model "
             "an epsilon and a delta"
         )
     symbol = _symbol_of(total)
@@ -506,7 +506,7 @@ def _too_much(shares: Shares) -> str:
     model = _largest_model(shares)
     if model is not None:
         advice += f", or a model of {_symbol_of(shares.model)}={_digits(model * (1 + hair), ROUND_FLOOR)}"
-    return f"budget.total: the parts need {symbol}={needed[least]:.6g}{ways}, more than {short(total)}: {shares.words()}. {advice}"
+    return f"budget.total: the parts need {symbol}={needed[least]:.6g}{ways}, more than {short(total)}: {shares.describe()}. {advice}"
 
 
 def _largest_model(shares: Shares) -> float | None:

@@ -18,7 +18,7 @@ from understudy.schema.problems import did_you_mean
 
 __all__ = ["Shape", "place", "read_shape", "shape_problems"]
 
-_WORDS = {
+_PHRASES = {
     "string_type": "must be text (quote it in YAML)",
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
@@ -76,7 +76,7 @@ def read_shape(plain: Mapping[str, Any]) -> Shape:
         return Shape(model.model_validate(dict(plain)), (), frozenset(map(str, plain)))
     except ValidationError as error:
         found = [dict(item) for item in error.errors(include_url=False, include_input=False)]
-        others = [text for text in _told(found, plain) if text.split(":", 1)[0] not in refused]
+        others = [text for text in _message_for(found, plain) if text.split(":", 1)[0] not in refused]
         problems = [*refused.values(), *others]
     broken = {problem.split(":", 1)[0].split(".", 1)[0].split("[", 1)[0] for problem in problems}
     right: dict[str, Any] = {}
@@ -126,19 +126,19 @@ def shape_problems(plain: Mapping[str, Any]) -> list[str]:
     return list(read_shape(plain).problems)
 
 
-def _told(items: Sequence[dict[str, Any]], plain: Mapping[str, Any]) -> list[str]:
+def _message_for(items: Sequence[dict[str, Any]], plain: Mapping[str, Any]) -> list[str]:
     """Return one sentence per problem; what the alternatives of one place ask for is joined by "or"."""
-    told: dict[tuple[str, str], list[str]] = {}
+    collected: dict[tuple[str, str], list[str]] = {}
     for item in items:
         path, tag, value = _walk(item["loc"], plain)
         if tag is not None and isinstance(value, Mapping) != _is_model(tag):
             continue  # the branch of a union that was not meant
         sentence = _sentence(item, path, plain)
         where = place(path[:-1] if item["type"] == "extra_forbidden" else path)
-        same = told.setdefault((where, "" if tag is not None else sentence), [])
+        same = collected.setdefault((where, "" if tag is not None else sentence), [])
         if sentence not in same:
             same.append(sentence)
-    return [f"{where}: {' or '.join(sentences)}" for (where, _), sentences in told.items()]
+    return [f"{where}: {' or '.join(sentences)}" for (where, _), sentences in collected.items()]
 
 
 def _walk(loc: Sequence[Any], plain: Any) -> tuple[tuple[Any, ...], str | None, Any]:
@@ -200,9 +200,9 @@ def _sentence(item: dict[str, Any], path: tuple[Any, ...], plain: Mapping[str, A
     if kind == "literal_error":
         return f"write {context.get('expected', '')}"
     if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return f"{words} {context.get(name)}"
-    return _WORDS.get(kind, str(item["msg"]))
+        name, phrase = _BOUNDS[kind]
+        return f"{phrase} {context.get(name)}"
+    return _PHRASES.get(kind, str(item["msg"]))
 
 
 @cache

@@ -50,7 +50,7 @@ Rule = Annotated[
                     "required": ["rule"],
                     "properties": {
                         "rule": {"type": "string"},
-                        "straddle": {"enum": ["allow", "forbid", "edges"]},
+                        "straddle": {"enum": ["allow", "forbid", "edges", "values"]},
                         "description": {"type": "string"},
                     },
                 },
@@ -121,6 +121,10 @@ class _SourcePart(Part):
     )
     separator: str | None = Field(None, description="CSV only: the character between fields.", max_length=1)
     encoding: str | None = Field(None, description="CSV only: the text encoding.")
+    names: list[str] | None = Field(
+        None,
+        description="CSV only: the columns of a file without a header; an empty list numbers them (column_1 and so on).",
+    )
     derive: dict[str, _DerivePart] = Field({}, description="Columns to compute while reading.")
 
 

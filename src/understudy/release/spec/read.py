@@ -145,6 +145,7 @@ class _Reader(SpaceReader):
             alternatives=transformations,
             separator=source.separator,
             encoding=source.encoding,
+            names=source.names,
             rows=given if isinstance(given, int) or given == "declared" else None,
         )
 
@@ -220,6 +221,7 @@ class _Reader(SpaceReader):
             table=label or "",
             separator=given.separator,
             encoding=given.encoding,
+            names=None if given.names is None else tuple(given.names),
             derived=tuple(derived),
         )
 

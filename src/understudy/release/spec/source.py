@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -35,7 +35,7 @@ class Source:
         is run.
     table
         Public name of the table, for the ledger.
-    separator, encoding
+    separator, encoding, names
         For CSV files.
     derived
         Columns computed while reading.
@@ -47,7 +47,13 @@ class Source:
     table: str = ""
     separator: str | None = None
     encoding: str | None = None
+    names: tuple[str, ...] | None = None
     derived: tuple[Derived, ...] = ()
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How a CSV file is written, as `read_table` takes it."""
+        return {"separator": self.separator, "encoding": self.encoding, "names": self.names}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from understudy.schema.problems import did_you_mean, problems_of
 # Words of a specification that stand for workloads, projections and combinations of options.
 
 
-def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
+def workload_of(given: Any, schema: Schema, where: Path = Path()) -> Workload:
     """Return a workload from the words of a specification.
 
     A word or file name as on the command line (``all-2way``), or a mapping to weights, which add up, from such
@@ -43,15 +43,15 @@ def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
     {('a',): 1.0, ('b',): 1.5, ('a', 'b'): 2.0}
     """
     domain = schema.domain
-    if isinstance(words, str):
-        beside = where / words
-        return parse_workload(domain, str(beside) if beside.is_file() else words)
-    if not isinstance(words, Mapping) or not words:
+    if isinstance(given, str):
+        beside = where / given
+        return parse_workload(domain, str(beside) if beside.is_file() else given)
+    if not isinstance(given, Mapping) or not given:
         raise WorkloadError(
             "a workload is a word such as all-2way, a file, or a mapping from marginals to weights"
         )
     weights: dict[tuple[str, ...], float] = {}
-    for name, weight in words.items():
+    for name, weight in given.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not abs(weight) < 1e300:
             raise WorkloadError(f"the weight of {name!r} in a workload must be a number below 1e300")
         for clique, share in _marginals(str(name), schema):
@@ -59,17 +59,17 @@ def workload_of(words: Any, schema: Schema, where: Path = Path()) -> Workload:
     return Workload(domain, tuple(weights), tuple(weights.values()))
 
 
-def _marginals(words: str, schema: Schema) -> list[tuple[tuple[str, ...], float]]:
+def _marginals(given: str, schema: Schema) -> list[tuple[tuple[str, ...], float]]:
     """Return the marginals that the words of one entry of a workload stand for, with their weights."""
     domain = schema.domain
-    kind, among, rest = words.partition(" among ")
-    columns = [part.strip() for part in (rest if among else words).split(",")]
+    kind, among, rest = given.partition(" among ")
+    columns = [part.strip() for part in (rest if among else given).split(",")]
     if among:
         part = domain.project(domain.canonical(columns))
         return list(parse_workload(part, kind.strip()))
     if all(column in domain for column in columns):
         return [(domain.canonical(columns), 1.0)]
-    return list(parse_workload(domain, words))
+    return list(parse_workload(domain, given))
 
 
 def all_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -126,10 +126,10 @@ class SpaceReader:
                 try:
                     found.setdefault(name, {})[label] = _alternative(schema.column(name), facts or {})
                 except (UnderstudyError, TypeError) as error:
-                    told = (
+                    problem_text = (
                         error if isinstance(error, UnderstudyError) else "names facts this kind does not have"
                     )
-                    self.note(f"{place}.{label}", told)
+                    self.note(f"{place}.{label}", problem_text)
         return found
 
     def _schemas(
@@ -213,17 +213,17 @@ class SpaceReader:
         if not methods:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out[:3])
             self.note("synthesizers", f"the configuration space is empty{f' ({reasons})' if reasons else ''}")
-        words = [_projection_words(item, schema) for item in self.file.projections]
+        given = [_describe_projection(item, schema) for item in self.file.projections]
         return tuple(
             Configuration(
                 transformations=change,
                 method=name,
                 options=options,
                 projection=projection,
-                projection_words=told,
+                projection_words=problem_text,
             )
-            for change, (name, options), (projection, told) in product(
-                changes, methods, list(zip(projections, words, strict=True))
+            for change, (name, options), (projection, problem_text) in product(
+                changes, methods, list(zip(projections, given, strict=True))
             )
         ), tuple(left_out)
 
@@ -334,7 +334,7 @@ def _alternative(column: Column, facts: Mapping[str, Any]) -> Column:
     return column_from_plain({**plain, **facts})
 
 
-def _projection_words(part: ProjectionModel, schema: Schema) -> str:
+def _describe_projection(part: ProjectionModel, schema: Schema) -> str:
     try:
         return part.build(schema).describe()
     except UnderstudyError:

@@ -151,6 +151,7 @@ class Spec:
             alternatives=self.transformations,
             separator=self.source.separator,
             encoding=self.source.encoding,
+            names=self.source.names,
             rows=(self.row_count.value or "declared") if declared else None,
         )
 
@@ -284,7 +285,8 @@ class Spec:
     @cached_property
     def synthetic_rules(self) -> tuple[Any, ...]:
         """Rules that synthetic records obey, as a schema takes them."""
-        return (*(rule.to_plain() for rule in self.schema.constraints), *self.file.constraints)
+        own = (rule.to_plain() for rule in self.schema.constraints if not rule.dependency)
+        return (*own, *self.file.constraints)
 
     def schema_for(self, configuration: Configuration) -> Schema:
         """Return the schema of a transformation: its columns, and the rules synthetic records obey."""

@@ -14,7 +14,18 @@ from understudy.schema.coding.reading import Entries, days_since_epoch
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EARLIEST", "LATEST", "label_of_day", "periods", "read_date", "read_days", "show_day"]
+__all__ = [
+    "CALENDAR",
+    "EARLIEST",
+    "LATEST",
+    "NAMES",
+    "calendar_number",
+    "label_of_day",
+    "periods",
+    "read_date",
+    "read_days",
+    "show_day",
+]
 
 EARLIEST = dt.date(1, 1, 1)
 LATEST = dt.date(9999, 12, 31)
@@ -134,6 +145,86 @@ def periods(first: int, last: int, resolution: str, *, most: int) -> Days:
         )
     months = start_month + length * np.arange(count, dtype=np.int64)
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+# ----------------------------------------------------------------------------------------
+# Numbers and names that a calendar gives to a day, for rules between columns and for derived columns.
+
+CALENDAR: dict[str, tuple[int, int]] = {
+    "year_of": (1, 9999),
+    "quarter_of": (1, 4),
+    "month_of": (1, 12),
+    "week_of": (1, 53),
+    "weekday_of": (1, 7),
+    "day_of": (1, 31),
+    "month_name_of": (1, 12),
+    "weekday_name_of": (1, 7),
+}
+"""The calendar functions, with the smallest and largest number each gives."""
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "month_name_of": (
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ),
+    "weekday_name_of": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+}
+"""What the functions that give a name call the numbers 1, 2, ..."""
+
+_MARCH_FIRST = 719_468
+"""Days from 1 March of the year 0 to 1 January 1970."""
+
+
+def calendar_number(function: str, days: Any) -> Any:
+    """Return the year, quarter, month, ISO week, weekday (1 for Monday) or day of month of day numbers.
+
+    Sums, products and whole divisions alone, so that arrays and columns of a database are computed by the same lines.
+
+    Examples
+    --------
+    >>> [int(calendar_number(name, np.int64(16_801))) for name in ("year_of", "month_of", "week_of", "day_of")]
+    [2016, 1, 53, 1]
+    """
+    if function in ("weekday_of", "weekday_name_of"):
+        return (days + 3) % 7 + 1
+    if function == "week_of":  # the week belongs to the year of its Thursday
+        thursday = days - (days + 3) % 7 + 3
+        year, _, _ = _civil(thursday)
+        return (thursday - _first_of_january(year)) // 7 + 1
+    year, month, day = _civil(days)
+    if function == "year_of":
+        return year
+    if function == "day_of":
+        return day
+    return (month + 2) // 3 if function == "quarter_of" else month
+
+
+def _civil(days: Any) -> tuple[Any, Any, Any]:
+    """Return year, month and day of month; years begin in March here, so that the odd day comes last."""
+    since = days + _MARCH_FIRST
+    era = since // 146_097
+    of_era = since - era * 146_097
+    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * of_year + 2) // 153
+    day = of_year - (153 * shifted + 2) // 5 + 1
+    late = (shifted + 2) // 12  # January and February: the next year has begun
+    return era * 400 + year_of_era + late, shifted + 3 - 12 * late, day
+
+
+def _first_of_january(year: Any) -> Any:
+    before = year - 1
+    return before * 365 + before // 4 - before // 100 + before // 400 + 306 - _MARCH_FIRST
 
 
 def show_day(day: int) -> str:

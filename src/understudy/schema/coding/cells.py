@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 __all__ = ["Cells", "DecodeRule", "Located"]
 
-DecodeRule: TypeAlias = Literal["midpoint", "uniform", "integer-uniform", "edge", "label"]
+DecodeRule: TypeAlias = Literal["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]
 Located: TypeAlias = npt.NDArray[np.int32]
 """Codes, with the three negative marks below where a value has no code of its own."""
 
@@ -145,13 +145,14 @@ class Cells:
         if not self.whole:
             return np.clip(self.centre, self.low, self.high)
         edges = self.edge
-        bounded = ~self._open
+        bounded = ~self.opened
         # Python integers, since the difference of two 64-bit ends may not fit in 64 bits.
         halves = [int(a) + (int(b) - int(a)) // 2 for a, b in zip(self.low, self.high, strict=True)]
         return np.where(bounded, np.array(halves, dtype=np.int64), edges)
 
     @cached_property
-    def _open(self) -> npt.NDArray[np.bool_]:
+    def opened(self) -> npt.NDArray[np.bool_]:
+        """Which cells have no lower or no upper end."""
         flags = np.zeros(len(self), dtype=bool)
         flags[0] |= self.open_low
         flags[-1] |= self.open_high
@@ -159,11 +160,11 @@ class Cells:
 
     def is_open(self, code: int) -> bool:
         """Whether a cell has no lower or no upper end."""
-        return bool(self._open[code])
+        return bool(self.opened[code])
 
     def hold_whole_numbers(self) -> bool:
         """Whether every bounded cell of real numbers holds a whole number that a double can count."""
-        low, high = self.low[~self._open], self.high[~self._open]
+        low, high = self.low[~self.opened], self.high[~self.opened]
         exact = np.maximum(np.abs(low), np.abs(high)) < 2.0**53
         return bool((exact & (np.ceil(low) <= np.floor(high))).all())
 
@@ -175,14 +176,14 @@ class Cells:
             return np.asarray(self.middle[codes])
         if rule == "edge":
             return np.asarray(self.edge[codes])
-        low, high = np.where(self._open, self.edge, self.low), np.where(self._open, self.edge, self.high)
+        low, high = np.where(self.opened, self.edge, self.low), np.where(self.opened, self.edge, self.high)
         if self.whole:
             return np.asarray(generator.integers(low[codes], high[codes], endpoint=True))
         if rule == "integer-uniform":
-            first = np.where(self._open, 0.0, np.ceil(low)).astype(np.int64)
-            last = np.where(self._open, 0.0, np.floor(high)).astype(np.int64)
+            first = np.where(self.opened, 0.0, np.ceil(low)).astype(np.int64)
+            last = np.where(self.opened, 0.0, np.floor(high)).astype(np.int64)
             drawn = generator.integers(first[codes], last[codes], endpoint=True).astype(np.float64)
-            return np.asarray(np.where(self._open[codes], self.edge[codes], drawn))
+            return np.asarray(np.where(self.opened[codes], self.edge[codes], drawn))
         share = generator.random(len(codes))
         # The weighted mean cannot overflow where the width of the cell would.
         drawn_real = low[codes] * (1.0 - share) + high[codes] * share

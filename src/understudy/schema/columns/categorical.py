@@ -24,7 +24,7 @@ from understudy.schema.coding.reading import (
     real_of,
     truth_of,
 )
-from understudy.schema.columns.column import Codes, Column, Kind, is_plain_value
+from understudy.schema.columns.column import Codes, Column, Kind, check_text, is_plain_value
 from understudy.schema.columns.levels import Levels, Tree
 from understudy.schema.problems import MAX_CODES
 
@@ -312,14 +312,72 @@ class Boolean(Column):
 
     Entries may be truth values, 0 and 1, or text: true/false, t/f, yes/no, y/n, 1/0 in any case.
 
+    Parameters
+    ----------
+    spelling
+        The table's own two texts, false first, such as ``("No", "Yes")`` or ``("absent", "present")``. They are read,
+        spelled just so, besides the words above, and they are what synthetic tables hold.
+
     Examples
     --------
     >>> Boolean("smokes").encode(["Yes", "no", "TRUE"])
     array([1, 0, 1], dtype=uint8)
+    >>> Boolean("alive", spelling=["died", "lives"]).encode(["lives", "died", True])
+    array([1, 0, 1], dtype=uint8)
     """
 
+    spelling: Sequence[str] | None = None
+
     kind: ClassVar[Kind] = "boolean"
-    not_readable: ClassVar[str] = "entries that are not truth values (true/false, t/f, yes/no, y/n, 1/0)"
+    own_facts: ClassVar[tuple[str, ...]] = ("spelling",)
+
+    @property
+    def not_readable(self) -> str:  # type: ignore[override]
+        """What entries without a code are."""
+        own = "" if self.spelling is None else f"{self.spelling[1]}/{self.spelling[0]}, "
+        return f"entries that are not truth values ({own}true/false, t/f, yes/no, y/n, 1/0)"
+
+    def _check(self) -> list[str]:
+        problems = []
+        if self.spelling is not None:
+            problems = self._check_spelling()
+            if problems:
+                self._set("spelling", None)
+        text = self.missing_text
+        if text and (truth_of(text) is not None or text in (self.spelling or ())):
+            problems.append(f"missing_text: {text!r} is read as a truth value")
+        return problems
+
+    def _check_spelling(self) -> list[str]:
+        texts = self.spelling
+        if (
+            isinstance(texts, str | bytes)
+            or not isinstance(texts, Sequence)
+            or len(texts) != 2
+            or not all(isinstance(text, str) and text for text in texts)
+        ):
+            return ["spelling: write the two texts, false first, in quotes: ['No', 'Yes']"]
+        self._set("spelling", tuple(texts))
+        problems = [problem for text in texts for problem in check_text(text, "spelling", one_line=True)]
+        if problems:
+            return problems[:1]
+        if texts[0] == texts[1]:
+            return ["spelling: the two texts must differ"]
+        for text, meant in zip(texts, (False, True), strict=True):
+            if truth_of(text) is not None and truth_of(text) is not meant:
+                return [
+                    f"spelling: {text!r} is read as {str(not meant).lower()} everywhere; write false first, or use "
+                    "kind: categorical"
+                ]
+            if text in map(_text_of, self.missing_values):
+                return [f"spelling: {text!r} is also one of missing_values"]
+        if self.out_of_domain == "to-other" and "other" in texts:
+            return ["spelling: out_of_domain: to-other needs the word 'other' for itself"]
+        return []
+
+    @cached_property
+    def _by_text(self) -> dict[str | None, int]:
+        return {text: code for code, text in enumerate(self.spelling or ())}
 
     @property
     def value_count(self) -> int:
@@ -328,18 +386,25 @@ class Boolean(Column):
 
     @property
     def value_labels(self) -> tuple[str, ...]:
-        """The two words."""
-        return ("false", "true")
+        """The two words, false first."""
+        return ("false", "true") if self.spelling is None else (self.spelling[0], self.spelling[1])
 
     def code_of(self, entry: Any) -> int:
         """Return the code of one entry, or a mark."""
         if is_nothing(entry):
             return MISSING
+        text: str | None = None
         if isinstance(entry, str):
-            if entry in self.missing_values:
+            text = entry
+            if text in self.missing_values:
                 return MISSING
-        elif not isinstance(entry, bool | np.bool_) and number_of(entry) in self.missing_values:
-            return MISSING
+        elif not isinstance(entry, bool | np.bool_):
+            number = number_of(entry)
+            text = None if number is None else show_number(number)
+            if number in self.missing_values or (text and text == self.missing_text):
+                return MISSING
+        if text in self._by_text:
+            return self._by_text[text]
         truth = truth_of(entry)
         if truth is not None:
             return int(truth)
@@ -354,7 +419,7 @@ class Boolean(Column):
         return np.array([*map(self.code_of, entries), MISSING], dtype=np.int32)[places]
 
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
-        return codes == 1
+        return codes == 1 if self.spelling is None else np.array(self.spelling, dtype=object)[codes]
 
 
 def _text_of(value: Value) -> str:

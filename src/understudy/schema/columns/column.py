@@ -134,6 +134,7 @@ def check_shared(column: Column) -> list[str]:
         object.__setattr__(column, "missing", False)
     problems += _check_policy(column)
     problems += _check_missing_values(column)
+    problems += _check_missing_text(column)
     origin, wrong = normal_origin(column.origin, column.facts)
     object.__setattr__(column, "origin", origin)
     return problems + wrong
@@ -162,6 +163,21 @@ def _check_missing_values(column: Column) -> list[str]:
     return ["missing_values: they need missing: true"] if spellings and not column.missing else []
 
 
+def _check_missing_text(column: Column) -> list[str]:
+    """Check the text of a missing entry and make it one of the spellings that are read as missing."""
+    problems = check_text(column.missing_text, "missing_text", one_line=True)
+    if not problems and column.missing_text:
+        if not column.missing:
+            problems = ["missing_text: it needs missing: true"]
+        elif column.missing_text == "other" and column.out_of_domain == "to-other":
+            problems = ["missing_text: out_of_domain: to-other needs the word 'other' for itself"]
+    if problems:
+        object.__setattr__(column, "missing_text", "")
+    elif column.missing_text and column.missing_text not in column.missing_values:
+        object.__setattr__(column, "missing_values", (*column.missing_values, column.missing_text))
+    return problems
+
+
 Kind: TypeAlias = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
 OutOfDomain: TypeAlias = Literal["refuse", "clamp", "to-missing", "to-other"]
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
@@ -184,6 +200,9 @@ class Column:
         Whether an entry may be missing. It then has a code of its own, the last one.
     missing_values
         Further spellings of a missing entry, such as ``"?"`` or ``-9``.
+    missing_text
+        How a missing entry is written in output, such as ``"?"``; empty if not said. It becomes one of
+        ``missing_values``, so that a written table is read back as it was.
     out_of_domain
         What to do with an entry outside the declared domain. ``refuse``: the table is an error.
         ``clamp``: a number or date moves to the nearest possible value. ``to-missing`` and ``to-other``: it
@@ -199,6 +218,7 @@ class Column:
     unit: str = ""
     missing: bool = False
     missing_values: Sequence[str | int | float] = ()
+    missing_text: str = ""
     out_of_domain: OutOfDomain = "refuse"
     origin: OriginOfFacts = "public"
 
@@ -239,6 +259,17 @@ class Column:
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
         """Return values for value codes; entries at other codes are overwritten by the caller."""
         raise TypeError("Column is a base; use one of the kinds of column.")
+
+    @property
+    def decodes_by_counts(self) -> bool:
+        """Whether values are drawn by what the neighbouring bins hold."""
+        return False
+
+    def _decode_by_counts(
+        self, codes: npt.NDArray[np.intp], counts: npt.NDArray[np.float64], generator: np.random.Generator
+    ) -> Any:
+        """Return values for value codes, given how many records each value or bin holds."""
+        raise TypeError("Only columns of numbers and dates decode by counts.")
 
     # -- facts ---------------------------------------------------------------------------------
 
@@ -294,6 +325,13 @@ class Column:
     def groups(self) -> npt.NDArray[np.intp] | None:
         """The code of each value where several values share one (a column with levels); otherwise None."""
         return None
+
+    def place_in_values(self, codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Return the code in :attr:`finest` of a value of each code: where values share codes, that of the first of them."""
+        if self.groups is None:
+            return codes
+        firsts = np.unique(self.groups, return_index=True)[1]
+        return np.asarray(firsts[np.minimum(codes, self.value_count - 1)])
 
     @property
     def uncut(self) -> Self:
@@ -353,7 +391,9 @@ class Column:
 
     # -- decoding ------------------------------------------------------------------------------
 
-    def decode(self, codes: npt.ArrayLike, generator: np.random.Generator) -> Any:
+    def decode(
+        self, codes: npt.ArrayLike, generator: np.random.Generator, *, counts: npt.ArrayLike | None = None
+    ) -> Any:
         """Turn codes into values inside their bins.
 
         Parameters
@@ -362,6 +402,9 @@ class Column:
             Whole numbers from 0 to ``size - 1``.
         generator
             Randomness for the rules that draw a value. Drawing is post-processing, so a seed is fine.
+        counts
+            For columns with ``decode_by: smooth``: how many records each code has, as a model expects them. Without
+            them the codes themselves are counted.
 
         Returns
         -------
@@ -382,7 +425,13 @@ class Column:
         """
         whole = self.check_codes(codes)
         inside = np.where(whole < self.value_count, whole, 0)
-        return self._with_extras(whole, self._decode(inside, generator))
+        if not self.decodes_by_counts:
+            return self._with_extras(whole, self._decode(inside, generator))
+        known = np.bincount(whole, minlength=self.size) if counts is None else np.asarray(counts)
+        if known.shape != (self.size,):
+            raise DataError(f"The counts of column {self.name!r} must be one number for each of its codes.")
+        weights = np.nan_to_num(known[: self.value_count].astype(np.float64), posinf=0.0)
+        return self._with_extras(whole, self._decode_by_counts(inside, weights, generator))
 
     def check_codes(self, codes: npt.ArrayLike) -> npt.NDArray[np.intp]:
         """Return codes as an index array, refusing anything that is not a code of this column."""
@@ -406,7 +455,7 @@ class Column:
             mixed = plain.astype(object)
             mixed[codes == self.other_code] = "other"
             if absent is not None:
-                mixed[absent] = None
+                mixed[absent] = self.missing_text or None
             return mixed
         if absent is None:
             return values
@@ -461,7 +510,18 @@ class Column:
         object.__setattr__(self, field, value)
 
 
-_LAST = frozenset({"levels", "missing", "missing_values", "out_of_domain", "decode_by", "origin"})
+_LAST = frozenset(
+    {
+        "levels",
+        "missing",
+        "missing_values",
+        "missing_text",
+        "out_of_domain",
+        "decimals",
+        "decode_by",
+        "origin",
+    }
+)
 
 
 def _to_plain(value: Any) -> Any:

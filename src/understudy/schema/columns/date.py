@@ -54,7 +54,8 @@ class Date(Ordered):
         How text entries are written, in `strptime` codes such as ``%d/%m/%Y``. ISO dates need none and are
         read beside it, because synthetic tables have them.
     decode_by
-        ``midpoint`` (the middle day), ``uniform`` (any day of the bin), ``edge`` (its first day), ``label``.
+        ``midpoint`` (the middle day), ``uniform`` (any day of the bin), ``smooth`` (drawn as the neighbouring bins
+        say), ``edge`` (its first day), ``label``.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Date(Ordered):
     kind: ClassVar[Kind] = "date"
     own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "resolution", "bins")
     not_readable: ClassVar[str] = "entries that are not dates (YYYY-MM-DD, or as its format says)"
-    decode_rules: ClassVar[tuple[str, ...]] = ("midpoint", "uniform", "edge", "label")
+    decode_rules: ClassVar[tuple[str, ...]] = ("midpoint", "uniform", "smooth", "edge", "label")
 
     def _check(self) -> list[str]:
         problems = self._check_decode()
@@ -167,11 +168,18 @@ class Date(Ordered):
 
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
         values = super()._decode(codes, generator)
-        if self.decode_by == "label":
-            return values
-        # An open cell without any edge has no date of its own; keep within what calendars can write.
-        days = np.clip(values, days_since_epoch(EARLIEST), days_since_epoch(LATEST))
-        return days.astype("datetime64[D]").astype("datetime64[s]")
+        return values if self.decode_by == "label" else _dates_of(values)
+
+    def _decode_by_counts(
+        self, codes: npt.NDArray[np.intp], counts: npt.NDArray[np.float64], generator: np.random.Generator
+    ) -> Any:
+        return _dates_of(super()._decode_by_counts(codes, counts, generator))
+
+
+def _dates_of(days: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    # An open cell without any edge has no date of its own; keep within what calendars can write.
+    known = np.clip(days, days_since_epoch(EARLIEST), days_since_epoch(LATEST))
+    return np.asarray(known.astype("datetime64[D]").astype("datetime64[s]"))
 
 
 def _span_label(cells: Cells, index: int) -> str:

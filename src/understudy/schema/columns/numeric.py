@@ -31,13 +31,14 @@ from understudy.schema.coding.reading import (
     read_numbers,
     real_of,
 )
+from understudy.schema.coding.within import MAX_DECIMALS, Points
 from understudy.schema.columns.column import Column, Kind
 from understudy.schema.problems import MAX_CODES
 
 # ----------------------------------------------------------------------------------------
 # What integer, real and date columns share: cells of ordered values behind their codes.
 
-DECODE_RULES = ("midpoint", "uniform", "integer-uniform", "edge", "label")
+DECODE_RULES = ("midpoint", "uniform", "integer-uniform", "smooth", "edge", "label")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -52,6 +53,16 @@ class Ordered(Column):
     def cells(self) -> Cells:
         """The interval of values behind each code."""
         return self._layout.cells
+
+    @cached_property
+    def points(self) -> Points:
+        """The values of each cell that output may show."""
+        return Points.of(self.cells)
+
+    @property
+    def decodes_by_counts(self) -> bool:
+        """Whether values are drawn by what the neighbouring bins hold."""
+        return self.decode_by == "smooth"
 
     @property
     def value_count(self) -> int:
@@ -112,14 +123,20 @@ class Ordered(Column):
         except (ValueError, OverflowError) as error:
             self._no_layout()
             return [f"{field}: {error}"]
+        try:
+            points = self.points
+        except ValueError as error:
+            return [f"decimals: {error}"]
         numbers = np.array(self.missing_numbers)
         codes = cells.locate(numbers) if len(numbers) else np.zeros(0, dtype=np.int32)
         for number, code in zip(numbers, codes, strict=True):
             # A decoded value must never read as missing; an open bin decodes to its edge only.
-            if code >= 0 and (not cells.is_open(int(code)) or cells.edge[code] == number):
+            if code >= 0 and (not cells.is_open(int(code)) or points.edge(int(code)) == number):
                 return [
                     "missing_values: a number or date among them is also a possible value; narrow the domain"
                 ]
+        if self.missing_text in self._by_label:
+            return [f"missing_text: {self.missing_text!r} is the label of a bin"]
         return []
 
     def _no_layout(self) -> None:
@@ -184,7 +201,12 @@ class Ordered(Column):
     def _decode(self, codes: npt.NDArray[np.intp], generator: np.random.Generator) -> Any:
         if self.decode_by == "label":
             return np.array(self.value_labels, dtype=object)[codes]
-        return self.cells.values(codes, self.decode_by, generator)
+        return self.points.values(codes, self.decode_by, generator)
+
+    def _decode_by_counts(
+        self, codes: npt.NDArray[np.intp], counts: npt.NDArray[np.float64], generator: np.random.Generator
+    ) -> Any:
+        return self.points.smooth(codes, counts, generator)
 
 
 GRID = 1_024
@@ -338,8 +360,9 @@ class Integer(Numeric):
     decode_by
         How a bin becomes a value: ``midpoint`` (rounded down to a whole number inside the bin), ``uniform``
         or ``integer-uniform`` (each whole number of the bin equally likely; the same here), ``edge`` (the
-        lower end), or ``label`` (the text of the bin, as published tables show it). An open bin gives
-        its edge.
+        lower end), or ``label`` (the text of the bin, as published tables show it). ``smooth`` draws whole
+        numbers as the neighbouring bins say, by monotone interpolation of the cumulative counts. An open bin
+        gives its edge.
 
     Examples
     --------
@@ -375,9 +398,13 @@ class Real(Numeric):
     bins
         Labels, edges or a number of bins; see `Bins`.
     decode_by
-        ``midpoint``, ``uniform`` (within the bin), ``integer-uniform`` (whole numbers of the bin), ``edge``
-        (the lower end, or the number next to it if the end is excluded), or ``label``. An open bin gives its
-        edge. A grid has no bins to take the middle of: there ``uniform`` takes the place of ``midpoint``.
+        ``midpoint``, ``uniform`` (within the bin), ``integer-uniform`` (whole numbers of the bin), ``smooth``
+        (drawn as the neighbouring bins say), ``edge`` (the lower end, or the number next to it if the end is
+        excluded), or ``label``. An open bin gives its edge. A grid has no bins to take the middle of: there
+        ``uniform`` takes the place of ``midpoint``.
+    decimals
+        Most digits after the point in synthetic values, 0 to 15, as in prices with two. Every bin must hold a number
+        with so few. Entries are read with any number of digits.
 
     Examples
     --------
@@ -390,5 +417,22 @@ class Real(Numeric):
     array([0, 1, 3], dtype=uint8)
     """
 
+    decimals: int | None = None
+
     kind: ClassVar[Kind] = "real"
+    own_facts: ClassVar[tuple[str, ...]] = (*Numeric.own_facts, "decimals")
     whole: ClassVar[bool] = False
+
+    def _check(self) -> list[str]:
+        given, wrong = self.decimals, []
+        if given is not None and (
+            isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_DECIMALS
+        ):
+            wrong = [f"decimals: write a whole number from 0 to {MAX_DECIMALS}"]
+            self._set("decimals", None)
+        return wrong + super()._check()
+
+    @cached_property
+    def points(self) -> Points:
+        """The values of each cell that output may show: numbers with so many decimals."""
+        return Points.of(self.cells, self.decimals)

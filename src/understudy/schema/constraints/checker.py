@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from understudy.schema.coding.calendar import read_date
-from understudy.schema.coding.reading import days_since_epoch
+from understudy.schema.coding.calendar import CALENDAR, NAMES, read_date
+from understudy.schema.coding.reading import days_since_epoch, number_of
 from understudy.schema.columns.categorical import Boolean, Named, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
@@ -16,9 +16,12 @@ from understudy.schema.constraints.conditions import (
     All,
     AnyOf,
     Check,
+    Factor,
     Missing,
+    NamedPart,
     Not,
     OneOf,
+    Part,
     Relation,
     Same,
     Threshold,
@@ -26,6 +29,7 @@ from understudy.schema.constraints.conditions import (
 )
 from understudy.schema.constraints.syntax import (
     Arithmetic,
+    Call,
     Comparison,
     ComparisonSign,
     Connective,
@@ -40,7 +44,7 @@ from understudy.schema.constraints.syntax import (
 )
 from understudy.schema.problems import did_you_mean, listing
 
-__all__ = ["check"]
+__all__ = ["Formula", "check", "check_value"]
 
 _MIRROR: dict[ComparisonSign, ComparisonSign] = {
     "<": ">",
@@ -51,11 +55,46 @@ _MIRROR: dict[ComparisonSign, ComparisonSign] = {
     "!=": "!=",
 }
 _MOST_TERMS = 64
+_MOST_DAYS = 500_000
+"""Length of a range of dates that calendar functions cut into pieces: a little less than 1,400 years."""
 
 
 def check(rule: str, tree: Expression, columns: Mapping[str, Column]) -> Check:
     """Return the condition of a rule, or raise `ConstraintError` at the place that does not fit."""
     return _Checker(rule, columns).truth(tree)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a derived column holds: a value of arithmetic, the name of a calendar number, or a copy of a named column."""
+
+    value: Value | None = None
+    named: str | None = None
+    name_of: Part | None = None
+    date: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns it is computed from."""
+        if self.name_of is not None:
+            return frozenset({self.name_of.column})
+        if self.named is not None:
+            return frozenset({self.named})
+        assert self.value is not None
+        return self.value.columns
+
+
+def check_value(text: str, tree: Expression, columns: Mapping[str, Column]) -> Formula:
+    """Return the formula of a derived column, or raise `ConstraintError` at the place that does not fit."""
+    checker = _Checker(text, columns)
+    if isinstance(tree, Call) and tree.function in NAMES:
+        return Formula(name_of=checker.part(tree))
+    side = checker.term(tree)
+    if side.named is not None:
+        return Formula(named=side.named.name)
+    if side.value is None or not side.value.terms:
+        checker.wrong(tree, "A derived column must be computed from at least one column.")
+    return Formula(value=side.value, date=side.sort == "date")
 
 
 @dataclass(frozen=True)
@@ -67,6 +106,7 @@ class _Term:
     constant: int | float | str | bool | None = None
     value: Value | None = None
     dates: int = 0
+    part: Part | None = None
 
     @property
     def sort(self) -> str:
@@ -145,8 +185,16 @@ class _Checker:
             self.wrong(right.node, "This compares two constants; one side must hold a column.")
         if left.named is None and right.named is not None:
             return self.comparison(right, _MIRROR[sign], left)
+        if left.named is not None and right.part is not None:
+            return self.calendar_name(left, left.named, sign, right.part)
         if left.named is not None:
             return self.named(left, left.named, sign, right)
+        for side in (left, right):
+            if side.part is not None and side.part.function in NAMES:
+                self.wrong(
+                    side.node,
+                    f"{side.part.function} gives a name; compare it by == or != with a column of named values.",
+                )
         if left.sort == "text":
             left = self.as_date(left, right)
         elif right.sort == "text":
@@ -182,10 +230,30 @@ class _Checker:
         }
         return OneOf(column.name, frozenset(tests[sign]), ordered=True)
 
+    def calendar_name(self, left: _Term, column: Column, sign: ComparisonSign, part: Part) -> Check:
+        """Compare a column of named values with a calendar number, whose names it may hold."""
+        if sign not in ("==", "!="):
+            self.wrong(left.node, "Named values can be compared with a calendar function by == and != only.")
+        numbers = [_calendar_number_of(label, part.function) for label in column.value_labels]
+        if isinstance(column, Boolean) or max(numbers) < 0:
+            first, last = CALENDAR[part.function]
+            names = _names_for(part.function)
+            self.wrong(
+                left.node,
+                f"None of the values of column {column.name!r} is a number from {first} to {last}"
+                + (f" or a name such as {names[0]!r}." if names else "."),
+            )
+        return NamedPart(sign, column.name, part, tuple(numbers))
+
     def code(self, column: Column, side: _Term) -> int:
         if isinstance(column, Boolean):
+            if isinstance(side.constant, str) and side.constant in (column.spelling or ()):
+                return column.code_of(side.constant)
             if not isinstance(side.constant, bool):
-                self.wrong(side.node, f"Column {column.name!r} is boolean; compare it with true or false.")
+                own = "" if column.spelling is None else f", {column.spelling[0]!r} or {column.spelling[1]!r}"
+                self.wrong(
+                    side.node, f"Column {column.name!r} is boolean; compare it with true or false{own}."
+                )
             return int(side.constant)
         assert isinstance(column, Named)
         constant = side.constant
@@ -215,6 +283,8 @@ class _Checker:
             self.wrong(right.node, f"A {a.kind} column cannot be compared with a {b.kind} column.")
         if a.name == b.name:
             self.wrong(right.node, "This compares a column with itself.")
+        if isinstance(a, Boolean):  # whatever the two are spelled like
+            return Same(sign, a.name, b.name, (0, 1), (0, 1))
         known = {label: rank for rank, label in enumerate(a.value_labels)}
         ranks = tuple(known.setdefault(label, len(known)) for label in b.value_labels)
         return Same(sign, a.name, b.name, tuple(range(a.value_count)), ranks)
@@ -248,10 +318,30 @@ class _Checker:
             return _Term(node, value=_scale(part, -1))
         if isinstance(node, Arithmetic):
             return self.arithmetic(node)
+        if isinstance(node, Call):
+            called = self.part(node)
+            return _Term(node, value=Value(0, ((1, (called,)),)), part=called)
         self.wrong(node, "Expected a column, a number or quoted text here, not a condition.")
+
+    def part(self, node: Call) -> Part:
+        if not isinstance(node.part, Name):
+            self.wrong(node.part, f"{node.function} takes the name of a date column.")
+        column = self.column(node.part)
+        if not isinstance(column, Date):
+            self.wrong(node.part, f"{node.function} needs a date column; {column.name!r} is {column.kind}.")
+        cells = column.cells
+        if cells.open_low or cells.open_high or int(cells.high[-1]) - int(cells.low[0]) > _MOST_DAYS:
+            self.wrong(
+                node.part,
+                f"{node.function} needs a date column with a first and a last day, at most {_MOST_DAYS:,} days "
+                f"apart. Give {column.name!r} a minimum and a maximum.",
+            )
+        return Part(node.function, column.name)
 
     def number(self, node: Expression) -> Value:
         side = self.term(node)
+        if side.part is not None and side.part.function in NAMES:
+            self.wrong(node, f"Arithmetic needs numbers, and {side.part.function} gives a name.")
         if side.sort != "number" or side.value is None:
             self.wrong(node, f"Arithmetic needs numbers, not a {side.sort}.")
         return side.value
@@ -259,7 +349,7 @@ class _Checker:
     def arithmetic(self, node: Arithmetic) -> _Term:
         if node.sign == "*":
             left, right = self.number(node.left), self.number(node.right)
-            products = [
+            products: list[tuple[int | float, tuple[Factor, ...]]] = [
                 (f * g, (*a, *b))
                 for f, a in ((left.constant, ()), *left.terms)
                 for g, b in ((right.constant, ()), *right.terms)
@@ -267,6 +357,8 @@ class _Checker:
             return _Term(node, value=self.total(node, products))
         sides = [self.term(part) for part in (node.left, node.right)]
         for side in sides:
+            if side.part is not None and side.part.function in NAMES:
+                self.wrong(side.node, f"Arithmetic needs numbers, and {side.part.function} gives a name.")
             if side.value is None:
                 self.wrong(side.node, f"Arithmetic needs numbers or dates, not a {side.sort}.")
         dates = sides[0].dates + (sides[1].dates if node.sign == "+" else -sides[1].dates)
@@ -281,11 +373,11 @@ class _Checker:
         ]
         return _Term(node, value=self.total(node, terms), dates=dates)
 
-    def total(self, node: Expression, terms: list[tuple[int | float, tuple[str, ...]]]) -> Value:
+    def total(self, node: Expression, terms: list[tuple[int | float, tuple[Factor, ...]]]) -> Value:
         """Collect equal products, so that ``a - a`` is zero and not an interval around it."""
-        sums: dict[tuple[str, ...], int | float] = {}
+        sums: dict[tuple[Factor, ...], int | float] = {}
         for factor, columns in terms:
-            key = tuple(sorted(columns))
+            key = tuple(sorted(columns, key=str))
             sums[key] = sums.get(key, 0) + factor
         constant = sums.pop((), 0)
         if len(sums) > _MOST_TERMS or any(len(key) > 4 for key in sums):
@@ -293,6 +385,24 @@ class _Checker:
         if not all(abs(number) < 1e300 for number in (constant, *sums.values())):
             self.wrong(node, "This arithmetic reaches numbers that are too large.")
         return Value(constant, tuple((factor, key) for key, factor in sums.items() if factor != 0))
+
+
+def _names_for(function: str) -> tuple[str, ...]:
+    """Return the names of the numbers of a function, where they have any."""
+    kind = function.removesuffix("_name_of").removesuffix("_of")
+    return NAMES.get(f"{kind}_name_of", ())
+
+
+def _calendar_number_of(label: str, function: str) -> int:
+    """Return the calendar number that a value stands for: a number, or a name or its first three letters; else -1."""
+    number = number_of(label)
+    if number is not None:
+        return int(number) if 0 <= number < 10_000 and number == int(number) else -1
+    spelled = label.strip().rstrip(".").lower()
+    for place, name in enumerate(_names_for(function), start=1):
+        if spelled in (name.lower(), name[:3].lower()):
+            return place
+    return -1
 
 
 def _is_constant(side: _Term) -> bool:
@@ -317,7 +427,7 @@ def _relation(sign: ComparisonSign, difference: Value) -> Check:
     """Compare a difference with zero; a single column against a constant is compared exactly."""
     if len(difference.terms) == 1:
         factor, columns = difference.terms[0]
-        if len(columns) == 1 and abs(factor) == 1:
+        if len(columns) == 1 and isinstance(columns[0], str) and abs(factor) == 1:
             constant = -difference.constant if factor > 0 else difference.constant
             exact = int(constant) if isinstance(constant, float) and constant.is_integer() else constant
             return Threshold(columns[0], sign if factor > 0 else _MIRROR[sign], exact)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from understudy.schema.coding.calendar import read_days
+from understudy.schema.coding.calendar import calendar_number, read_days
 from understudy.schema.coding.cells import INT_MAX, INT_MIN, MISSING, Cells
 from understudy.schema.coding.reading import MISSING_TEXT, as_series, distinct_entries, read_numbers, real_of
 from understudy.schema.columns.column import Column
@@ -126,12 +126,24 @@ class Pieces:
         return len(self.code)
 
 
-def pieces_of_codes(column: Column, constants: Sequence[int | float]) -> Pieces:
-    """Return the pieces of every code of a column, cut at the constants a rule compares it with."""
+def pieces_of_codes(
+    column: Column, constants: Sequence[int | float], functions: Sequence[str] = ()
+) -> Pieces:
+    """Return the pieces of every code of a column, cut at the constants a rule compares it with.
+
+    Dates are also cut where one of some calendar functions changes, so that each has one number on a piece.
+    """
     if not isinstance(column, Ordered):
         return _pieces_of_named(column)
     cells = column.cells
     cuts = _cuts(cells, constants)
+    if functions:
+        days = np.arange(int(cells.low[0]), int(cells.high[-1]) + 1, dtype=np.int64)
+        changes = np.zeros(len(days), dtype=bool)
+        for function in functions:
+            numbers = calendar_number(function, days)
+            changes[1:] |= numbers[1:] != numbers[:-1]
+        cuts = np.union1d(cuts, days[changes])
     inside = cuts[(np.searchsorted(cells.low, cuts, side="right") > 0)]
     owner = np.searchsorted(cells.low, inside, side="right") - 1
     inside = inside[inside <= cells.high[owner]]
@@ -333,11 +345,73 @@ def _ranks(view: View, column: str, ranks: tuple[int, ...]) -> tuple[Any, Any, A
 
 
 @dataclass(frozen=True)
+class Part:
+    """A number that the calendar gives to a date: ``week_of(arrival)``."""
+
+    function: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.column})"
+
+    def numbers(self, pieces: Pieces) -> npt.NDArray[np.int64]:
+        """Return the number of each piece; pieces are cut where it changes."""
+        assert pieces.low is not None
+        return np.asarray(calendar_number(self.function, pieces.low), dtype=np.int64)
+
+
+Factor: TypeAlias = str | Part
+"""A column, or a calendar function of one."""
+
+
+def column_of(factor: Factor) -> str:
+    """Return the column behind a factor."""
+    return factor.column if isinstance(factor, Part) else factor
+
+
+@dataclass(frozen=True)
+class NamedPart:
+    """A named value is, or is not, the one that stands for a calendar number; ``numbers`` are those of its codes."""
+
+    sign: ComparisonSign
+    column: str
+    part: Part
+    numbers: tuple[int, ...]
+
+    def answers(self, view: View) -> Answers:
+        """Answer for each pair of pieces."""
+        a, a_missing, a_other = _ranks(view, self.column, self.numbers)
+        pieces, index = view.pieces[self.part.column], view.index[self.part.column]
+        b = self.part.numbers(pieces)[index]
+        table = np.atleast_1d(_compare(self.sign, a, a, b, b))
+        table = _overwrite(table, a_other | pieces.other[index], ANY)
+        return _overwrite(table, a_missing | pieces.missing[index], UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A value of one column goes with one value of another: ``codes`` has the code for each code, or -1 for any."""
+
+    source: str
+    target: str
+    codes: tuple[int, ...]
+
+    def answers(self, view: View) -> Answers:
+        """Answer for each pair of pieces."""
+        wanted, missing, other = _ranks(view, self.source, self.codes)
+        pieces, index = view.pieces[self.target], view.index[self.target]
+        same = wanted == pieces.code[index]
+        table = np.atleast_1d(can(same, ~same))
+        table = _overwrite(table, (wanted < 0) | other | pieces.other[index], ANY)
+        return _overwrite(table, missing | pieces.missing[index], UNKNOWN)
+
+
+@dataclass(frozen=True)
 class Value:
     """A sum of products of columns: ``constant + sum of factor * product of columns``."""
 
     constant: int | float
-    terms: tuple[tuple[int | float, tuple[str, ...]], ...]
+    terms: tuple[tuple[int | float, tuple[Factor, ...]], ...]
 
     def bounds(self, view: View) -> tuple[Any, Any]:
         """Return the least and greatest value over each combination of pieces, by interval arithmetic."""
@@ -347,17 +421,44 @@ class Value:
             a: Any = np.float64(factor)
             b: Any = np.float64(factor)
             for column in columns:
-                pieces, index = view.pieces[column], view.index[column]
-                c, d = _real_ends(pieces)
+                pieces, index = view.pieces[column_of(column)], view.index[column_of(column)]
+                c, d = _ends(column, pieces)
                 a, b = _product(a, b, c[index], d[index])
             with np.errstate(invalid="ignore"):  # infinite raw entries of opposite signs
                 low, high = low + a, high + b
         return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
+    def whole(self, view: View) -> npt.NDArray[np.int64]:
+        """Return the exact value of whole numbers and days; what 64 bits cannot hold wraps around."""
+        total: Any = np.int64(int(self.constant))
+        with np.errstate(over="ignore"):
+            for factor, columns in self.terms:
+                term: Any = np.int64(int(factor))
+                for column in columns:
+                    pieces, index = view.pieces[column_of(column)], view.index[column_of(column)]
+                    numbers = column.numbers(pieces) if isinstance(column, Part) else pieces.low
+                    term = term * np.asarray(numbers).astype(np.int64)[index]
+                total = total + term
+        return np.asarray(total)
+
     @property
     def columns(self) -> frozenset[str]:
         """The columns that occur."""
-        return frozenset(column for _, columns in self.terms for column in columns)
+        return frozenset(column_of(column) for _, columns in self.terms for column in columns)
+
+    @property
+    def parts(self) -> frozenset[Part]:
+        """The calendar functions that occur."""
+        return frozenset(
+            column for _, columns in self.terms for column in columns if isinstance(column, Part)
+        )
+
+
+def _ends(factor: Factor, pieces: Pieces) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    if isinstance(factor, Part):
+        numbers = factor.numbers(pieces).astype(np.float64)
+        return numbers, numbers
+    return _real_ends(pieces)
 
 
 def _real_ends(pieces: Pieces) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -441,7 +542,7 @@ class AnyOf:
         return answer
 
 
-Check: TypeAlias = OneOf | Threshold | Missing | Same | Relation | Not | All | AnyOf
+Check: TypeAlias = OneOf | Threshold | Missing | Same | NamedPart | Mapped | Relation | Not | All | AnyOf
 
 
 def _compare(sign: ComparisonSign, a: Any, b: Any, c: Any, d: Any) -> Answers:

@@ -23,7 +23,10 @@ from understudy.schema.constraints.conditions import (
     Answers,
     AnyOf,
     Check,
+    Mapped,
+    NamedPart,
     Not,
+    Part,
     Pieces,
     Relation,
     Same,
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Constraint", "Straddle"]
 
-Straddle: TypeAlias = Literal["allow", "forbid", "edges"]
-STRADDLES: tuple[Straddle, ...] = ("allow", "forbid", "edges")
+Straddle: TypeAlias = Literal["allow", "forbid", "edges", "values"]
+STRADDLES: tuple[Straddle, ...] = ("allow", "forbid", "edges", "values")
 Bools = npt.NDArray[np.bool_]
 
 _TABLE_CELLS = 1 << 20
@@ -73,9 +76,12 @@ class Constraint:
         obeys the rule is ever excluded, so the rule may serve as a structural zero. ``"forbid"``: codes pass
         only if *every* raw record behind them obeys, so that any value decoded from them obeys too.
         ``"edges"``: each bin counts as its lower edge (its only edge if it is open below), as in
-        paper Births.
+        paper Births. ``"values"``, the straddle of the ``rules`` of a schema: codes pass as under ``"allow"``,
+        and the values that are drawn inside the bins of a record obey the rule together.
     description
         For people.
+    dependency
+        Whether the rule stands for a declared dependency (``determines``) and has no text of its own.
 
     Examples
     --------
@@ -98,6 +104,7 @@ class Constraint:
     description: str = ""
     condition: Check | None = field(default=None, repr=False, compare=False)
     over: tuple[Column, ...] = field(default=(), repr=False, compare=False)
+    dependency: bool = field(default=False, repr=False)
 
     @classmethod
     def parse(
@@ -151,10 +158,21 @@ class Constraint:
         -------
         In and out: private.
         """
+        return np.asarray((self._raw_answers(frame) & (TRUE | UNKNOWN)) != 0)
+
+    def true_raw(self, frame: pd.DataFrame | Mapping[str, Any]) -> Bools:
+        """Tell for which raw records the rule is true: not false, and not unknown for a missing entry.
+
+        Privacy
+        -------
+        In and out: private.
+        """
+        return np.asarray(self._raw_answers(frame) == TRUE)
+
+    def _raw_answers(self, frame: pd.DataFrame | Mapping[str, Any]) -> Answers:
         pieces = {column.name: _read_raw(column, _take(frame, column.name)) for column in self.over}
         rows = np.arange(len(pieces[self.columns[0]]), dtype=np.intp)
-        answers = self._answers(View(pieces, dict.fromkeys(self.columns, rows)))
-        return np.asarray((answers & (TRUE | UNKNOWN)) != 0)
+        return self._answers(View(pieces, dict.fromkeys(self.columns, rows)))
 
     def holds_codes(self, codes: Mapping[str, npt.ArrayLike]) -> Bools:
         """Tell which encoded records obey the rule, by the ``straddle`` rule of the constraint."""
@@ -207,6 +225,28 @@ class Constraint:
             )
         return self._table.copy()
 
+    def allowed_given(self, name: str, others: Mapping[str, npt.ArrayLike], *, rows: int) -> Bools:
+        """Return which codes of one column are possible in each record, given the codes of the rule's other columns.
+
+        Parameters
+        ----------
+        name
+            The column.
+        others
+            Codes of the other columns of the rule.
+        rows
+            How many records there are.
+        """
+        place = self.columns.index(name)
+        index = [np.asarray(others[column]).astype(np.intp) for column in self.columns if column != name]
+        if self._grid(self._pieces) <= MAX_CELLS:
+            table = np.moveaxis(self._table, place, -1)
+            return np.broadcast_to(table[tuple(index)], (rows, table.shape[-1]))
+        size = self.over[place].size
+        codes = {column: np.repeat(np.asarray(part), size) for column, part in others.items()}
+        codes[name] = np.tile(np.arange(size), rows)
+        return self.holds_codes(codes).reshape(rows, size)
+
     # -- evaluation ----------------------------------------------------------------------------
 
     def _answers(self, view: View) -> Answers:
@@ -220,8 +260,13 @@ class Constraint:
             return {column.name: pieces_of_edges(column) for column in self.over}
         assert self.condition is not None
         constants = _constants_of(self.condition)
+        functions = {part.column: set[str]() for part in parts_of(self.condition)}
+        for part in parts_of(self.condition):
+            functions[part.column].add(part.function)
         return {
-            column.name: pieces_of_codes(column, sorted(constants.get(column.name, ())))
+            column.name: pieces_of_codes(
+                column, sorted(constants.get(column.name, ())), sorted(functions.get(column.name, ()))
+            )
             for column in self.over
         }
 
@@ -279,10 +324,10 @@ class Constraint:
             passes = passes & here if forbid else passes | here
         return passes
 
-    def to_plain(self) -> str | dict[str, str]:
-        """Return the constraint as a file holds it: its text alone if nothing else was said."""
+    def to_plain(self, *, usual: Straddle = "allow") -> str | dict[str, str]:
+        """Return the constraint as a list of a file holds it: its text alone if nothing but what is usual there was said."""
         plain = {"rule": self.text}
-        if self.straddle != "allow":
+        if self.straddle != usual:
             plain["straddle"] = self.straddle
         if self.description:
             plain["description"] = self.description
@@ -322,9 +367,22 @@ def _columns_of(condition: Check) -> set[str]:
         return set(condition.value.columns)
     if isinstance(condition, Same):
         return {condition.left, condition.right}
+    if isinstance(condition, NamedPart):
+        return {condition.column, condition.part.column}
+    if isinstance(condition, Mapped):
+        return {condition.source, condition.target}
     if isinstance(condition, All | AnyOf | Not):
         return set().union(*(_columns_of(part) for part in _parts(condition)))
     return {condition.column}
+
+
+def parts_of(condition: Check) -> set[Part]:
+    """Return the calendar functions of a condition."""
+    if isinstance(condition, Relation):
+        return set(condition.value.parts)
+    if isinstance(condition, NamedPart):
+        return {condition.part}
+    return set[Part]().union(*(parts_of(part) for part in _parts(condition)))
 
 
 def _constants_of(condition: Check) -> dict[str, set[int | float]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 from understudy.errors import ConstraintError
+from understudy.schema.coding.calendar import CALENDAR
 from understudy.schema.problems import MAX_RULE_DEPTH, MAX_RULE_LENGTH, did_you_mean
 
 # ----------------------------------------------------------------------------------------
@@ -177,6 +178,14 @@ class Negative(Node):
 
 
 @dataclass(frozen=True)
+class Call(Node):
+    """A calendar function of a column: ``week_of(arrival)``."""
+
+    function: str
+    part: Expression
+
+
+@dataclass(frozen=True)
 class Arithmetic(Node):
     """A sum, difference or product."""
 
@@ -226,7 +235,16 @@ class Connective(Node):
 
 
 Expression: TypeAlias = (
-    Name | Literal_ | Negative | Arithmetic | Comparison | Membership | MissingTest | Negation | Connective
+    Name
+    | Literal_
+    | Negative
+    | Call
+    | Arithmetic
+    | Comparison
+    | Membership
+    | MissingTest
+    | Negation
+    | Connective
 )
 
 
@@ -242,7 +260,9 @@ Expression: TypeAlias = (
 #     comparison   sum [ { sign sum } | ["not"] "in" list | "is" ["not"] "missing" ]
 #     sum          product { ("+" | "-") product }
 #     product      factor { "*" factor }
-#     factor       "-" factor | number | text | "true" | "false" | name | "(" rule ")"
+#     factor       "-" factor | number | text | "true" | "false" | name | function "(" sum ")" | "(" rule ")"
+#     function     "year_of" | "quarter_of" | "month_of" | "week_of" | "weekday_of" | "day_of"
+#                  | "month_name_of" | "weekday_name_of"
 #     list         "(" item { "," item } ")" | "[" item { "," item } "]"
 
 _COMPARISONS: dict[str, ComparisonSign] = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "==", "!=": "!="}
@@ -262,6 +282,17 @@ def parse(rule: str) -> Expression:
     ('<=', '<')
     """
     return _Parser(rule).whole()
+
+
+def parse_value(text: str) -> Expression:
+    """Read the text of a derived column: a sum, as rules compare them.
+
+    Examples
+    --------
+    >>> parse_value("check_out - check_in").sign
+    '-'
+    """
+    return _Parser(text).value()
 
 
 class _Parser:
@@ -307,6 +338,15 @@ class _Parser:
         if token.kind != "end":
             hint = did_you_mean(token.text, ("and", "or", "not", "in", "is", "missing", "implies"))
             self.wrong(token, f"Expected 'and', 'or', 'implies' or the end, not {token.text!r}.{hint}")
+        return tree
+
+    def value(self) -> Expression:
+        if self.token.kind == "end":
+            self.wrong(self.token, "The derived column is empty.")
+        tree = self.sum()
+        token = self.token
+        if token.text:
+            self.wrong(token, f"Expected '+', '-', '*' or the end, not {token.text!r}.")
         return tree
 
     def rule_(self) -> Expression:
@@ -402,6 +442,8 @@ class _Parser:
             if not self.accept(")"):
                 self.wrong(self.token, "Expected ')' here.")
             return inside
+        if token.kind == "name" and not token.text.startswith("`") and self.token.text == "(":
+            return self.call(token)
         if token.kind == "name":
             return Name(token.start, token.end, str(token.value))
         value = _constant(token)
@@ -409,6 +451,18 @@ class _Parser:
             return Literal_(token.start, token.end, value)
         found = "the end of the rule" if token.kind == "end" else repr(token.text)
         self.wrong(token, f"Expected a column, a number or quoted text, not {found}.")
+
+    def call(self, name: Token) -> Expression:
+        function = str(name.value)
+        if function not in CALENDAR:
+            hint = did_you_mean(function, CALENDAR)
+            self.wrong(name, f"No function named {function!r}.{hint} Functions: {', '.join(CALENDAR)}.")
+        self.take()
+        inside = self.deeper(self.sum)
+        end = self.accept(")")
+        if not end:
+            self.wrong(self.token, "Expected ')' here.")
+        return Call(name.start, end.end, function, inside)
 
 
 def _constant(token: Token) -> int | float | str | bool | None:

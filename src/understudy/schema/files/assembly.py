@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.errors import ConstraintError
 from understudy.schema.columns.column import Column
-from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.constraints.constraint import Constraint, Straddle
 from understudy.schema.problems import (
     MAX_COLUMNS,
     MAX_CONSTRAINTS,
@@ -48,29 +48,35 @@ def check_columns(given: Any) -> tuple[Column, ...]:
     return columns
 
 
-def parse_rules(rules: Any, columns: Sequence[Column]) -> tuple[Constraint, ...]:
-    """Read constraints given as text, mappings or `Constraint`, reporting all that are wrong at once."""
+def parse_rules(
+    rules: Any, columns: Sequence[Column], *, key: str = "constraints", straddle: Straddle = "allow"
+) -> tuple[Constraint, ...]:
+    """Read constraints given as text, mappings or `Constraint`, reporting all that are wrong at once.
+
+    ``key`` is where they stand in a file, and ``straddle`` what holds for those that do not say.
+    """
     if isinstance(rules, str | Mapping) or not isinstance(rules, Sequence):
-        raise_problems(HEADING, ["constraints: write a list of rules"], ConstraintError)
+        raise_problems(HEADING, [f"{key}: write a list of rules"], ConstraintError)
+    rules = [rule for rule in rules if not (isinstance(rule, Constraint) and rule.dependency)]
     if len(rules) > MAX_CONSTRAINTS:
-        raise_problems(HEADING, [f"constraints: more than the {MAX_CONSTRAINTS:,} allowed"], ConstraintError)
+        raise_problems(HEADING, [f"{key}: more than the {MAX_CONSTRAINTS:,} allowed"], ConstraintError)
     parsed: list[Constraint] = []
     problems: list[str] = []
     for index, rule in enumerate(rules):
         try:
-            parsed.append(_parse_rule(rule, columns))
+            parsed.append(_parse_rule(rule, columns, straddle))
         except ConstraintError as error:
             message = "\n".join(problems_of(error)).replace("\n", "\n    ")
-            problems.append(f"constraints[{index}]: {message}")
+            problems.append(f"{key}[{index}]: {message}")
     raise_problems(HEADING, problems, ConstraintError)
     return tuple(parsed)
 
 
-def _parse_rule(rule: Any, columns: Sequence[Column]) -> Constraint:
+def _parse_rule(rule: Any, columns: Sequence[Column], straddle: Straddle) -> Constraint:
     if isinstance(rule, Constraint):
         return Constraint.parse(rule.text, columns, straddle=rule.straddle, description=rule.description)
     if isinstance(rule, str):
-        return Constraint.parse(rule, columns)
+        return Constraint.parse(rule, columns, straddle=straddle)
     if not isinstance(rule, Mapping):
         raise ConstraintError("Write a rule as text, or a mapping with the keys rule, straddle, description.")
     unknown = [str(key) for key in rule if key not in _RULE_KEYS]
@@ -82,6 +88,6 @@ def _parse_rule(rule: Any, columns: Sequence[Column]) -> Constraint:
     return Constraint.parse(
         rule["rule"],
         columns,
-        straddle=rule.get("straddle", "allow"),
+        straddle=rule.get("straddle", straddle),
         description=rule.get("description", ""),
     )

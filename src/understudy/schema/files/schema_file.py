@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from understudy.errors import SchemaError
+from understudy.schema.coding.within import MAX_DECIMALS
 from understudy.schema.columns.categorical import Boolean, Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
@@ -139,7 +140,14 @@ BinsOfDates = Annotated[
     ),
 ]
 Policy = Literal["refuse", "clamp", "to-missing", "to-other"]
-DecodeNumber = Literal["midpoint", "uniform", "integer-uniform", "edge", "label"]
+DecodeNumber = Literal["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]
+TwoTexts = Annotated[
+    Any,
+    WithJsonSchema(
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2}
+    ),
+]
+Decimals = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_DECIMALS})]
 
 
 class _Part(BaseModel):
@@ -156,6 +164,7 @@ class _ColumnPart(_Part):
     missing_values: Spellings = Field(
         (), description="Further spellings of a missing entry, such as '?' or -9."
     )
+    missing_text: str = Field("", description="How a missing entry is written in output, such as '?'.")
     out_of_domain: Policy = Field(
         "refuse", description="What to do with an entry outside the declared domain."
     )
@@ -183,6 +192,7 @@ class _BooleanPart(_ColumnPart):
     """True or false."""
 
     kind: Literal["boolean"]
+    spelling: TwoTexts = Field(None, description="The table's own two texts, false first: ['No', 'Yes'].")
 
 
 class _IntegerPart(_ColumnPart):
@@ -206,6 +216,7 @@ class _RealPart(_ColumnPart):
     maximum: RealNumber = Field(None, description="Largest possible value.")
     values: Numbers = Field(None, description="The possible values, ascending, if there are only a few.")
     bins: BinsOfNumbers = Field(None, description="Labels such as '[0, 10)', edges, or a number of bins.")
+    decimals: Decimals = Field(None, description="Most digits after the point in output.")
     decode_by: DecodeNumber = Field("midpoint", description="How a bin becomes a value.")
 
 
@@ -220,7 +231,7 @@ class _DatePart(_ColumnPart):
     )
     bins: BinsOfDates = Field(None, description="Instead of a resolution: first days of the bins.")
     format: str | None = Field(None, description="How text entries are written, in strptime codes.")
-    decode_by: Literal["midpoint", "uniform", "edge", "label"] = Field(
+    decode_by: Literal["midpoint", "uniform", "smooth", "edge", "label"] = Field(
         "midpoint", description="How a bin becomes a date."
     )
 
@@ -249,11 +260,57 @@ _RuleText = Annotated[
                     "required": ["rule"],
                     "properties": {
                         "rule": {"type": "string"},
-                        "straddle": {"enum": ["allow", "forbid", "edges"], "default": "allow"},
+                        "straddle": {"enum": ["allow", "forbid", "edges", "values"]},
                         "description": {"type": "string"},
                     },
                 },
             ]
+        }
+    ),
+]
+
+
+_TABLE_OF_VALUES: dict[str, Any] = {"type": "object", "additionalProperties": _PLAIN_VALUE}
+_Determines = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string"},
+                    {"type": "array", "items": {"type": "string"}},
+                    {
+                        "type": "object",
+                        "additionalProperties": {"anyOf": [{"const": "learn"}, _TABLE_OF_VALUES]},
+                    },
+                ]
+            },
+        }
+    ),
+]
+_Derived = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["value"],
+                        "properties": {
+                            "value": {"type": "string"},
+                            "values": _TABLE_OF_VALUES,
+                            "after": {"type": "string"},
+                            "before": {"type": "string"},
+                            "description": {"type": "string"},
+                        },
+                    },
+                ]
+            },
         }
     ),
 ]
@@ -279,7 +336,16 @@ class SchemaPart(_Part):
         description="The columns, in order.", min_length=1, max_length=MAX_COLUMNS
     )
     constraints: list[_RuleText] = Field(
-        [], description="Rules every record obeys.", max_length=MAX_CONSTRAINTS
+        [], description="Rules every record obeys as far as its bins say.", max_length=MAX_CONSTRAINTS
+    )
+    rules: list[_RuleText] = Field(
+        [], description="Rules that the values of every synthetic record obey.", max_length=MAX_CONSTRAINTS
+    )
+    determines: _Determines = Field(
+        {}, description="Columns that follow from another one, with or without a table of values."
+    )
+    derived: _Derived = Field(
+        {}, description="Columns computed from others in the published table; they are not measured."
     )
 
 

@@ -9,41 +9,16 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from understudy.errors import SchemaError
 from understudy.schema.files.yaml import read_plain
-from understudy.schema.problems import MAX_CODES, did_you_mean, raise_problems
+from understudy.schema.importers.building import Facts, build, check_fact_names, is_short
+from understudy.schema.importers.ddi import from_ddi, read_codebook
+from understudy.schema.importers.dictionaries import (
+    from_croissant,
+    from_frictionless,
+    looks_like_croissant,
+    looks_like_frictionless,
+)
+from understudy.schema.problems import MAX_CODES, raise_problems
 from understudy.schema.schema import Schema
-
-# ----------------------------------------------------------------------------------------
-# What the importers share: building columns from collected facts and reporting what is missing.
-
-Facts: TypeAlias = Mapping[str, Mapping[str, Any]]
-
-
-def check_fact_names(facts: Facts, names: list[str]) -> None:
-    """Refuse facts about columns that the file does not have."""
-    for name in facts:
-        if name not in names:
-            raise SchemaError(f"facts: the file has no column {name!r}.{did_you_mean(name, names)}")
-
-
-def build(
-    *,
-    name: str,
-    description: str,
-    columns: list[dict[str, Any]],
-    needs: list[str],
-    left_out: Mapping[str, str] | None = None,
-) -> Schema:
-    """Build the schema, or list what has to be added first."""
-    raise_problems(
-        "The file does not say what values these columns can take. Add the facts from public knowledge "
-        "(import_schema(..., facts={column: {...}}), or write the schema by hand)",
-        needs,
-    )
-    plain: dict[str, Any] = {"name": name, "description": description, "columns": columns}
-    if left_out:
-        plain["left_out"] = dict(left_out)
-    return Schema.from_dict(plain)
-
 
 # ----------------------------------------------------------------------------------------
 # mbi (Private-PGM) domains: ``{"age": 85, "sex": 2}`` says that age takes the values 0 to 84.
@@ -199,7 +174,6 @@ def _is_long(given: Mapping[str, Any]) -> bool:
 # - ``clip_to_range: true`` becomes ``clamp``; ``false`` becomes missing, as dpsynth's out-of-domain value is.
 # - Attributes with unknown categories need them as facts; free text is left out.
 
-_SHORT_RANGE = 256
 _CLASSES = (
     "CategoricalAttribute",
     "NumericalAttribute",
@@ -287,7 +261,7 @@ def _numerical(fields: Mapping[str, Any], bins: int, given: Mapping[str, Any]) -
         edges = fields.get("bin_edges")
         if edges:
             entry["bins"] = edges
-        elif not (whole and _is_short(low, high)):
+        elif not (whole and is_short(low, high)):
             entry["bins"] = bins
     rule = _DECODE.get(str(fields.get("interval_handling", "midpoint")), "midpoint")
     if rule != "midpoint":
@@ -299,12 +273,7 @@ def _numerical(fields: Mapping[str, Any], bins: int, given: Mapping[str, Any]) -
     return entry
 
 
-def _is_short(low: Any, high: Any) -> bool:
-    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
-    return numbers and 0 <= high - low < _SHORT_RANGE
-
-
-ImportFormat: TypeAlias = Literal["mbi", "dpsynth", "sdv"]
+ImportFormat: TypeAlias = Literal["mbi", "dpsynth", "sdv", "frictionless", "croissant", "ddi"]
 FORMATS: tuple[str, ...] = get_args(ImportFormat)
 
 
@@ -320,7 +289,8 @@ def import_schema(
     Parameters
     ----------
     path
-        An mbi ``{column: size}`` JSON file, a google/dpsynth ``domain.yaml``, or SDV metadata JSON.
+        An mbi ``{column: size}`` JSON file, a google/dpsynth ``domain.yaml``, SDV metadata JSON, a Frictionless Table Schema or
+        data package, Croissant metadata, or a DDI codebook (``.xml``).
     format
         Which of them it is; recognised by its content if left out.
     facts
@@ -337,7 +307,7 @@ def import_schema(
     Raises
     ------
     SchemaError
-        If the file is none of the three, or does not say what values a column can take. The message lists
+        If the file is none of these, or does not say what values a column can take. The message lists
         each missing fact.
 
     Privacy
@@ -354,16 +324,23 @@ def import_schema(
     ...     import_schema(file)
     Schema('toy': 2 columns, 170 cells)
     """
-    plain = read_plain(path)
-    kind = format or _recognise(plain)
-    if kind not in FORMATS:
-        raise SchemaError(f"No import format named {kind!r}. Known: {', '.join(FORMATS)}.")
+    if format is not None and format not in FORMATS:
+        raise SchemaError(f"No import format named {format!r}. Known: {', '.join(FORMATS)}.")
+    codebook = format == "ddi" or (format is None and Path(path).suffix.lower() == ".xml")
+    plain = {} if codebook else read_plain(path)
+    kind = "ddi" if codebook else format or _recognise(plain)
     if not isinstance(plain, Mapping):
         raise SchemaError("The domain file must hold a mapping.")
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise SchemaError(f"bins ({bins}) must be a positive whole number.")
     name = _name(path)
     given: dict[str, dict[str, Any]] = {str(key): dict(value) for key, value in (facts or {}).items()}
+    if kind == "ddi":
+        return from_ddi(read_codebook(path), name=name, facts=given, bins=bins)
+    if kind == "frictionless":
+        return from_frictionless(plain, name=name, facts=given, bins=bins)
+    if kind == "croissant":
+        return from_croissant(plain, name=name, facts=given, bins=bins)
     if kind == "mbi":
         return from_mbi(plain, name=name, facts=given)
     if kind == "dpsynth":
@@ -372,6 +349,10 @@ def import_schema(
 
 
 def _recognise(plain: object) -> str:
+    if looks_like_croissant(plain):
+        return "croissant"
+    if looks_like_frictionless(plain):
+        return "frictionless"
     if looks_like_sdv(plain):
         return "sdv"
     if looks_like_mbi(plain):
@@ -382,8 +363,8 @@ def _recognise(plain: object) -> str:
         raise SchemaError("This is an Understudy schema already; read it with Schema.read.")
     raise SchemaError(
         "The file is not recognised. Known are an mbi domain ({column: size}), a google/dpsynth domain.yaml "
-        "(possible_values, or min_value and max_value, for each column) and SDV metadata (sdtype for each "
-        "column)."
+        "(possible_values, or min_value and max_value, for each column), SDV metadata (sdtype for each column), a "
+        "Frictionless Table Schema (fields), Croissant metadata (recordSet) and DDI codebooks (.xml)."
     )
 
 

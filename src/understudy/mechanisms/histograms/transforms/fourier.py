@@ -1,31 +1,361 @@
-"""Fourier: consistent k-way tables from noisy Fourier coefficients (Barak et al. 2007)."""
+"""Fourier: consistent k-way tables from noisy Fourier coefficients (Barak et al. 2007).
+
+Which Fourier coefficients k-way tables need, how precisely, and the way back to tables. Post-processing only.
+
+A table over the columns ``T`` with ``D`` cells is ``(1 / D) sum_S ψ_S' f_S`` over the subsets ``S`` of ``T``, where ``f_S`` are
+the coefficients of the interaction of ``S`` (:func:`understudy.mechanisms.histograms.transforms.look.interaction_basis`). Tables that share columns share
+coefficients, so tables computed from one set of noisy coefficients agree with each other exactly.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
-from understudy.curator import Curator, measure_numbers
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from understudy.curator import Curator, Reach, measure_numbers
 from understudy.engine import DenseTable, Distribution, estimate
-from understudy.errors import DomainTooLarge
-from understudy.marginals import Measurement, Statistic, Workload
+from understudy.errors import BudgetError, DomainTooLarge
+from understudy.marginals import Measurement, Statistic, Workload, downward_closure
 from understudy.mechanisms.allocation import total_is_public, workload_for
 from understudy.mechanisms.base import Fitted, Plan, PlannedMeasurement, Progress, Synthesizer, support_of
 from understudy.mechanisms.histograms.bins import large, schema_grid
 from understudy.mechanisms.histograms.partitions.partition import possible_cells
-from understudy.mechanisms.histograms.transforms.coefficients import (
-    Coefficients,
-    closest_table,
-    coefficients_for,
-    maximal,
-    spread_table,
+from understudy.mechanisms.histograms.transforms.look import (
+    contrasts,
+    fourier_coefficients,
+    fourier_reach,
+    grid_step,
+    interaction_basis,
 )
-from understudy.mechanisms.histograms.transforms.look import fourier_coefficients, grid_step
 from understudy.mechanisms.options import at_least, one_of, positive, refuse
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Unit
-from understudy.schema import Domain, Schema
+from understudy.schema import Clique, Domain, Schema
+
+Array = npt.NDArray[np.float64]
+
+_SMOOTHINGS = 14
+"""How often the weight of the entropy is divided by three on the way to the optimal face."""
+_NEARLY = 1e-3
+"""Tables whose objective is this close to the best, as a share of it, count as optimal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """The interactions that a workload needs, with the weight each is measured with.
+
+    Attributes
+    ----------
+    parts
+        Sets of columns, downward closed; the empty set, if there, comes first.
+    weights
+        Coefficients of a part are multiplied by its weight before noise is added: a larger weight, less noise.
+
+    Examples
+    --------
+    >>> from understudy.marginals import all_kway
+    >>> domain = Domain(("a", "b"), (2, 3))
+    >>> design = coefficients_for(all_kway(domain, 1), total=True, norm="l2", allocation="uniform")
+    >>> design.parts, design.numbers
+    (((), ('a',), ('b',)), (1, 1, 2))
+    """
+
+    domain: Domain
+    parts: tuple[Clique, ...]
+    weights: tuple[float, ...]
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """How many coefficients each part has."""
+        return tuple(_degrees(self.domain, part) for part in self.parts)
+
+    def reach(self, unit: Unit, *, step: float | None = None) -> Reach:
+        """Return how far one unit moves all weighted coefficients together."""
+        if step is None:
+            return fourier_reach(self.domain, self.parts, self.weights, unit)
+        return fourier_reach(self.domain, self.parts, self.weights, unit, step=step)
+
+    def pieces(self, values: Array) -> dict[Clique, Array]:
+        """Cut the released vector into parts, with the weights divided out."""
+        ends = np.cumsum(self.numbers)[:-1]
+        split = np.split(values, ends)
+        return {
+            part: piece / weight for part, piece, weight in zip(self.parts, split, self.weights, strict=True)
+        }
+
+    def table(self, clique: Clique, pieces: dict[Clique, Array], total: float | None) -> Array:
+        """Return the table of some columns from (noisy) coefficients; cells may be negative."""
+        shape = self.domain.shape(clique)
+        made = np.zeros(shape)
+        for part in [(), *downward_closure(self.domain, [clique])]:
+            if not part and total is not None:
+                made += total
+                continue
+            flat = interaction_basis(self.domain, part).T @ pieces[part]
+            made += flat.reshape([n if name in part else 1 for name, n in zip(clique, shape, strict=True)])
+        return made / max(1, math.prod(shape))
+
+    def cell_variance(self, clique: Clique, variance: float) -> float:
+        """Return the variance of a cell of a table whose weighted coefficients have this variance each."""
+        inside = set(clique)
+        spread = sum(
+            number / weight**2
+            for part, number, weight in zip(self.parts, self.numbers, self.weights, strict=True)
+            if set(part) <= inside
+        )
+        return variance * spread / self.domain.cells(clique) ** 2
+
+    def matrix(self) -> Array:
+        """Return the weighted coefficients of every cell of the whole table: one column per cell."""
+        names, sizes = self.domain.names, self.domain.sizes
+        codes = np.unravel_index(np.arange(self.domain.cells()), sizes)
+        rows = []
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            if not part:
+                rows.append(np.full((1, self.domain.cells()), weight))
+                continue
+            own = [codes[names.index(name)] for name in part]
+            place = np.ravel_multi_index(own, self.domain.shape(part))
+            rows.append(weight * interaction_basis(self.domain, part)[:, place])
+        return np.concatenate(rows)
+
+
+def coefficients_for(workload: Workload, *, total: bool, norm: str, allocation: str) -> Coefficients:
+    """Return the coefficients that the tables of a workload need.
+
+    Parameters
+    ----------
+    workload
+        The tables that matter.
+    total
+        Whether the number of rows must be measured too.
+    norm
+        ``"l1"`` if Laplace noise will be added, ``"l2"`` for Gaussian noise.
+    allocation
+        ``"uniform"``: the same noise for every coefficient (Barak et al.). ``"optimal"``: weights that minimise the
+        expected squared error of the tables. A coefficient of part ``S`` adds its squared noise over ``D_T`` to the
+        error of each table ``T`` that contains ``S``, so part ``S`` has ``c_S = p_S sum_T 1 / D_T`` per unit of variance. Adding
+        a row moves its weighted coefficients by ``w_S a_S`` in L1 and ``w_S √p_S`` in L2. Minimising ``sum c_S / w_S²``
+        for a given norm of the whole gives ``w_S`` proportional to ``(c_S / a_S)^(1/3)`` and ``(c_S / p_S)^(1/4)``.
+    """
+    domain = workload.domain
+    wanted = [(clique, weight) for clique, weight in workload if weight > 0 and clique]
+    parts: list[Clique] = [()] if total else []
+    parts += downward_closure(domain, [clique for clique, _ in wanted])
+    if not parts:
+        raise BudgetError(
+            "The workload needs no coefficient: it names no columns and the number of rows is public."
+        )
+    if allocation == "uniform":
+        return Coefficients(domain, tuple(parts), (1.0,) * len(parts))
+    tallest = {name: float(np.abs(contrasts(domain.size(name))).sum(axis=0).max()) for name in domain.names}
+    weights = []
+    for part in parts:
+        inside = sum(w / domain.cells(clique) for clique, w in wanted if set(part) <= set(clique))
+        degrees = _degrees(domain, part)
+        moved = math.prod(tallest[name] for name in part) if norm == "l1" else float(degrees)
+        power = 1 / 3 if norm == "l1" else 1 / 4
+        # a column of one value has no contrasts: its parts are empty and their weight does not matter
+        weights.append((degrees * inside / moved) ** power if degrees and inside else 1.0)
+    largest = max(weights)
+    return Coefficients(domain, tuple(parts), tuple(weight / largest for weight in weights))
+
+
+def _degrees(domain: Domain, part: Clique) -> int:
+    return math.prod(domain.size(name) - 1 for name in part)
+
+
+def closest_table(
+    matrix: Array,
+    values: Array,
+    *,
+    allowed: npt.NDArray[np.bool_],
+    total: float | None,
+    objective: str,
+) -> Array | None:
+    """Return a non-negative table whose weighted coefficients are as close to noisy ones as possible.
+
+    By linear programming. The cells that are not allowed stay empty, and the table has the given total, if any.
+
+    Parameters
+    ----------
+    matrix, values
+        Weighted coefficients of each cell, and the noisy ones.
+    objective
+        ``"largest"``: the smallest possible largest difference (Barak et al.). The true table is a candidate, so the
+        difference is at most the largest noise. ``"total"``: the smallest sum of differences, which is maximum
+        likelihood under Laplace noise.
+
+    Returns
+    -------
+    array or None
+        Counts of all cells; ``None`` if the solver gave up.
+
+    Examples
+    --------
+    >>> found = closest_table(np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([4.0, 6.0]),
+    ...                       allowed=np.array([True, True]), total=None, objective="largest")
+    >>> found.round(6)
+    array([5., 0.])
+    """
+    from scipy.optimize import linprog
+
+    inside = np.flatnonzero(allowed.ravel())
+    used = matrix[:, inside]
+    rows, cells = used.shape
+    if objective == "largest":
+        slack = np.ones((rows, 1))
+        sums = np.append(np.ones(cells), 0.0)[None, :]
+        found = linprog(
+            np.append(np.zeros(cells), 1.0),
+            A_ub=np.block([[used, -slack], [-used, -slack]]),
+            b_ub=np.concatenate([values, -values]),
+            A_eq=None if total is None else sums,
+            b_eq=None if total is None else np.array([total]),
+            method="highs",
+        )
+    else:
+        exact = np.hstack([used, -np.eye(rows), np.eye(rows)])
+        sums = np.append(np.ones(cells), np.zeros(2 * rows))[None, :]
+        found = linprog(
+            np.append(np.zeros(cells), np.ones(2 * rows)),
+            A_eq=exact if total is None else np.vstack([exact, sums]),
+            b_eq=values if total is None else np.append(values, total),
+            method="highs",
+        )
+    if found.status != 0 or found.x is None:
+        return None
+    table = np.zeros(allowed.size)
+    table[inside] = np.maximum(found.x[:cells], 0.0)
+    return table
+
+
+def spread_table(
+    matrix: Array,
+    values: Array,
+    *,
+    allowed: npt.NDArray[np.bool_],
+    total: float | None,
+    objective: str,
+) -> Array | None:
+    """Return the table of maximum entropy among those of :func:`closest_table`, to a thousandth of the objective.
+
+    A linear programme returns a corner of its optimal face: a table with as many empty cells as can be, which says much about
+    interactions that nobody measured. The most spread-out table of the face says nothing about them.
+
+    Tables ``x`` with the given total that minimise ``objective + tau sum x ln x`` tend to it as ``tau`` falls to zero. Their dual is
+    smooth: with ``x = total softmax(A'y / tau)`` it is ``y v - tau total ln sum exp(A'y / tau)``, for ``|y| <= 1`` in the maximum norm where the
+    objective is a sum of differences. Without the logarithm's smoothing the same ``y`` bounds the objective from below, which says when to stop.
+    For the largest difference ``t`` the linear programme gives ``t``, and entropy is maximised where no difference exceeds it.
+
+    Examples
+    --------
+    >>> matrix = np.array([[1.0, 1.0, -1.0, -1.0]])  # cells of two columns; only the first column is measured
+    >>> everything = np.ones((2, 2), dtype=bool)
+    >>> spread_table(matrix, np.array([4.0]), allowed=everything, total=8.0, objective="total").round(2)
+    array([3., 3., 1., 1.])
+    >>> closest_table(matrix, np.array([4.0]), allowed=everything, total=8.0, objective="total").round(2)
+    array([6., 0., 2., 0.])
+    """
+    corner = None
+    if objective == "largest" or total is None:
+        corner = closest_table(matrix, values, allowed=allowed, total=total, objective=objective)
+        if corner is None or not corner.any():
+            return corner
+    inside = np.flatnonzero(allowed.ravel())
+    used = matrix[:, inside]
+    table = np.zeros(allowed.size)
+    with threadpool_limits(1):  # the matrices are small
+        if corner is None:
+            assert total is not None
+            table[inside] = _spread_total(used, values, total)
+        else:
+            limit = float(np.abs(used @ corner[inside] - values).max())
+            table[inside] = _spread_largest(used, values, float(corner.sum()), limit)
+    return table
+
+
+def _shares(scores: Array) -> tuple[Array, float]:
+    """Return the softmax of scores and the logarithm of the sum of their exponentials."""
+    highest = float(scores.max())
+    weights = np.exp(scores - highest)
+    whole = float(weights.sum())
+    return weights / whole, highest + math.log(whole)
+
+
+def _spread_total(used: Array, values: Array, total: float) -> Array:
+    """Return the spread-out table with the smallest sum of differences."""
+    from scipy.optimize import minimize
+
+    y = np.zeros(len(used))
+    best, table = math.inf, np.full(used.shape[1], total / used.shape[1])
+    bound = -math.inf
+    tau = 1.0
+    for _ in range(_SMOOTHINGS):
+
+        def dual(y: Array, tau: float = tau) -> tuple[float, Array]:
+            shares, log_sum = _shares(used.T @ y / tau)
+            return tau * total * log_sum - float(y @ values), total * (used @ shares) - values
+
+        y = minimize(
+            dual,
+            y,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-1.0, 1.0)] * len(y),
+            options={"maxiter": 300, "ftol": 1e-11, "gtol": 1e-7 * total},
+        ).x
+        scores = used.T @ y
+        made = total * _shares(scores / tau)[0]
+        error = float(np.abs(used @ made - values).sum())
+        bound = max(bound, float(y @ values) - total * float(scores.max()))
+        if error < best:
+            best, table = error, made
+        if best <= 1e-5 * total or best - bound <= _NEARLY * best:
+            break
+        tau /= 3.0
+    return table
+
+
+def _spread_largest(used: Array, values: Array, total: float, limit: float) -> Array:
+    """Return the spread-out table none of whose differences exceeds a limit, up to a thousandth."""
+    from scipy.optimize import minimize
+
+    rows = len(used)
+    allowed = limit * (1 + _NEARLY) + 1e-9 * total
+
+    def dual(both: Array) -> tuple[float, Array]:
+        y = both[:rows] - both[rows:]
+        shares, log_sum = _shares(used.T @ y)
+        slope = total * (used @ shares) - values
+        value = total * log_sum - float(y @ values) + allowed * float(both.sum())
+        return value, np.concatenate([slope + allowed, allowed - slope])
+
+    found = minimize(
+        dual,
+        np.zeros(2 * rows),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * (2 * rows),
+        options={"maxiter": 3_000, "maxfun": 10_000, "ftol": 1e-13, "gtol": 1e-9 * total},
+    )
+    return np.asarray(total * _shares(used.T @ (found.x[:rows] - found.x[rows:]))[0])
+
+
+def maximal(cliques: Sequence[Clique]) -> list[Clique]:
+    """Return the cliques that no other one contains."""
+    sets = [set(clique) for clique in cliques]
+    return [
+        clique for clique, own in zip(cliques, sets, strict=True) if not any(own < other for other in sets)
+    ]
+
 
 ALLOCATIONS = ("optimal", "uniform")
 OBJECTIVES = ("total", "largest")

@@ -136,10 +136,10 @@ class Conjugate:
         return own + sum(setting.domain.size(name) for name in self._others(setting))
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the parts side by side, each with a store of posterior draws."""
-        heard = list(told)
+        heard = list(statistics)
         if setting.rows is not None:
             rows = float(max(1, setting.rows))
         else:
@@ -160,7 +160,11 @@ class Conjugate:
 
 
 def conjugate_draws(
-    model: ConjugateModel, setting: Setting, told: Statistic, rows: float, generator: np.random.Generator
+    model: ConjugateModel,
+    setting: Setting,
+    statistics: Statistic,
+    rows: float,
+    generator: np.random.Generator,
 ) -> Floats:
     """Draw tables of probabilities from the posterior of a conjugate model given noisy sums.
 
@@ -171,10 +175,10 @@ def conjugate_draws(
     shape = setting.domain.shape(model.columns)
     features = [feature.values.ravel() for feature in _over(model, setting)]
     values = np.stack(features, axis=1)
-    noisy = told.values.ravel()
+    noisy = statistics.values.ravel()
     low, high = rows * values.min(axis=0), rows * values.max(axis=0)
     sums = np.clip(noisy, low, high)
-    variance = np.full(len(noisy), told.variance)
+    variance = np.full(len(noisy), statistics.variance)
     kept = []
     for turn in range(_BURN + _THIN * _DRAWS):
         parameter = model.draw(setting.schema, rows, sums, generator)
@@ -185,9 +189,11 @@ def conjugate_draws(
             continue
         mean = rows * (shares @ values)
         spread = rows * ((values * shares[:, None]).T @ values) - np.outer(mean, mean) / rows
-        if told.noise == "laplace":
-            gap = np.maximum(np.abs(noisy - sums), 1e-9 * told.scale)
-            variance = 1.0 / np.maximum(generator.wald(1.0 / (told.scale * gap), told.scale**-2), 1e-300)
+        if statistics.noise == "laplace":
+            gap = np.maximum(np.abs(noisy - sums), 1e-9 * statistics.scale)
+            variance = 1.0 / np.maximum(
+                generator.wald(1.0 / (statistics.scale * gap), statistics.scale**-2), 1e-300
+            )
         gain = np.linalg.solve(spread + np.diag(variance), spread).T
         left = spread - gain @ spread
         weights, vectors = np.linalg.eigh((left + left.T) / 2)

@@ -78,12 +78,12 @@ class GeneralLocation:
         return mixed.cells * (1 + len(mixed.numbers))
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the location model."""
         mixed = setting.mixed()
-        heard = list(told)
-        counts = _counts_told(mixed, heard.pop(0)) if _ask_counts(setting, mixed) is not None else None
+        heard = list(statistics)
+        counts = _counts_in(mixed, heard.pop(0)) if _ask_counts(setting, mixed) is not None else None
         gaussian = None
         if mixed.numbers:
             sums, second = heard
@@ -121,11 +121,11 @@ def _ask_counts(setting: Setting, mixed: Mixed) -> Ask | None:
     return AskCounts(clique, 1.0, merged)
 
 
-def _counts_told(mixed: Mixed, told: Statistic) -> Statistic:
-    if mixed.cells == 2 and told.values.size == 1:
-        values = np.array([np.nan, float(told.values.ravel()[0])])
-        return Statistic(told.name, values, told.noise, told.scale)
-    return Statistic(told.name, told.values.ravel(), told.noise, told.scale)
+def _counts_in(mixed: Mixed, statistics: Statistic) -> Statistic:
+    if mixed.cells == 2 and statistics.values.size == 1:
+        values = np.array([np.nan, float(statistics.values.ravel()[0])])
+        return Statistic(statistics.name, values, statistics.noise, statistics.scale)
+    return Statistic(statistics.name, statistics.values.ravel(), statistics.noise, statistics.scale)
 
 
 def _merged(mixed: Mixed) -> dict[str, np.ndarray]:
@@ -173,10 +173,10 @@ class Saturated(GeneralLocation):
         return super().cells(without_numbers(setting))
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the table."""
-        return super().learn(without_numbers(setting), told, generator)
+        return super().learn(without_numbers(setting), statistics, generator)
 
 
 def without_numbers(setting: Setting) -> Setting:

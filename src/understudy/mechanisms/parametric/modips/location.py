@@ -322,8 +322,8 @@ class LocationModel(Simulated):
     >>> from understudy.engine.distributions.product import Factor
     >>> mixed = Mixed(Domain(("a",), (2,)), (Factor("a", np.arange(2)),), ())
     >>> noisy = Statistic("counts", np.array([30.0, 10.0]), "laplace", 1.0)
-    >>> told = LocationEvidence(noisy, None, 0.5, None, True)
-    >>> model = LocationModel.learn(mixed, told, np.random.default_rng(0), parameters="mean")
+    >>> statistics = LocationEvidence(noisy, None, 0.5, None, True)
+    >>> model = LocationModel.learn(mixed, statistics, np.random.default_rng(0), parameters="mean")
     >>> model.marginals([("a",)])[0].round()
     array([30., 10.])
     """
@@ -411,27 +411,30 @@ class LocationModel(Simulated):
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of a model file."""
         meta, arrays = self.mixed.to_arrays()
-        told = self.evidence
+        statistics = self.evidence
         meta |= {
             "total": self.total,
             "bounds": self.bounds,
-            "known_total": told.total,
-            "alpha": told.alpha,
-            "aware": told.aware,
+            "known_total": statistics.total,
+            "alpha": statistics.alpha,
+            "aware": statistics.aware,
         }
         arrays["shares"] = self.shares
-        if told.counts is not None:
-            meta["counts"] = _told(told.counts)
-            arrays["counts"] = told.counts.values
-        if told.gaussian is not None and self.parameters is not None:
+        if statistics.counts is not None:
+            meta["counts"] = _plain_facts(statistics.counts)
+            arrays["counts"] = statistics.counts.values
+        if statistics.gaussian is not None and self.parameters is not None:
             arrays |= {
                 "means": self.parameters.means,
                 "covariance": self.parameters.covariance,
-                "sums": told.gaussian.sums.values,
-                "second": told.gaussian.second.values,
+                "sums": statistics.gaussian.sums.values,
+                "second": statistics.gaussian.second.values,
             }
-            meta["sums"], meta["second"] = _told(told.gaussian.sums), _told(told.gaussian.second)
-            meta["prior"] = [told.gaussian.prior_weight, told.gaussian.prior_variance]
+            meta["sums"], meta["second"] = (
+                _plain_facts(statistics.gaussian.sums),
+                _plain_facts(statistics.gaussian.second),
+            )
+            meta["prior"] = [statistics.gaussian.prior_weight, statistics.gaussian.prior_variance]
         return meta, arrays
 
     @classmethod
@@ -452,8 +455,8 @@ class LocationModel(Simulated):
                 variance,
             )
             learnt = GaussianParameters(arrays["means"], arrays["covariance"])
-        told = LocationEvidence(counts, meta["known_total"], meta["alpha"], gaussian, meta["aware"])
-        return cls(mixed, arrays["shares"], learnt, float(meta["total"]), told, meta["bounds"])
+        statistics = LocationEvidence(counts, meta["known_total"], meta["alpha"], gaussian, meta["aware"])
+        return cls(mixed, arrays["shares"], learnt, float(meta["total"]), statistics, meta["bounds"])
 
 
 def draw_cells(shares: Floats, n: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -479,12 +482,12 @@ def draw_numbers(means: Floats, covariance: Floats, bounds: Bounds, generator: n
     return np.asarray(t, dtype=np.float64)
 
 
-def _told(statistic: Statistic) -> list[Any]:
+def _plain_facts(statistic: Statistic) -> list[Any]:
     return [statistic.name, statistic.noise, statistic.scale]
 
 
-def _statistic(told: Sequence[Any], values: npt.NDArray[Any]) -> Statistic:
-    name, noise, scale = told
+def _statistic(plain: Sequence[Any], values: npt.NDArray[Any]) -> Statistic:
+    name, noise, scale = plain
     if not math.isfinite(float(scale)):
         scale = 0.0
     return Statistic(str(name), values, noise, float(scale))

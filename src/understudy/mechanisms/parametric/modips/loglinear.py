@@ -106,11 +106,11 @@ class LoglinearModel:
         now, own = self.fitted.to_arrays()
         arrays |= {f"{_PREFIX}{name}": array for name, array in own.items()}
         arrays |= {f"measured-{index}": item.values for index, item in enumerate(self.measurements)}
-        told = [[list(item.clique), item.noise, item.scale] for item in self.measurements]
+        statistics = [[list(item.clique), item.noise, item.scale] for item in self.measurements]
         return {
             "estimate": meta,
             "fitted": now,
-            "measured": told,
+            "measured": statistics,
             "known": self.known,
             "aware": self.aware,
         }, arrays
@@ -176,11 +176,11 @@ class Loglinear:
         return model_cells(setting.domain, self._cliques(setting))
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the maximum-likelihood model, or a draw around it."""
         measured = []
-        for clique, counts in zip(self._cliques(setting), told, strict=True):
+        for clique, counts in zip(self._cliques(setting), statistics, strict=True):
             noise = "laplace" if counts.noise == "laplace" else "gaussian"
             values = counts.values.reshape(setting.domain.shape(clique))
             measured.append(Measurement(clique, values, noise, counts.scale))  # type: ignore[arg-type]

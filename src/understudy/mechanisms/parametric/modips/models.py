@@ -133,7 +133,7 @@ class ParametricModel(Protocol):
         """Return about how many numbers the fitted model holds."""
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return a distribution from the released statistics, in the order in which they were asked for.
 
@@ -197,10 +197,10 @@ class Averaging:
         return sum(model.cells(setting) for model in self.models)
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the weighted models."""
-        heard, made = list(told), []
+        heard, made = list(statistics), []
         for model in self.models:
             own = len(model.ask(setting))
             made.append(model.learn(setting, heard[:own], generator))
@@ -224,19 +224,19 @@ class Multinomial:
         return sum(setting.domain.sizes)
 
     def learn(
-        self, setting: Setting, told: Sequence[Statistic], generator: np.random.Generator
+        self, setting: Setting, statistics: Sequence[Statistic], generator: np.random.Generator
     ) -> Distribution:
         """Return the product of the columns' distributions."""
         parts = []
-        for name, counts in zip(setting.domain.names, told, strict=True):
+        for name, counts in zip(setting.domain.names, statistics, strict=True):
             inside = subdomain(setting.domain, [name])
             mixed = Mixed(inside, (Factor(name, np.arange(inside.sizes[0])),), ())
             alpha = setting.priors.cell(inside.sizes[0])
             evidence = LocationEvidence(counts, setting.rows, alpha, None, setting.aware)
             parts.append(LocationModel.learn(mixed, evidence, generator, parameters=setting.parameters))
         # the columns tell the number of rows with different certainty: noise grows with the number of codes
-        certainty = np.array([1.0 / (counts.variance * counts.values.size) for counts in told])
-        sums = np.array([float(counts.values.sum()) for counts in told])
+        certainty = np.array([1.0 / (counts.variance * counts.values.size) for counts in statistics])
+        sums = np.array([float(counts.values.sum()) for counts in statistics])
         guess = float((certainty * sums).sum() / certainty.sum())
         total = float(setting.rows) if setting.rows is not None else guess
         return ProductModel(setting.domain, tuple(parts), max(1.0, total))

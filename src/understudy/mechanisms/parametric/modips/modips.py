@@ -302,9 +302,9 @@ class Modips(Synthesizer):
             rows_fixed=fixed,
         )
         progress("measuring", 0.1)
-        measurements, statistics, told = _release(curator, design)
+        measurements, statistics, requested = _release(curator, design)
         progress("drawing parameters", 0.5)
-        distribution = model.learn(setting, told, _generator([*measurements, *statistics]))
+        distribution = model.learn(setting, requested, _generator([*measurements, *statistics]))
         progress("done", 1.0)
         return Fitted(
             distribution,
@@ -363,7 +363,7 @@ def _release(
         Statistic(item.name, item.values / q.block.unit, item.noise, item.scale / q.block.unit)
         for (q, _), item in zip(blocks, moments, strict=True)
     ]
-    found = {id(q): item for items, told in ((plain, counted), (merged, grouped), (blocks, natural)) for (q, _), item in zip(items, told, strict=True)}  # fmt: skip
+    found = {id(q): item for items, requested in ((plain, counted), (merged, grouped), (blocks, natural)) for (q, _), item in zip(items, requested, strict=True)}  # fmt: skip
     return measured, [*grouped, *moments], [found[id(q)] for q, _ in design]
 
 

@@ -484,9 +484,9 @@ def fit_softmax(
             raise BudgetError(f"The regression does not fit the codes of {name!r}.")
     plan = objective_for(model, curator.unit, epsilon, ridge=ridge)
     shape = (model.width, model.number - 1)
-    records = weighted_records(curator._table, model.target, model.classes, model.predictors)
 
     def draw() -> npt.NDArray[np.float64]:
+        records = weighted_records(curator._table, model.target, model.classes, model.predictors)
         linear = plan.noise.draw(shape, curator._randomness).astype(np.float64) * plan.step
         blur = plan.blur.draw(shape, curator._randomness)
         computed = minimise(records, linear, ridge=plan.ridge, tolerance=plan.tolerance / 4)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.release.criteria.fits import Points, Regression, Scaling
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.fits import Points, Regression, Scaling
 
 # ----------------------------------------------------------------------------------------
 # Sums over records of public numbers, in whole steps, and how many records away they are from a limit.

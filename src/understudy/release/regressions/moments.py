@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import BudgetError
-from understudy.release.criteria.fits import LinearFit, Regression, Scaling
-from understudy.release.criteria.linear import STEPS, whole_sums
 from understudy.release.record_types import RecordTypes
+from understudy.release.regressions.certificates import STEPS, whole_sums
+from understudy.release.regressions.fits import LinearFit, Regression, Scaling
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
@@ -46,7 +46,7 @@ class RegressionMoments:
 
     Examples
     --------
-    >>> from understudy.release.criteria.fits import Feature
+    >>> from understudy.release.regressions.fits import Feature
     >>> from understudy.schema import Domain
     >>> line = Regression(Feature("y", (0.0, 1.0, 2.0)), (Feature("x", (0.0, 1.0, 2.0)),))
     >>> moments = RegressionMoments(line)

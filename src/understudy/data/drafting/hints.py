@@ -1,0 +1,200 @@
+"""What the name of a column hints at: a key, a code, or a part of the calendar. Names are public; entries decide."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_KEY = frozenset({"id", "ids", "uuid", "guid", "ssn", "key", "mrn", "iban", "email", "phone", "pid"})
+_NUMBER = frozenset({"nbr", "nr", "no", "num", "number", "nummer"})
+_SOMEBODY = frozenset(
+    {"patient", "person", "customer", "client", "member", "user", "student", "pupil", "employee", "household", "subject",
+     "participant", "respondent", "citizen", "account", "card"}
+)  # fmt: skip
+_CODE = frozenset(
+    {"code", "codes", "agent", "company", "zip", "zipcode", "postcode", "postal", "plz", "icd", "diag", "diagnosis", "fips",
+     "naics", "nace", "isco", "isic", "sic", "soc", "occ", "occupation", "industry", "cpt", "drg", "ndc", "msa", "puma",
+     "branch", "station", "carrier", "vendor", "supplier", "sku", "isbn", "region", "district", "dept", "department",
+     "airport", "operator", "type", "status", "category"}
+)  # fmt: skip
+
+_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
+    "minute": ((0, 59),),
+    "hour": ((0, 23), (1, 24)),
+    "weekday": ((0, 6), (1, 7)),
+    "day": ((1, 31),),
+    "week": ((1, 53),),
+    "month": ((1, 12),),
+    "quarter": ((1, 4),),
+}
+_OTHER_WORDS = {
+    "dow": "weekday",
+    "wday": "weekday",
+    "mday": "day",
+    "dom": "day",
+    "isoweek": "week",
+    "hr": "hour",
+}
+_PHRASES: dict[tuple[str, ...], str] = {
+    ("day", "of", "month"): "day",
+    ("day", "of", "week"): "weekday",
+    ("hour", "of", "day"): "hour",
+    ("week", "of", "year"): "week",
+    ("month", "of", "year"): "month",
+}
+
+MONTHS: tuple[tuple[str, ...], ...] = (
+    ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+     "december"),
+    ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+    ("januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"),
+    ("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"),
+    ("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre",
+     "diciembre"),
+)  # fmt: skip
+"""Names of the months in lower case: English in full and short, German, French and Spanish."""
+
+WEEKDAYS: tuple[tuple[str, ...], ...] = (
+    ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
+    ("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag"),
+    ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"),
+    ("lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"),
+)
+"""Names of the weekdays in lower case, Monday first."""
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name in lower case, without trailing numbers.
+
+    Examples
+    --------
+    >>> words_of("patient_nbr"), words_of("customerId"), words_of("diag_1"), words_of("ZIP code")
+    (['patient', 'nbr'], ['customer', 'id'], ['diag'], ['zip', 'code'])
+    """
+    words = [word.lower() for word in _WORD.findall(name)]
+    while words and words[-1].isdigit():
+        words.pop()
+    return words
+
+
+def key_of(name: str) -> Literal["key", "number", ""]:
+    """Return whether a name says that the entries tell records or people apart, plainly or perhaps.
+
+    Examples
+    --------
+    >>> key_of("encounter_id"), key_of("patient_nbr"), key_of("number_of_rooms"), key_of("width")
+    ('key', 'number', '', '')
+    """
+    words = words_of(name)
+    if not words:
+        return ""
+    if words[-1] in _KEY or words[0] in _KEY - {"key"}:
+        return "key"
+    return "number" if words[-1] in _NUMBER | _SOMEBODY else ""
+
+
+def is_code_name(name: str) -> bool:
+    """Whether a name says that numbers are codes.
+
+    Examples
+    --------
+    >>> is_code_name("agent"), is_code_name("diag_1"), is_code_name("company_size")
+    (True, True, False)
+    """
+    words = words_of(name)
+    return bool(words) and words[-1] in _CODE
+
+
+def calendar_range(name: str, low: int, high: int) -> tuple[int, int] | None:
+    """Return the range of a part of the calendar that a column is named after, if its numbers lie in it.
+
+    Examples
+    --------
+    >>> calendar_range("arrival_day", 1, 30), calendar_range("arrival_date_week_number", 2, 53)
+    ((1, 31), (1, 53))
+    >>> calendar_range("hours_per_week", 1, 40), calendar_range("month", 0, 11), calendar_range("hour", 0, 22)
+    (None, None, (0, 23))
+    """
+    words = words_of(name)
+    while words and words[-1] in _NUMBER:
+        words.pop()
+    if not words or (len(words) > 1 and words[-2] in ("per", "in", "a", "last")):
+        return None
+    part = _PHRASES.get(tuple(words[-3:]), _OTHER_WORDS.get(words[-1], words[-1]))
+    if words[-2:-1] == ["of"] and tuple(words[-3:]) not in _PHRASES:
+        return None
+    return next(
+        ((first, last) for first, last in _RANGES.get(part, ()) if first <= low and high <= last), None
+    )
+
+
+def is_year(name: str, low: int, high: int) -> bool:
+    """Whether a column holds years: by its name, and between 1500 and 2200."""
+    words = words_of(name)
+    return bool(words) and words[-1] in ("year", "yr") and low >= 1500 and high <= 2200
+
+
+def calendar_names(entries: list[str]) -> tuple[str, ...] | None:
+    """Return all names of months or weekdays in their order, written as the entries are; None if they are not such names.
+
+    Three different names are needed, because *may* and *sun* are words too.
+
+    Examples
+    --------
+    >>> calendar_names(["Feb", "Jan", "Dec"])[:3]
+    ('Jan', 'Feb', 'Mar')
+    >>> calendar_names(["SUNDAY", "MONDAY", "FRIDAY"])[0], calendar_names(["may", "will"])
+    ('MONDAY', None)
+    """
+    lowered = {entry.lower() for entry in entries}
+    if len(lowered) < 3 or len(lowered) < len(entries):
+        return None
+    for names in (*MONTHS, *WEEKDAYS):
+        if lowered <= set(names):
+            for style in (str.lower, str.upper, str.title):
+                if all(style(entry) == entry for entry in entries):
+                    return tuple(map(style, names))
+    return None
+
+
+def are_codes(values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]) -> bool:
+    """Whether whole numbers are codes by the look of their histogram, whatever their column is called.
+
+    Numbers that measure or count something have a histogram in which neighbours are alike, or one that varies as chance
+    makes it, or one that prefers round numbers. Codes have none of the three: a few are frequent, their neighbours are
+    not, and most numbers of the range are in use.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> numbers, times = np.unique(rng.poisson(200, 20_000), return_counts=True)
+    >>> are_codes(numbers.astype(float), times)
+    False
+    >>> shares = rng.permutation(1 / np.arange(1, 301) ** 1.5)
+    >>> numbers, times = np.unique(rng.choice(300, 20_000, p=shares / shares.sum()), return_counts=True)
+    >>> are_codes(numbers.astype(float), times)
+    True
+    """
+    # How many have none of a thing, or the least or the most that is recorded, says nothing about its numbers.
+    something = values != 0
+    values, counts = values[something][1:-1], counts[something][1:-1]
+    if len(values) < 50:
+        return False
+    rows = int(counts.sum())
+    span = float(values[-1] - values[0]) + 1
+    if rows < 5 * len(values) or len(values) < 0.3 * span:
+        return False
+    histogram = np.zeros(int(span))
+    histogram[(values - values[0]).astype(np.int64)] = counts
+    if histogram.var() < 5 * histogram.mean():
+        return False
+    sizes = np.log1p(histogram)
+    tens = (np.arange(int(span)) + int(values[0])) % 5 == 0
+    if sizes[tens].mean() - sizes[~tens].mean() > 0.5 * max(sizes.std(), 1e-12):
+        return False
+    return float(np.corrcoef(sizes[:-1], sizes[1:])[0, 1]) < 0.3

@@ -1,0 +1,646 @@
+"""Values that obey rules together: one value in the bin of each column, for the columns that rules tie to each other.
+
+A code stands for a bin, and two values drawn in their bins may break ``check_out >= check_in`` although others in the
+same bins obey it. Values are therefore drawn again, together, where they break a rule: first by chance, which keeps the
+law of the draw given that the rules hold, and then by solving for them.
+
+The solver is exact for *difference rules*, in which every comparison is of the form ``x - y <= c`` or ``x <= c`` with whole
+numbers and dates (also behind ``and``, ``or``, ``not`` and ``implies``, and with calendar functions of dates). Their bounds
+are closed under addition (Floyd and Warshall), after which every value between the bounds of one column can be completed by
+values of the others; a negative circle says that there are none. Other arithmetic, and rules with more than a thousand alternatives
+together (every ``or`` and ``!=`` makes two of one), are searched by chance from a fixed seed. In any
+case a record passes only if values were *found*: what is published obeys, and codes without such values are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import ConstraintError
+from understudy.schema.columns.column import Column
+from understudy.schema.columns.date import Date
+from understudy.schema.columns.numeric import Ordered
+from understudy.schema.constraints.conditions import (
+    TRUE,
+    UNKNOWN,
+    All,
+    AnyOf,
+    Check,
+    Factor,
+    Mapped,
+    Missing,
+    NamedPart,
+    Not,
+    OneOf,
+    Part,
+    Pieces,
+    Relation,
+    Same,
+    Threshold,
+    Value,
+    View,
+    column_of,
+    pieces_of_codes,
+    pieces_of_raw,
+)
+from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.constraints.syntax import ComparisonSign
+
+__all__ = ["JointValues", "joint_values"]
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Index: TypeAlias = npt.NDArray[np.intp]
+Redraw: TypeAlias = Callable[[Column, Index, np.random.Generator], Any]
+
+_MOST_ALTERNATIVES = 1_024
+_MOST_STEPS = 4_096
+_TRIES = 24
+_SEARCHES = 64
+_MOST_CORNERS = 6
+_ROWS = 20_000
+_SLACK = 2.0**-40
+_DRAWN_BY_CHANCE = ("uniform", "integer-uniform", "smooth")
+
+
+def joint_values(constraints: Sequence[Constraint], columns: Sequence[Column]) -> tuple[JointValues, ...]:
+    """Return the groups of columns whose values must be drawn together: tied by rules, and with bins of several values."""
+    groups: list[tuple[set[str], list[Constraint]]] = []
+    for rule in constraints:
+        if rule.straddle != "values":
+            continue
+        mine: tuple[set[str], list[Constraint]] = (set(rule.columns), [rule])
+        apart = []
+        for group in groups:
+            if group[0] & mine[0]:
+                mine = (group[0] | mine[0], [*group[1], *mine[1]])
+            else:
+                apart.append(group)
+        groups = [*apart, mine]
+    made = []
+    for names, rules in groups:
+        over = tuple(column for column in columns if column.name in names)
+        if any(isinstance(column, Ordered) and _has_bins(column) for column in over):
+            made.append(JointValues(over, tuple(rules)))
+    return tuple(made)
+
+
+def _has_bins(column: Ordered) -> bool:
+    return bool((column.cells.low != column.cells.high).any())
+
+
+# ----------------------------------------------------------------------------------------
+# Rules as alternatives: lists of comparisons, of which one list must hold as a whole.
+#
+# A record obeys a rule unless it is false for it. With Kleene's logic "not false" goes through ``and`` and ``or`` as it
+# is, and ``not`` can be moved to the comparisons, so that it is enough that every comparison of one list is not false.
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """``plus - minus <= limit`` (``<`` if strict); ``None`` is zero. ``named`` has a limit for each code of a column."""
+
+    plus: Factor | None
+    minus: Factor | None
+    limit: float
+    strict: bool
+    named: tuple[str, tuple[int, ...], int] | None = None
+
+    @property
+    def columns(self) -> set[str]:
+        found = {column_of(side) for side in (self.plus, self.minus) if side is not None}
+        return found | ({self.named[0]} if self.named is not None else set())
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """A condition that codes decide."""
+
+    condition: OneOf | Missing | Same | Mapped
+    negated: bool
+
+
+@dataclass(frozen=True)
+class _Hard:
+    """Something that is only checked: arithmetic that is not a difference, or too many alternatives to go through."""
+
+
+_Atom: TypeAlias = _Bound | _Decided | _Hard
+_OPPOSITE: dict[ComparisonSign, ComparisonSign] = {
+    "<": ">=",
+    "<=": ">",
+    ">": "<=",
+    ">=": "<",
+    "==": "!=",
+    "!=": "==",
+}
+
+
+def _alternatives(condition: Check, negated: bool = False) -> list[tuple[_Atom, ...]]:
+    if isinstance(condition, Not):
+        return _alternatives(condition.part, not negated)
+    if isinstance(condition, All | AnyOf):
+        parts = [_alternatives(part, negated) for part in condition.parts]
+        if isinstance(condition, All) == negated:  # one of the parts is enough
+            return [option for part in parts for option in part]
+        return _together(parts)
+    if isinstance(condition, NamedPart):
+        sign = _OPPOSITE[condition.sign] if negated else condition.sign
+        below = _Bound(condition.part, None, 0.0, sign == "!=", (condition.column, condition.numbers, 1))
+        above = _Bound(None, condition.part, 0.0, sign == "!=", (condition.column, condition.numbers, -1))
+        return [(below, above)] if sign == "==" else [(below,), (above,)]
+    if isinstance(condition, Threshold):
+        value = Value(-condition.constant, ((1, (condition.column,)),))
+        return _compared(_OPPOSITE[condition.sign] if negated else condition.sign, value)
+    if isinstance(condition, Relation):
+        return _compared(_OPPOSITE[condition.sign] if negated else condition.sign, condition.value)
+    return [(_Decided(condition, negated),)]
+
+
+def _together(parts: Sequence[list[tuple[_Atom, ...]]]) -> list[tuple[_Atom, ...]]:
+    if prod(map(len, parts)) > _MOST_ALTERNATIVES:
+        return [(_Hard(),)]
+    return [sum(choice, ()) for choice in product(*parts)]
+
+
+def _compared(sign: ComparisonSign, value: Value) -> list[tuple[_Atom, ...]]:
+    """Compare a value with zero."""
+    if sign == "==":
+        return [(_at_most(value, strict=False), _at_most(_minus(value), strict=False))]
+    if sign == "!=":
+        return [(_at_most(value, strict=True),), (_at_most(_minus(value), strict=True),)]
+    upwards = sign in (">", ">=")
+    return [(_at_most(_minus(value) if upwards else value, strict=sign in ("<", ">")),)]
+
+
+def _minus(value: Value) -> Value:
+    return Value(-value.constant, tuple((-factor, columns) for factor, columns in value.terms))
+
+
+def _at_most(value: Value, *, strict: bool) -> _Atom:
+    terms = value.terms
+    if all(len(columns) == 1 for _, columns in terms) and len(terms) <= 2:
+        factors = [factor for factor, _ in terms]
+        names = [columns[0] for _, columns in terms]
+        if len(terms) == 1:
+            limit = -value.constant / abs(factors[0])
+            plus, minus = (names[0], None) if factors[0] > 0 else (None, names[0])
+            return _Bound(plus, minus, limit, strict)
+        if factors[0] == -factors[1]:
+            first = factors[0] > 0
+            return _Bound(
+                names[0 if first else 1],
+                names[1 if first else 0],
+                -value.constant / abs(factors[0]),
+                strict,
+            )
+    return _Hard()
+
+
+@dataclass(frozen=True, eq=False)
+class JointValues:
+    """Values of some columns that obey some rules together.
+
+    Parameters
+    ----------
+    columns
+        The columns of the rules, in the order of the schema.
+    rules
+        The rules; together they tie all of the columns to each other.
+    """
+
+    columns: tuple[Column, ...]
+    rules: tuple[Constraint, ...]
+
+    @cached_property
+    def alternatives(self) -> list[tuple[_Atom, ...]]:
+        """Lists of comparisons; a record obeys all rules if it obeys all comparisons of one list."""
+        conditions = [rule.condition for rule in self.rules]
+        return _together([_alternatives(part) for part in conditions if part is not None])
+
+    @cached_property
+    def ordered(self) -> tuple[Ordered, ...]:
+        """The columns of numbers and dates; whole numbers come first, so that real ones can adapt to them."""
+        found = [column for column in self.columns if isinstance(column, Ordered)]
+        return tuple(sorted(found, key=lambda column: not column.cells.whole))
+
+    @cached_property
+    def _codes(self) -> dict[str, Pieces]:
+        return {column.name: pieces_of_codes(column, ()) for column in self.columns}
+
+    @cached_property
+    def _drawn(self) -> dict[str, Ordered]:
+        """The columns as they are drawn by chance, whatever rule they decode by."""
+        return {
+            column.name: column
+            if column.decode_by in _DRAWN_BY_CHANCE
+            else replace(
+                column,
+                decode_by="uniform",
+                missing=False,
+                missing_values=(),
+                missing_text="",
+                out_of_domain="refuse",
+            )
+            for column in self.ordered
+        }
+
+    # -- codes ---------------------------------------------------------------------------------
+
+    def possible(self, codes: Mapping[str, npt.ArrayLike]) -> Bools:
+        """Tell for which records values were found that obey all rules, each in the bin of its code."""
+        found, places = self._distinct(codes)
+        return self._witness(found)[1][places]
+
+    def _distinct(self, codes: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Index], Index]:
+        """Return the different combinations of codes, and which one each record has."""
+        arrays = [np.asarray(codes[column.name]).astype(np.int64) for column in self.columns]
+        sizes = [column.size for column in self.columns]
+        if prod(sizes) < 2**62:
+            key = np.zeros(len(arrays[0]), dtype=np.int64)
+            for array, size in zip(arrays, sizes, strict=True):
+                key = key * size + array
+            _, first, places = np.unique(key, return_index=True, return_inverse=True)
+        else:
+            _, first, places = np.unique(np.stack(arrays, 1), axis=0, return_index=True, return_inverse=True)
+        distinct = {
+            column.name: array[first].astype(np.intp)
+            for column, array in zip(self.columns, arrays, strict=True)
+        }
+        return distinct, places.reshape(-1)
+
+    def _witness(self, codes: Mapping[str, Index]) -> tuple[dict[str, Floats], Bools]:
+        """Return obeying values for combinations of codes, and where there are any: a function of the codes alone."""
+        middle = {
+            column.name: column.cells.middle[np.minimum(codes[column.name], column.value_count - 1)].astype(
+                np.float64
+            )
+            for column in self.ordered
+        }
+        values, found = self._solve(codes, middle, None)
+        if any(isinstance(atom, _Hard) for option in self.alternatives for atom in option):
+            for shares in self._places_to_try:
+                rest = np.flatnonzero(~found)
+                if not len(rest):
+                    break
+                some = {name: part[rest] for name, part in codes.items()}
+                wanted = {
+                    column.name: _at(column, some[column.name], share)
+                    for column, share in zip(self.ordered, shares, strict=True)
+                }
+                more, hit = self._solve(some, wanted, None)
+                self._take(values, rest[hit], more, hit)
+                found[rest[hit]] = True
+        return values, found
+
+    @cached_property
+    def _places_to_try(self) -> list[tuple[float, ...]]:
+        """Where in their bins values are looked for, the same for every record: corners, and places chosen once by chance."""
+        sides = len(self.ordered)
+        corners = list(product((0.0, 1.0), repeat=sides)) if sides <= _MOST_CORNERS else []
+        chance = np.random.default_rng(0).random((_SEARCHES, sides))
+        return [*corners, *map(tuple, chance.tolist())]
+
+    # -- values --------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        codes: Mapping[str, npt.ArrayLike],
+        decoded: dict[str, Any],
+        generator: np.random.Generator,
+        redraw: Redraw | None = None,
+    ) -> None:
+        """Change decoded values in place, each inside the bin of its code, until the rules hold.
+
+        Records whose codes leave no such values keep what they have.
+
+        Parameters
+        ----------
+        codes
+            Codes of every column.
+        decoded
+            Values of every column, as the columns decode them.
+        generator
+            For values that are drawn again.
+        redraw
+            How a column decodes codes by chance; by its own rule if not given.
+        """
+        index = {column.name: column.check_codes(codes[column.name]) for column in self.columns}
+        if not len(index[self.columns[0].name]):
+            return
+        hidden = [column for column in self.ordered if column.decode_by == "label"]
+        numbers = self._by_chance(index, generator, redraw, only=hidden)
+        for column in self.ordered:
+            if column not in hidden:
+                low = pieces_of_raw(column, decoded[column.name]).low
+                assert low is not None
+                numbers[column.name] = low.astype(np.float64)
+        before = {name: part.copy() for name, part in numbers.items()}
+        bad = np.flatnonzero(~self._obey(index, numbers))
+        for _ in range(_TRIES):
+            if not len(bad):
+                break
+            some = {name: part[bad] for name, part in index.items()}
+            drawn = self._by_chance(some, generator, redraw)
+            good = self._obey(some, drawn)
+            self._take(numbers, bad[good], drawn, good)
+            bad = bad[~good]
+        for random in (generator, None):
+            if not len(bad):
+                break
+            some = {name: part[bad] for name, part in index.items()}
+            if random is not None:
+                solved, good = self._solve(some, {name: part[bad] for name, part in numbers.items()}, random)
+            else:
+                distinct, places = self._distinct(some)
+                found, possible = self._witness(distinct)
+                solved, good = {name: part[places] for name, part in found.items()}, possible[places]
+            self._take(numbers, bad[good], solved, good)
+            bad = bad[~good]
+        for column in self.ordered:
+            if column not in hidden:
+                inside = index[column.name] < column.value_count
+                moved = np.flatnonzero((numbers[column.name] != before[column.name]) & inside)
+                if len(moved):
+                    decoded[column.name] = _put(
+                        column, decoded[column.name], moved, numbers[column.name][moved]
+                    )
+
+    @staticmethod
+    def _take(numbers: dict[str, Floats], rows: Index, drawn: Mapping[str, Floats], good: Bools) -> None:
+        for name, part in drawn.items():
+            numbers[name][rows] = part[good]
+
+    def _by_chance(
+        self,
+        codes: Mapping[str, Index],
+        generator: np.random.Generator,
+        redraw: Redraw | None,
+        only: Sequence[Ordered] | None = None,
+    ) -> dict[str, Floats]:
+        """Draw a value in the bin of each code."""
+        drawn = {}
+        for column in self.ordered if only is None else only:
+            inside = np.minimum(codes[column.name], column.value_count - 1)
+            way = self._drawn[column.name]
+            values = way.decode(inside, generator) if redraw is None else redraw(way, inside, generator)
+            low = pieces_of_raw(way, values).low
+            assert low is not None
+            drawn[column.name] = low.astype(np.float64)
+        return drawn
+
+    def _obey(self, codes: Mapping[str, Index], numbers: Mapping[str, Floats]) -> Bools:
+        """Tell which records obey every rule with these values, as `Constraint.holds_raw` would."""
+        rows = np.arange(len(codes[self.columns[0].name]), dtype=np.intp)
+        pieces, unfit = {}, np.zeros(len(rows), dtype=bool)
+        for column in self.columns:
+            code = codes[column.name]
+            missing = code == (-1 if column.missing_code is None else column.missing_code)
+            other = code == (-1 if column.other_code is None else column.other_code)
+            own = np.where(code < column.value_count, column.place_in_values(code), -1)
+            if isinstance(column, Ordered):
+                number: npt.NDArray[Any] = numbers[column.name]
+                if column.cells.whole:
+                    number = number.astype(np.int64)
+                if column.missing_numbers:  # a value that reads as missing is none
+                    unfit |= np.isin(number, column.missing_numbers) & (own >= 0)
+                pieces[column.name] = Pieces(own, missing, other, number, number)
+            else:
+                pieces[column.name] = Pieces(own, missing, other)
+        view = View(pieces, dict.fromkeys(pieces, rows))
+        for rule in self.rules:
+            assert rule.condition is not None
+            unfit |= (np.broadcast_to(rule.condition.answers(view), rows.shape) & (TRUE | UNKNOWN)) == 0
+        return ~unfit
+
+    # -- solving -------------------------------------------------------------------------------
+
+    def _solve(
+        self,
+        codes: Mapping[str, Index],
+        wanted: Mapping[str, Floats],
+        generator: np.random.Generator | None,
+    ) -> tuple[dict[str, Floats], Bools]:
+        """Return obeying values near the wanted ones (or drawn, with a generator), and where there are any."""
+        rows = len(codes[self.columns[0].name])
+        values = {name: part.copy() for name, part in wanted.items()}
+        found = np.zeros(rows, dtype=bool)
+        for option in self.alternatives:
+            rest = np.flatnonzero(~found)
+            rest = rest[self._decided(option, {name: part[rest] for name, part in codes.items()})]
+            for start in range(0, len(rest), _ROWS):
+                here = rest[start : start + _ROWS]
+                self._solve_option(option, codes, values, found, here, generator)
+        return values, found
+
+    def _decided(self, option: tuple[_Atom, ...], codes: Mapping[str, Index]) -> Bools:
+        """Tell for which records every comparison of an option that codes decide is not false."""
+        holds = np.ones(len(codes[self.columns[0].name]), dtype=bool)
+        for atom in option:
+            if isinstance(atom, _Decided):
+                index = {
+                    name: self._codes[name].start[part]  # type: ignore[index]
+                    for name, part in codes.items()
+                }
+                condition = Not(atom.condition) if atom.negated else atom.condition
+                answers = np.broadcast_to(condition.answers(View(self._codes, index)), holds.shape)
+                holds &= (answers & (TRUE | UNKNOWN)) != 0
+        return holds
+
+    def _solve_option(
+        self,
+        option: tuple[_Atom, ...],
+        codes: Mapping[str, Index],
+        values: dict[str, Floats],
+        found: Bools,
+        rows: Index,
+        generator: np.random.Generator | None,
+    ) -> None:
+        bounds = [atom for atom in option if isinstance(atom, _Bound)]
+        parts = sorted(
+            {side for atom in bounds for side in (atom.plus, atom.minus) if isinstance(side, Part)}, key=str
+        )
+        dates = sorted({part.column for part in parts})
+        cut = {
+            name: pieces_of_codes(
+                self._by_name[name], (), sorted({part.function for part in parts if part.column == name})
+            )
+            for name in dates
+        }
+        first = {name: _start(cut[name])[codes[name]] for name in dates}
+        many = {name: _count(cut[name])[codes[name]] for name in dates}
+        most = [int(many[name][rows].max(initial=1)) for name in dates]
+        if prod(most) > _MOST_STEPS:
+            raise ConstraintError(
+                f"The calendar functions in rules on columns {', '.join(map(repr, dates))} divide their bins into too "
+                "many pieces. Use finer bins."
+            )
+        shift = {
+            name: many[name] // 2
+            if generator is None
+            else (generator.random(len(many[name])) * many[name]).astype(np.intp)
+            for name in dates
+        }
+        for steps in product(*map(range, most)):
+            here = rows[~found[rows]]
+            if not len(here):
+                return
+            chosen = {
+                name: first[name][here] + (shift[name][here] + step) % many[name][here]
+                for name, step in zip(dates, steps, strict=True)
+            }
+            some = {name: part[here] for name, part in codes.items()}
+            close = {name: part[here] for name, part in values.items()}
+            solved, feasible = self._differences(bounds, parts, cut, chosen, some, close, generator)
+            feasible &= self._obey(some, solved)
+            self._take(values, here[feasible], solved, feasible)
+            found[here[feasible]] = True
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def _differences(
+        self,
+        bounds: Sequence[_Bound],
+        parts: Sequence[Part],
+        cut: Mapping[str, Pieces],
+        chosen: Mapping[str, Index],
+        codes: Mapping[str, Index],
+        wanted: Mapping[str, Floats],
+        generator: np.random.Generator | None,
+    ) -> tuple[dict[str, Floats], Bools]:
+        """Solve bounds on differences for each record: close them, then choose one column after another."""
+        nodes: list[Factor | None] = [None, *(column.name for column in self.ordered), *parts]
+        place = {node: number for number, node in enumerate(nodes)}
+        rows, size = len(codes[self.columns[0].name]), len(nodes)
+        whole = np.array([True, *(column.cells.whole for column in self.ordered), *(True for _ in parts)])
+        both_whole = whole[:, None] & whole[None, :]
+        most = np.full((rows, size, size), np.inf)
+        most[:, range(size), range(size)] = 0.0
+        real = {column.name: codes[column.name] < column.value_count for column in self.columns}
+        for column in self.ordered:
+            low, high = _ends(column, codes[column.name])
+            if column.name in chosen:
+                piece = cut[column.name]
+                assert piece.low is not None
+                assert piece.high is not None
+                inside = real[column.name]
+                low = np.where(inside, piece.low[chosen[column.name]], low)
+                high = np.where(inside, piece.high[chosen[column.name]], high)
+            number = place[column.name]
+            most[:, number, 0], most[:, 0, number] = high, -low
+        for part in parts:
+            numbers = part.numbers(cut[part.column])[chosen[part.column]].astype(np.float64)
+            most[:, place[part], 0], most[:, 0, place[part]] = numbers, -numbers
+        for atom in bounds:
+            active = np.logical_and.reduce([real[name] for name in sorted(atom.columns)])
+            limit: Any = np.full(rows, atom.limit)
+            if atom.named is not None:
+                name, table, direction = atom.named
+                limit = limit + direction * np.array([*table, 0])[np.minimum(codes[name], len(table))]
+            a, b = place[atom.plus], place[atom.minus]
+            if both_whole[a, b]:
+                limit = np.ceil(limit) - 1 if atom.strict else np.floor(limit)
+            elif atom.strict:
+                limit = limit - np.maximum(np.abs(limit), 1.0) * max(_SLACK, self._step(atom))
+            most[:, a, b] = np.where(active, np.minimum(most[:, a, b], limit), most[:, a, b])
+        for _ in range(1 if whole.all() else 2):
+            for middle in range(size):
+                np.minimum(most, most[:, :, middle, None] + most[:, None, middle, :], out=most)
+            most[:, both_whole] = np.floor(most[:, both_whole])
+        feasible: Bools = np.asarray((most[:, range(size), range(size)] >= 0).all(axis=1))
+        solved: dict[str, Floats] = {}
+        for column in self.ordered:
+            number = place[column.name]
+            low, high = -most[:, 0, number], most[:, number, 0].copy()
+            for other, value in solved.items():
+                low = np.maximum(low, value - most[:, place[other], number])
+                high = np.minimum(high, value + most[:, number, place[other]])
+            chosen_values = _between(column, low, high, wanted[column.name], generator)
+            inside = real[column.name]
+            solved[column.name] = np.where(inside, chosen_values, wanted[column.name])
+            feasible &= (low <= high) | ~inside
+        return {name: np.nan_to_num(part) for name, part in solved.items()}, feasible
+
+    def _step(self, atom: _Bound) -> float:
+        """Return the distance between neighbouring values of the columns of a bound that have decimals."""
+        stated = [getattr(self._by_name[name], "decimals", None) for name in atom.columns]
+        return max((10.0**-count for count in stated if count is not None), default=0.0)
+
+
+def _start(pieces: Pieces) -> Index:
+    assert pieces.start is not None
+    return pieces.start
+
+
+def _count(pieces: Pieces) -> Index:
+    return np.diff(np.append(_start(pieces), len(pieces)))
+
+
+def _ends(column: Ordered, codes: Index) -> tuple[Floats, Floats]:
+    """Return the ends of the bin of each code; infinite where it is open or there is none."""
+    cells = column.cells
+    inside = codes < column.value_count
+    safe = np.where(inside, codes, 0)
+    low, high = cells.low[safe].astype(np.float64), cells.high[safe].astype(np.float64)
+    if cells.open_low:
+        low[safe == 0] = -np.inf
+    if cells.open_high:
+        high[safe == len(cells) - 1] = np.inf
+    return np.where(inside, low, -np.inf), np.where(inside, high, np.inf)
+
+
+def _at(column: Ordered, codes: Index, share: float) -> Floats:
+    """Return the value at a share of the way through the bin of each code; an open bin gives its edge."""
+    cells = column.cells
+    safe = np.minimum(codes, column.value_count - 1)
+    low, high = _ends(column, safe)
+    edge = cells.edge[safe].astype(np.float64)
+    low, high = np.where(np.isinf(low), edge, low), np.where(np.isinf(high), edge, high)
+    place = low * (1 - share) + high * share
+    return _between(column, low, high, place, None)
+
+
+def _between(
+    column: Ordered, low: Floats, high: Floats, wanted: Floats, generator: np.random.Generator | None
+) -> Floats:
+    """Return the wanted value where it lies between the bounds, and otherwise one that does, on the column's grid."""
+    decimals = 0 if column.cells.whole else getattr(column, "decimals", None)
+    if generator is None:
+        nearest = np.clip(wanted, low, high)
+    else:
+        share = generator.random(len(low))
+        with np.errstate(invalid="ignore"):
+            drawn = low * (1 - share) + high * share
+            if decimals is not None:
+                step = 10.0**-decimals
+                drawn = np.minimum(low + np.floor(share * ((high - low) / step + 1)) * step, high)
+        drawn = np.where(np.isinf(high) | np.isinf(low), np.clip(wanted, low, high), drawn)
+        nearest = np.where((wanted >= low) & (wanted <= high), wanted, drawn)
+    if decimals is None:
+        return nearest
+    scale = 10.0**decimals
+    with np.errstate(invalid="ignore"):
+        least, largest = np.ceil(np.round(low * scale, 6)), np.floor(np.round(high * scale, 6))
+        return np.clip(np.rint(nearest * scale), least, largest) / scale
+
+
+def _put(column: Ordered, values: Any, rows: Index, numbers: Floats) -> Any:
+    """Write numbers into decoded values, in the type they have."""
+    changed = values.copy()
+    new: npt.NDArray[Any] = numbers
+    if isinstance(column, Date):
+        new = numbers.astype(np.int64).astype("datetime64[D]").astype("datetime64[s]")
+    elif column.cells.whole:
+        new = numbers.astype(np.int64)
+    changed[rows] = new.astype(object) if changed.dtype.kind == "O" else new
+    return changed
