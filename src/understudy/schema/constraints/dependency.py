@@ -81,8 +81,14 @@ def rules_of_dependencies(
     for item in items:
         if item.learnt:
             continue
+<<<<<<< HEAD
         source, target = columns[item.source], columns[item.target]
         places = {label: place for place, label in enumerate(target.finest.value_labels)}
+=======
+        # a dependency is between values, also where groups of them share codes
+        source, target = columns[item.source].finest, columns[item.target].finest
+        places = {label: code for code, label in enumerate(target.value_labels)}
+>>>>>>> levels
         table = dict(item.values)
         codes = tuple(places[table[label]] for label in source.finest.value_labels)
         condition = Mapped(item.source, item.target, codes)
@@ -146,9 +152,13 @@ def _text(value: Any) -> str:
 
 def _check_values(item: Dependency, columns: Mapping[str, Column]) -> list[str]:
     """Return what is wrong with a declared table: unknown values, repeated ones, values without a partner."""
+    if columns[item.target].groups is not None and columns[item.target].uncut is columns[item.target]:
+        return [
+            f"column {item.target!r} has groups that are fixed (levels with at): its values are drawn evenly within them and cannot follow"
+        ]
     if item.learnt:
         return []
-    source, target = columns[item.source], columns[item.target]
+    source, target = columns[item.source].finest, columns[item.target].finest
     problems = []
     for column, listed in (
         (source, [pair[0] for pair in item.values]),

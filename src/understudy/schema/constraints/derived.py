@@ -80,7 +80,7 @@ class DerivedColumn:
         formula = self.formula
         if formula.named is not None:
             column = columns[formula.named]
-            return self._chosen(pieces[formula.named].code, column.value_labels, absent, gaps=gaps)
+            return self._chosen(pieces[formula.named].code, column.finest.value_labels, absent, gaps=gaps)
         if formula.name_of is not None:
             numbers = formula.name_of.numbers(pieces[formula.name_of.column])
             return self._chosen(numbers - 1, NAMES[formula.name_of.function], absent, gaps=gaps)
@@ -232,9 +232,15 @@ def _read(
         problems.append(f"{place}: a copy of column {formula.named!r} needs 'values', what to write for each")
     keys = {str(key) if isinstance(key, str) else show_number(key): value for key, value in table.items()}
     if isinstance(named, Named):
+<<<<<<< HEAD
         strange = [key for key in keys if key not in named.finest.value_labels]
         if strange:
             hint = did_you_mean(strange[0], named.finest.value_labels)
+=======
+        strange = [key for key in keys if key not in named.listed_labels]
+        if strange:
+            hint = did_you_mean(strange[0], named.listed_labels)
+>>>>>>> levels
             problems.append(
                 f"{place}.values: {strange[0]!r} is not one of the values of column {named.name!r}.{hint}"
             )
