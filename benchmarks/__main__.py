@@ -27,11 +27,8 @@ QUICK = {
     "faults": ["--quick"],
     "fuzz": ["--quick"],
     "neighbours": ["--quick"],
-<<<<<<< HEAD
     "levels": ["--quick"],
-=======
     "real_tables": ["--quick"],
->>>>>>> expert
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],

@@ -24,11 +24,7 @@ from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, P
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.schema import Categorical, Domain, Schema
 from understudy.schema.columns.levels import Levels, Tree, numbered
-<<<<<<< HEAD
 from understudy.schema.constraints.conditions import All, AnyOf, Check, Mapped, NamedPart, Not, OneOf, Same
-=======
-from understudy.schema.constraints.conditions import All, AnyOf, Check, Mapped, Not, OneOf, Same
->>>>>>> levels
 
 if TYPE_CHECKING:
     from understudy.curator import Curator
@@ -356,15 +352,8 @@ def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
     Values that decide the same value of another column are alike. A rule that compares the column with another one, or a column that it follows
     from, tells all its values apart.
     """
-<<<<<<< HEAD
     sets: list[frozenset[int]] = []
     partners: list[tuple[int, ...]] = []
-=======
-    apart = np.arange(len(column.values), dtype=np.intp)
-    if any(item.target == column.name for item in schema.determines):
-        return apart
-    told: list[list[Any]] = []
->>>>>>> levels
     for rule in schema.constraints:
         for part in _parts(rule.condition):
             if isinstance(part, OneOf) and part.column == column.name:
@@ -372,7 +361,6 @@ def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
             elif isinstance(part, Mapped) and part.source == column.name:
                 told.append(list(part.codes))
             elif isinstance(part, Same) and column.name in (part.left, part.right):
-<<<<<<< HEAD
                 return np.arange(len(column.values), dtype=np.intp)
             elif isinstance(part, NamedPart) and part.column == column.name:
                 partners.append(part.numbers)
@@ -387,10 +375,6 @@ def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
             for place in range(len(column.values))
         ]
     )
-=======
-                return apart
-    return numbered(list(zip(*told, strict=True))) if told else np.zeros(len(column.values), np.intp)
->>>>>>> levels
 
 
 def _parts(condition: Check | None) -> Iterator[Check]:

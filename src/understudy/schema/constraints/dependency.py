@@ -81,14 +81,8 @@ def rules_of_dependencies(
     for item in items:
         if item.learnt:
             continue
-<<<<<<< HEAD
         source, target = columns[item.source], columns[item.target]
         places = {label: place for place, label in enumerate(target.finest.value_labels)}
-=======
-        # a dependency is between values, also where groups of them share codes
-        source, target = columns[item.source].finest, columns[item.target].finest
-        places = {label: code for code, label in enumerate(target.value_labels)}
->>>>>>> levels
         table = dict(item.values)
         codes = tuple(places[table[label]] for label in source.finest.value_labels)
         condition = Mapped(item.source, item.target, codes)

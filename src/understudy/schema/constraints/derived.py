@@ -232,15 +232,9 @@ def _read(
         problems.append(f"{place}: a copy of column {formula.named!r} needs 'values', what to write for each")
     keys = {str(key) if isinstance(key, str) else show_number(key): value for key, value in table.items()}
     if isinstance(named, Named):
-<<<<<<< HEAD
         strange = [key for key in keys if key not in named.finest.value_labels]
         if strange:
             hint = did_you_mean(strange[0], named.finest.value_labels)
-=======
-        strange = [key for key in keys if key not in named.listed_labels]
-        if strange:
-            hint = did_you_mean(strange[0], named.listed_labels)
->>>>>>> levels
             problems.append(
                 f"{place}.values: {strange[0]!r} is not one of the values of column {named.name!r}.{hint}"
             )

@@ -410,11 +410,7 @@ class JointValues:
             code = codes[column.name]
             missing = code == (-1 if column.missing_code is None else column.missing_code)
             other = code == (-1 if column.other_code is None else column.other_code)
-<<<<<<< HEAD
             own = self._values(column.name, code)
-=======
-            own = np.where(code < column.value_count, column.place_in_values(code), -1)
->>>>>>> levels
             if isinstance(column, Ordered):
                 number: npt.NDArray[Any] = numbers[column.name]
                 if column.cells.whole:
