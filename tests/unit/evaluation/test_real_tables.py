@@ -106,7 +106,7 @@ def test_distances_of_numbers_are_those_of_scipy(table: pd.DataFrame) -> None:
     other = table.sample(frac=0.5, random_state=1).reset_index(drop=True)
     other["seen"] = table["seen"][:200].to_numpy()
     expected = [
-        ks_2samp(*[side[~np.isnan(side)] for side in sides]).statistic
+        ks_2samp(sides[0][~np.isnan(sides[0])], sides[1][~np.isnan(sides[1])]).statistic
         for sides in (
             [numbers_of(SCHEMA.column(name), frame[name]) for frame in (table, other)]
             for name in ("age", "seen")
