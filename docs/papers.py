@@ -180,7 +180,7 @@ def births_cost() -> str:
     """Return what the paper's space of twelve transformations costs with published criteria."""
     if not (ROOT / PAPER_SPEC).exists():
         return "14.28: the fit is still charged once per transformation"
-    return Spec.read(ROOT / PAPER_SPEC).shares.words()
+    return Spec.read(ROOT / PAPER_SPEC).shares.describe()
 
 
 FAMILIES = ("adult", "nltcs", "natality", "acs13")

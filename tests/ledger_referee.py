@@ -33,6 +33,7 @@ from understudy.privacy.events import (
     PureEvent,
     SelectionEvent,
     SubsampledGaussianEvent,
+    Thresholded,
     ZcdpEvent,
 )
 
@@ -77,6 +78,10 @@ class Acts:
             self.pure[event.epsilon] += 1
         elif isinstance(event, ApproxEvent | Approximated | AllowanceEvent):
             self.approximate[event.epsilon, event.delta] += 1
+        elif isinstance(event, Thresholded):
+            self.approximate[0.0, event.delta] += 1
+            for inner in event.events:
+                self.add(inner, parts)
         elif isinstance(event, SubsampledGaussianEvent):
             # several rows, and replaced ones, reveal at least what one row does whose counterpart adds nothing
             self.sampled[event.rate, event.noise_multiplier] += int(event.steps)

@@ -2,8 +2,14 @@
 
 A ledger is worth as much as the rule that one table has one. So its default place depends on the table alone: beside a
 file, or in a folder of the user for databases, frames and places that cannot be written. A keyed digest of the table and
-of its place is remembered in that folder (:mod:`understudy.privacy.ledger.anchors`), so that a copy, another working
+of its place is remembered in that folder (`KnownLedgers`), so that a copy, another working
 directory or another output folder finds the same ledger.
+
+A table is known by *marks*: keyed digests of its content and of its place. The key is secret, made once, and lies in the
+same file as the marks, which only its owner can read: whoever has both can check a guess of a *whole* table, and nothing
+else. Nothing of it is in a ledger, which may be published. The folder is ``$UNDERSTUDY_HOME`` or, without it,
+``$XDG_STATE_HOME/understudy`` or ``~/.local/state/understudy``. Where none can be written, :func:`known_ledgers` returns None and copies of
+a table cannot be recognised.
 
 Nothing here can stop somebody who works on another machine, or removes what is remembered: it keeps honest people from
 spending a budget twice by accident, which is how it happens.
@@ -12,10 +18,13 @@ spending a budget twice by accident, which is how it happens.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import secrets
 import shlex
+import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -26,10 +35,173 @@ from understudy.errors import LedgerError, LedgerMismatch
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Event, Ledger, PureDP, Unit
 from understudy.privacy.accounting.filter import Filter
 from understudy.privacy.events import GaussianEvent, PureEvent, ZcdpEvent
-from understudy.privacy.ledger.anchors import KnownLedger, KnownLedgers, anchors_near, known_ledgers
+from understudy.privacy.ledger.anchors import Anchor, anchors_near
 
-# ----------------------------------------------------------------------------------------
-# The ledger of a table, opened to pay for one more piece of work.
+_FILE = "tables.sqlite"
+_PATIENCE = 30.0
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS secret (only INTEGER PRIMARY KEY CHECK (only = 1), key BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ledger (id TEXT PRIMARY KEY, path TEXT NOT NULL, head TEXT NOT NULL, "
+    "length INTEGER NOT NULL, charged INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS mark (mark BLOB NOT NULL, ledger TEXT NOT NULL, PRIMARY KEY (mark, ledger))",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLedger:
+    """A ledger as it was seen last.
+
+    Attributes
+    ----------
+    anchor
+        Its name, head and length.
+    path
+        Where it was.
+    charged
+        Whether anything was charged to it, or may have been: while work is under way, and after work that was killed, it may.
+    """
+
+    anchor: Anchor
+    path: Path
+    charged: bool
+
+
+class KnownLedgers:
+    """The user's record of tables and their ledgers. Use :func:`known_ledgers`.
+
+    Privacy
+    -------
+    In: marks, which depend on the records. Out: private, for the owner of the table. Nothing is derived from it but the
+    choice of a ledger and a refusal to use one, both of which its owner sees and nobody publishes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _FILE
+        self.folder = folder
+        if not self._path.exists():
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                if hasattr(os, "fchmod"):
+                    os.fchmod(descriptor, 0o600)
+                os.close(descriptor)
+        with self._transaction() as connection:
+            for text in _TABLES:
+                connection.execute(text)
+            connection.execute("INSERT OR IGNORE INTO secret VALUES (1, ?)", (secrets.token_bytes(32),))
+            self._key = bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
+
+    def digester(self, kind: str) -> hashlib.blake2b:
+        """Return a keyed digest to be fed with what marks a table; ``kind`` keeps the kinds of marks apart."""
+        return hashlib.blake2b(key=self._key, digest_size=32, person=kind.encode("ascii")[:16])
+
+    def of(self, marks: Iterable[bytes]) -> tuple[KnownLedger, ...]:
+        """Return the ledgers of the tables that bear any of some marks."""
+        found: dict[str, KnownLedger] = {}
+        with self._transaction() as connection:
+            for mark in marks:
+                rows = connection.execute(
+                    "SELECT id, path, head, length, charged FROM mark JOIN ledger ON mark.ledger = ledger.id "
+                    "WHERE mark = ? ORDER BY id",
+                    (mark,),
+                )
+                for row in rows.fetchall():
+                    found.setdefault(row[0], _known(row))
+        return tuple(found.values())
+
+    def seen(self, ledger_id: str) -> KnownLedger | None:
+        """Return a ledger as it was seen last, wherever it was."""
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT id, path, head, length, charged FROM ledger WHERE id = ?", (ledger_id,)
+            ).fetchone()
+        return None if row is None else _known(row)
+
+    def remember(self, known: KnownLedger, marks: Iterable[bytes] = ()) -> tuple[bytes, ...]:
+        """Write down where a ledger is and how long it has become, and which table it belongs to; return the marks that are new.
+
+        A ledger never gets shorter here: of two processes that share it, the one that saw more wins.
+        """
+        anchor = known.anchor
+        new = []
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO ledger VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET path = excluded.path, "
+                "charged = CASE WHEN excluded.length >= length THEN excluded.charged ELSE charged END, "
+                "head = CASE WHEN excluded.length >= length THEN excluded.head ELSE head END, "
+                "length = max(length, excluded.length)",
+                (anchor.ledger_id, str(known.path), anchor.head, anchor.length or 0, int(known.charged)),
+            )
+            for mark in marks:
+                row = (mark, anchor.ledger_id)
+                if connection.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", row).rowcount:
+                    new.append(mark)
+        return tuple(new)
+
+    def forget(self, marks: Iterable[bytes], ledger_id: str) -> None:
+        """Take back that a table belongs to a ledger, after a refusal that wrote nothing to it."""
+        with self._transaction() as connection:
+            for mark in marks:
+                connection.execute("DELETE FROM mark WHERE mark = ? AND ledger = ?", (mark, ledger_id))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            # mode=rw: a file that has vanished is an error; a fresh one would have forgotten every table
+            address = f"{self._path.as_uri()}?mode=rw"
+            with contextlib.closing(
+                sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+            ) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(
+                f"The record of tables and their ledgers, {str(self._path)!r}, cannot be used ({error}), so a copy of this table "
+                "would not be recognised. Nothing was charged. Restore the file or make room for it, or set UNDERSTUDY_HOME to "
+                "another folder; if it is removed, copies of earlier tables get new budgets."
+            ) from None
+
+
+def _known(row: tuple[str, str, str, int, int]) -> KnownLedger:
+    return KnownLedger(Anchor(row[0], row[2], row[3]), Path(row[1]), bool(row[4]))
+
+
+def user_folder() -> Path | None:
+    """Return the folder of the user for ledgers and what is known of them, made if absent; None if there can be none."""
+    home = os.environ.get("UNDERSTUDY_HOME")
+    state = os.environ.get("XDG_STATE_HOME")
+    try:
+        if home:
+            folder = Path(home).absolute()
+        elif state and Path(state).is_absolute():
+            folder = Path(state) / "understudy"
+        else:
+            folder = Path.home() / ".local" / "state" / "understudy"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def known_ledgers() -> KnownLedgers | None:
+    """Return the user's record of tables and their ledgers; None where no folder of the user can be written.
+
+    Raises
+    ------
+    LedgerError
+        If the record is there and cannot be read: without it a copy of a table would get a second budget.
+    """
+    folder = user_folder()
+    if folder is None:
+        return None
+    there = (folder / _FILE).exists()
+    try:
+        return KnownLedgers(folder)
+    except (OSError, LedgerError):
+        if there:
+            raise
+        return None
+
 
 _FIRST_USE = "the budget of the first use, before anything was charged"
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
+import pytest
 
 from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive, audit_release, audit_release_law, hunt
 from understudy.audit.methods import _subject
 from understudy.audit.releases import PATIENT
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.data.entries import read_entries
+from understudy.discovery import discover, plan_discovery
 from understudy.mechanisms import Synthesizer
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
 from understudy.release.selection.accounting import GeometricAttempts
@@ -104,6 +109,30 @@ def numbers_are_whole(alpha: float) -> str:
         box = Curator(LocalTable(schema, {"a": np.array([3])}), unit=Unit.add_remove(), ledger=book)
         values = box.measure(box.counts(("a",)), noise=Laplace(100.0)).values
     return "" if np.array_equal(values, np.round(values)) else "a released count is not a whole number"
+
+
+def discovery_paid(alpha: float) -> str:
+    """Every noise that a discovery draws stands in its ledger with its own scale, so often. It has no false alarm."""
+    unit, budget = Unit.add_remove(), PureDP(8.0)
+    drawn: Counter[float] = Counter()
+    right = Laplace.draw
+
+    def draw(self: Laplace, shape: object, source: object) -> np.ndarray:
+        drawn[self.scale] += 1
+        return right(self, shape, source)
+
+    plan = plan_discovery(["a"], [], unit=unit, budget=budget, reserve=0.0)
+    table = read_entries(pd.DataFrame({"a": [str(k % 97) for k in range(2_000)]}), ["a"])
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Ledger.in_memory(budget=budget, unit=unit, table="check") as book,
+    ):
+        patch.setattr(Laplace, "draw", draw)
+        discover(Curator(table, unit=unit, ledger=book), plan)
+        events = [entry.event for entry in book.entries() if entry.event is not None]
+    paid = Counter(part.scale for event in events for part in getattr(event, "events", (event,)))
+    missing = drawn - paid
+    return f"noise of scale {next(iter(missing)):.3g} was drawn and not paid for" if missing else ""
 
 
 def unpaid(build: Callable[[], Synthesizer]) -> Check:

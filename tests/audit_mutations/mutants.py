@@ -6,6 +6,7 @@ duration of a test.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ import pytest
 from checks import (
     Check,
     audited,
+    discovery_paid,
     noise_is_fresh,
     numbers_are_whole,
     primitive_audited,
@@ -26,7 +28,7 @@ from checks import (
 from understudy.audit import Pair
 from understudy.audit.observers import NARROW, WIDE, pairs_for
 from understudy.audit.releases import LOOP
-from understudy.curator import Curator
+from understudy.curator import Curator, numbers
 from understudy.data import LocalTable
 from understudy.engine import DenseTable
 from understudy.errors import DataError
@@ -44,6 +46,8 @@ from understudy.release.run.transform import Transformed
 from understudy.release.spec import budget as _spec_budget
 
 Patch = pytest.MonkeyPatch
+discovery = importlib.import_module("understudy.discovery.discover")
+"""The module; the room has a function of that name."""
 
 
 def _pair(text: str, relation: str, place: int, **options: int) -> Pair:
@@ -296,6 +300,47 @@ def _laplace(**options: object) -> Callable[[], Synthesizer]:
     return lambda: create("laplace", **options)
 
 
+# ---------------------------------------------------------------------- discovery
+
+
+def exact_kinds(patch: Patch) -> None:
+    """What entries look like is charged for and read without noise."""
+    right = discovery._ask_profiles
+
+    def wrong(work: Curator, plan: object) -> dict:
+        profiles = right(work, plan)
+        exact = discovery.seal_profiles(work, plan.columns)
+        return {
+            name: replace(profile, counts=np.asarray(sealed._exact, dtype=float))
+            for (name, profile), sealed in zip(profiles.items(), exact, strict=True)
+        }
+
+    patch.setattr(discovery, "_ask_profiles", wrong)
+
+
+def low_threshold(patch: Patch) -> None:
+    """Texts are released from half the threshold on that is charged for."""
+    right = numbers.threshold_for
+
+    def wrong(noise: object, unit: Unit, delta: float) -> int:
+        patch.setattr(numbers, "seen_alone", lambda *args: delta)
+        return max(1, right(noise, unit, delta) // 2)
+
+    patch.setattr(numbers, "threshold_for", wrong)
+
+
+def free_ranges(patch: Patch) -> None:
+    """Ranges are counted with noise, and another ledger than that of the table is charged."""
+    right = discovery._ask_ranges
+
+    def wrong(work: Curator, plan: object, descents: object, progress: object) -> None:
+        book = Ledger.in_memory(budget=work.budget, unit=work.unit, table="elsewhere")
+        elsewhere = Curator(work._table, unit=work.unit, ledger=book)
+        right(elsewhere, plan, descents, progress)
+
+    patch.setattr(discovery, "_ask_ranges", wrong)
+
+
 MUTANTS = (
     Mutant(
         "half the Laplace noise",
@@ -377,6 +422,17 @@ MUTANTS = (
         {"audit of a release": release_audited(LOOP, runs=300)},
     ),
     Mutant("selection charged as one attempt", free_selection, {"law of a release": release_law_holds}),
+    Mutant(
+        "a kind read exactly",
+        exact_kinds,
+        {"audit of discovery": primitive_audited("discovered columns", "one entry at the edge", runs=3_000)},
+    ),
+    Mutant(
+        "a category kept below the threshold",
+        low_threshold,
+        {"audit of the primitive": primitive_audited("frequent texts", runs=12_000)},
+    ),
+    Mutant("an uncharged range", free_ranges, {"ledger check of discovery": discovery_paid}),
     Mutant(
         "rows per person not limited",
         unlimited_persons,

@@ -14,6 +14,7 @@ from checks import (
     ALPHA,
     REPORTED,
     audited,
+    discovery_paid,
     noise_is_fresh,
     numbers_are_whole,
     primitive_audited,
@@ -53,6 +54,10 @@ RIGHT = {
     "fresh noise": noise_is_fresh,
     "payments": unpaid(LaplaceTable),
     "whole numbers": numbers_are_whole,
+    "frequent texts": primitive_audited("frequent texts", runs=3_000),
+    "frequent texts of a person": primitive_audited("frequent texts", "a person with 2 rows", runs=3_000),
+    "discovered columns": primitive_audited("discovered columns", "one entry at the edge", runs=3_000),
+    "payments of discovery": discovery_paid,
     "whole releases": release_audited(LOOP, runs=120),
     "law of a loop of attempts": release_law_holds,
 }

@@ -10,6 +10,7 @@ import importlib.util
 import io
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +274,25 @@ def test_rows_have_the_schema_and_keep_the_constraints(name: str, tmp_path: Path
     pd.testing.assert_frame_equal(rows, again)
     assert len(model.sample(0, seed=1)) == 0
     assert sum(len(chunk) for chunk in model.sample_chunks(250, rows_per_chunk=100, seed=1)) == 250
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_values_inside_bins_and_rare_values_can_be_asked_of_every_model(name: str) -> None:
+    model, _ = fit(name, ApproxDP(1.0, 1e-6), UNITS["add-remove"])
+    columns = [
+        replace(column, decode_by="smooth") if hasattr(column, "decode_by") else column
+        for column in model.schema.columns
+    ]
+    smooth = replace(model, schema=replace(model.schema, columns=tuple(columns)))
+    codes = smooth.sample_codes(200, seed=3)
+    rows = smooth.sample(200, seed=3)
+    back = smooth.schema.encode_frame(rows)
+    assert all(back[column].tolist() == codes[column].tolist() for column in back)
+    pd.testing.assert_frame_equal(rows, smooth.sample(200, seed=3))
+    rare = model.unresolved()
+    assert list(rare.columns) == ["column", "value", "expected", "at_most"]
+    assert set(rare["column"]) <= set(model.schema.names)
+    assert (rare["at_most"] >= 0).all()
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -33,6 +33,7 @@ def test_the_lock_pins_every_development_dependency_with_digests_and_no_addresse
         *extras["docs"],
         *extras["sql"],
         *extras["spark"],
+        *extras["survey"],
     ]
     assert {_name(item) for item in wanted} - {"understudy"} <= set(pins)
 

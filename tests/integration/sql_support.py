@@ -137,6 +137,8 @@ RULES = (
     "small == level or level > small",
     "text + weekday > 5",
     "sort != 'A'",
+    "week_of(day) > 9 and day_of(day) <= 20",
+    "small != quarter_of(day) and weekday_of(day) + year_of(day) < 2005",
 )
 
 

@@ -79,4 +79,4 @@ def draws_needed(right: np.ndarray, wrongs: Sequence[np.ndarray], alpha: float) 
         else:
             high = middle
     per_draw = min(float(np.sum((right - wrong) ** 2 / wrong)) for wrong in wrongs)
-    return math.ceil(max(1.1 * high / per_draw, 20.0 / right.min()))
+    return math.ceil(max(1.1 * float(high) / per_draw, 20.0 / float(right.min())))

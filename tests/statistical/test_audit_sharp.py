@@ -106,7 +106,9 @@ def test_the_law_of_a_release_shows_most_of_its_claim(text: str) -> None:
     audit = audit_release_law(spec)
     assert not audit.violates()
     assert audit.demonstrated > 0.8 * audit.claim.value
-    assert audit.demonstrated > (1.5 if text is PATIENT else 1.0) * spec.shares.attempt.epsilon
+    attempt = spec.shares.attempt
+    assert isinstance(attempt, PureDP)
+    assert audit.demonstrated > (1.5 if text is PATIENT else 1.0) * attempt.epsilon
 
 
 def test_releases_follow_the_computed_law(tmp_path: Path) -> None:

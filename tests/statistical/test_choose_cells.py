@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from alpha import ALPHA
@@ -37,7 +35,7 @@ def scores_of(
     monkeypatch: pytest.MonkeyPatch, rows: np.ndarray, unit: Unit, public: list[np.ndarray]
 ) -> tuple[np.ndarray, float]:
     """Return the scores that the sampler is given, and the sensitivity it is told."""
-    seen: list[Any] = []
+    seen: list[tuple[np.ndarray, float]] = []
 
     def sampler(scores: np.ndarray, *, sensitivity: float, score_error: float, **_: object) -> int:
         assert score_error == 0.0

@@ -68,7 +68,7 @@ def test_cells_are_redrawn_independently(seed: int) -> None:
     """Neighbouring cells, empty or not, must not share their bits. 300,000 pairs: |r| > .02 is ten deviations."""
     law = CountLaw("poisson", 3.0)
     drawn = draw_counts(law, np.tile([0, 0, 5, 5], 300_000), SeededRandomness(seed)).reshape(-1, 4)
-    correlation = np.corrcoef(drawn.T)
+    correlation = np.asarray(np.corrcoef(drawn.T))
     limit = stats.norm.isf(ALPHA / 12) / math.sqrt(len(drawn))
     assert np.abs(correlation[np.triu_indices(4, 1)]).max() < limit
 

@@ -60,7 +60,7 @@ class Proportion:
 
     def estimate(self, noisy: Array) -> Array:
         """Ones, both cells moved alike so that they add up to the number of rows."""
-        return np.clip(noisy[..., 0] + (self.n - noisy.sum(axis=-1)) / 2, 0, self.n)
+        return np.asarray(np.clip(noisy[..., 0] + (self.n - noisy.sum(axis=-1)) / 2, 0, self.n))
 
     def analysed(self, ones: Array, rows: int) -> tuple[Array, Array]:
         p = ones / rows

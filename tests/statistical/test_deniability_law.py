@@ -37,7 +37,7 @@ def expected(net: NetworkSeedModel, test: SeedTest, *, k: int) -> np.ndarray:
     free = np.array([net.conditionals[0].table[a] * net.conditionals[1].table[a, b] for a, b in UNIVERSE])
     fail = 1 - once.sum()
     tries = sum(fail**i for i in range(test.attempts))
-    return (1 - floor) * (tries * once + fail**test.attempts * free) + floor * free
+    return np.asarray((1 - floor) * (tries * once + fail**test.attempts * free) + floor * free)
 
 
 def test_released_records_follow_the_enumerated_law(seed: int) -> None:

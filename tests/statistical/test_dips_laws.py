@@ -63,16 +63,20 @@ def p_value(numbers: np.ndarray, reference: np.ndarray) -> float:
 
 def laplace(laws: Any, size: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     tables = np.broadcast_to(COUNTS, (size, 2))
-    return laws.shares(laws.boundary_inflated(laws.laplace_cells(tables, epsilon, rng), ROWS))[:, 1]
+    return np.asarray(
+        laws.shares(laws.boundary_inflated(laws.laplace_cells(tables, epsilon, rng), ROWS))[:, 1]
+    )
 
 
 def modips(laws: Any, size: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
-    return laws.modips_probabilities(np.broadcast_to(COUNTS, (size, 2)), epsilon, ROWS, 1 / 3, rng)[:, 1]
+    return np.asarray(
+        laws.modips_probabilities(np.broadcast_to(COUNTS, (size, 2)), epsilon, ROWS, 1 / 3, rng)[:, 1]
+    )
 
 
 def urn(laws: Any, size: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     drawn = laws.multinomial_dirichlet(np.broadcast_to(COUNTS, (size, 2)), epsilon, ROWS, rng)[:, 1]
-    return rng.binomial(ROWS, drawn) / ROWS
+    return np.asarray(rng.binomial(ROWS, drawn) / ROWS)
 
 
 def mean_drawn(laws: Any, size: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
@@ -85,7 +89,7 @@ def smoothed(laws: Any, size: int, epsilon: float, rng: np.random.Generator) -> 
 
 def perturbed(laws: Any, size: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     noisy = laws.laplace_cells(np.broadcast_to(COUNTS, (size, 2)), epsilon, rng)
-    return laws.shares(np.maximum(noisy, 0.0))[:, 1]
+    return np.asarray(laws.shares(np.maximum(noisy, 0.0))[:, 1])
 
 
 CASES: dict[str, tuple[str, dict[str, Any], Draw, float]] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from alpha import ALPHA
@@ -16,13 +18,13 @@ DRAWS = 1500
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> GraphicalModel:
     generator = np.random.default_rng(7)
     cliques = [("a", "b"), ("b", "c"), ("c", "d")]
     return GraphicalModel(DOMAIN, 1.0, tuple((c, generator.normal(size=DOMAIN.shape(c))) for c in cliques))
 
 
-def histograms(model, method, seed, draws=DRAWS):
+def histograms(model: GraphicalModel, method: Any, seed: int, draws: int = DRAWS) -> np.ndarray:
     """Counts of every cell of the domain, one row per draw of ``PER_DRAW`` records."""
     generator = np.random.default_rng(seed)
     rows = np.empty((draws, DOMAIN.cells()))
@@ -33,7 +35,7 @@ def histograms(model, method, seed, draws=DRAWS):
     return rows
 
 
-def worst_pvalue(rows, expected):
+def worst_pvalue(rows: np.ndarray, expected: np.ndarray) -> float:
     """Bonferroni-corrected p-value of the cell whose mean over draws is furthest from its expectation."""
     error = rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
     score = np.abs(rows.mean(axis=0) - expected) / np.maximum(error, 1e-9)
@@ -41,7 +43,7 @@ def worst_pvalue(rows, expected):
 
 
 @pytest.mark.parametrize("method", ["rounding", "independent"])
-def test_every_cell_has_its_expectation(model, method, seed):
+def test_every_cell_has_its_expectation(model: GraphicalModel, method: str, seed: int) -> None:
     # False alarm: ALPHA. Wrong answers caught: a chain drawn with one link ignored, below.
     expected = PER_DRAW * model.marginal(DOMAIN.names).ravel()
     rows = histograms(model, method, seed)
@@ -50,7 +52,7 @@ def test_every_cell_has_its_expectation(model, method, seed):
     assert worst_pvalue(rows, PER_DRAW * broken.marginal(DOMAIN.names).ravel()) < ALPHA
 
 
-def test_rounding_has_less_variance_than_independent_draws(model, seed):
+def test_rounding_has_less_variance_than_independent_draws(model: GraphicalModel, seed: int) -> None:
     # False alarm: an F test at ALPHA per marginal; the sum of variances must be at least a third smaller.
     rounding, independent = (
         histograms(model, method, seed).reshape(-1, *DOMAIN.sizes) for method in ("rounding", "independent")

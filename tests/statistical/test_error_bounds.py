@@ -264,9 +264,11 @@ def test_bounds_and_intervals_of_whole_fits_cover(certify: float, seed: int) -> 
         model = create("aim", certify=certify).fit(curator, budget)
         bounds = model.error_bounds(confidence=1 - BETA)
         fits += 1
-        for index, row in enumerate(bounds.itertuples()):
-            real = table.count(row.clique)
-            missed[index] += bool(np.abs(real - model.marginal(row.clique)).sum() / 6000 > row.bound)
+        for index, (clique, bound) in enumerate(
+            zip(bounds["clique"], bounds["bound"].to_numpy(float), strict=True)
+        ):
+            real = table.count(clique)
+            missed[index] += bool(np.abs(real - model.marginal(clique)).sum() / 6000 > bound)
         cell = model.interval(["a", "b"], confidence=1 - BETA)
         missed_cells += not cell.low[0, 0] <= table.count(("a", "b"))[0, 0] <= cell.high[0, 0]
     # independent runs: 12 fits raise the alarm at 8 misses of one marginal

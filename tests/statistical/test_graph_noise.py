@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,11 @@ def test_dependences_carry_the_noise_that_is_paid_for(budget: Budget, unit: Unit
 def test_marginals_carry_the_noise_they_say(name: str, budget: Budget, seed: int) -> None:
     """Columns of 40 to 90 values: thousands of cells in all, each judged by the scale its measurement states."""
     curator = curator_of([40, 50, 60, 70, 80, 90], 100_000, budget, Unit.add_remove(), seed)
-    options = {"privsyn": {"max_clique_cells": 1}, "privmrf": {"theta": 0.1, "max_order": 2}}[name]
+    every: dict[str, dict[str, Any]] = {
+        "privsyn": {"max_clique_cells": 1},
+        "privmrf": {"theta": 0.1, "max_order": 2},
+    }
+    options = every[name]
     fitted = create(name, **options)._fit(curator, progress=lambda stage, fraction: None)
     residuals, scales = [], []
     for item in fitted.measurements:

@@ -109,7 +109,7 @@ def test_no_unit_moves_a_density_statistic_further_than_claimed(
             ("smooth", [smoothing_error(item, smoothers) for item in (a, b)]),
         ):
             claim[name] = pair[0].sensitivity
-            worst[name] = max(worst[name], abs(pair[0]._exact - pair[1]._exact))
+            worst[name] = max(worst[name], float(abs(pair[0]._exact - pair[1]._exact)))
         sums = [kernel_sums(item, factors, steps, name="sums") for item in (a, b)]
         claim["kernel"] = reach.l2 / sums[0].step
         worst["kernel"] = max(worst["kernel"], float(np.linalg.norm(sums[0]._exact - sums[1]._exact)))
@@ -228,7 +228,7 @@ def test_smoothed_records_follow_equation_3_3(seed: int) -> None:
     found = np.bincount(drawn, minlength=5)
 
     def law(t: float) -> np.ndarray:
-        return (counts + t) / (counts.sum() + 5 * t)
+        return np.asarray((counts + t) / (counts.sum() + 5 * t))
 
     t = 1 / math.expm1(0.1)
     assert draws_needed(law(t), [law(t / 2), law(2 * t)], ALPHA) <= 20_000
@@ -346,7 +346,8 @@ def test_ranges_are_far_better_than_in_a_flat_histogram_and_single_bins_worse(se
                 noisy = [model.measurements[0].values.ravel()]
                 noisy += [item.values.ravel() for item in model.statistics]
                 noisy += [model.measurements[-1].values.ravel()]
-                levels = create("universal-histogram", branching=4).tree(model.schema)
+                method: Any = create("universal-histogram", branching=4)
+                levels = method.tree(model.schema)
                 values = consistent(noisy, [72.0] * len(levels), nested(levels))[-1] - counts
             halves[name].append(float(values[:512].sum()) ** 2)
             singles[name].append(float(np.square(values).mean()))
@@ -395,13 +396,14 @@ def test_the_order_of_accuracy_on_a_smooth_density(seed: int) -> None:
 def test_a_public_order_helps_where_it_holds(seed: int) -> None:
     """Falling counts on 200 bins at epsilon .1: isotonic regression removes more than half of the L1 noise."""
     exact = np.sort((4_000 / np.arange(1, 201)).astype(int))[::-1]
+    methods: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("perturbed-histogram", {}),
+        ("sorted-histogram", {"order": "decreasing"}),
+        ("sorted-histogram", {}),
+    )
     flat, falling, measured = (
         np.mean([_l1(fit(name, exact, PureDP(0.1), seed=50 * seed + i, **options), exact) for i in range(6)])
-        for name, options in (
-            ("perturbed-histogram", {}),
-            ("sorted-histogram", {"order": "decreasing"}),
-            ("sorted-histogram", {}),
-        )
+        for name, options in methods
     )
     assert falling < 0.5 * flat
     assert falling < 0.5 * measured

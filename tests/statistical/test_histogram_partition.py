@@ -92,7 +92,7 @@ def errors_of(sealed: SealedCounts, max_count: int | None) -> tuple[list[float],
     for end, number in ((cells, 4), (cells, 2), (cells - 3, 3), (4, 2)):
         scalars += buckets.last_bucket(end=end, buckets=number)
     assert all(item.sensitivity == buckets.sensitivity for item in scalars)
-    return [item._exact for item in scalars], buckets.sensitivity
+    return [float(item._exact) for item in scalars], buckets.sensitivity
 
 
 @pytest.mark.parametrize("max_count", [None, 5, 40], ids=["root", "capped at 5", "capped at 40"])
@@ -143,7 +143,7 @@ def outcomes(counts: np.ndarray, first: int, end: int, price: float, singles: bo
 
 def law(scores: np.ndarray, rate: float) -> np.ndarray:
     weights = rate * (scores - scores.max())
-    return weights - np.log(np.exp(weights).sum())
+    return np.asarray(weights - np.log(np.exp(weights).sum()))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.relation}-{unit.max_rows}")
@@ -360,7 +360,7 @@ def plateaus() -> np.ndarray:
 def bell(size: int, rows: int) -> np.ndarray:
     place = (np.arange(size) + 0.5) / size
     density = np.exp(-((place - 0.5) ** 2) / (2 * 0.12**2))
-    return np.rint(rows * density / density.sum()).astype(np.int64)
+    return np.asarray(np.rint(rows * density / density.sum()).astype(np.int64))
 
 
 def buckets_of(model: Model) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -59,7 +60,7 @@ def _exact_posterior(
 @pytest.mark.parametrize("total", [None, 7])
 @pytest.mark.parametrize("y", [(3.0, 1.0, -1.0), (np.nan, 5.0)], ids=["three cells", "one of two released"])
 def test_drawn_counts_follow_the_posterior(
-    noise: str, total: int | None, y: tuple[float, ...], seed: int
+    noise: Literal["laplace", "gaussian"], total: int | None, y: tuple[float, ...], seed: int
 ) -> None:
     """Chi-square against enumeration. 1,500 draws; another prior weight of the cells (4 instead of 1/2) is caught."""
     values = np.array(y)
@@ -124,7 +125,7 @@ def test_the_variance_behind_laplace_noise(seed: int) -> None:
 
 @pytest.mark.parametrize(("cells", "noise"), [(1, "laplace"), (3, "gaussian")])
 def test_means_and_variances_are_as_far_from_the_truth_as_from_each_other(
-    cells: int, noise: str, seed: int
+    cells: int, noise: Literal["laplace", "gaussian"], seed: int
 ) -> None:
     """For a calibrated posterior, draw less truth and draw less other draw have the same variance.
 
@@ -168,7 +169,8 @@ def test_logistic_coefficients_know_the_noise(seed: int) -> None:
     """As for means: 60 tables of 1,000 records, noise of scale 30; ignoring it is caught."""
     generator = np.random.default_rng(seed)
     truth, rows, scale, tables = np.array([[-0.5, 1.5]]), 1_000, 30.0, 60
-    known, ignored = [], []
+    known: list[list[Any]] = []
+    ignored: list[list[Any]] = []
     for _ in range(tables):
         design = np.stack([np.ones(rows), generator.uniform(-1, 1, rows)], axis=1)
         level = generator.random(rows) < probabilities(design, truth)[:, 1]

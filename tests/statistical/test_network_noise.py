@@ -52,6 +52,7 @@ def test_residuals_have_the_scale_the_budget_pays_for(
     if isinstance(budget, PureDP):
         noise = Laplace(unit.histogram_l1 / (0.7 * budget.epsilon / 2))
     else:
+        assert isinstance(budget, GDP)
         noise = Gaussian(unit.histogram_l2 / (budget.mu * math.sqrt(0.7 / 2)))
     residuals = np.concatenate(
         [(item.values - curator.counts(item.clique)._exact).ravel() for item in model.measurements]

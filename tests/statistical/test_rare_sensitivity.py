@@ -7,6 +7,7 @@ the stated epsilon. The pairs are hard enough if some reach it: an epsilon a ten
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,8 @@ PAIRS = 400
 
 def _counts(rows: np.ndarray) -> np.ndarray:
     table = LocalTable(SCHEMA, {name: rows[:, i].astype(np.uint8) for i, name in enumerate(SCHEMA.names)})
-    return _classes(SimpleNamespace(domain=SCHEMA.domain, _table=table), VALUES)
+    holder: Any = SimpleNamespace(domain=SCHEMA.domain, _table=table)
+    return _classes(holder, VALUES)
 
 
 def _person(generator: np.random.Generator, low: int, high: int) -> np.ndarray:
@@ -92,7 +94,7 @@ def test_counts_cost_what_they_say_and_get_noise_by_weight(unit: Unit) -> None:
         ((("x", 3),), (1,), 0.0),
     ],
 )
-def test_nonsense_is_refused_before_anything_is_spent(values, weights, epsilon) -> None:
+def test_nonsense_is_refused_before_anything_is_spent(values: Any, weights: Any, epsilon: float) -> None:
     unit = Unit.replace_one()
     with Ledger.in_memory(budget=PureDP(1.0), unit=unit) as ledger:
         with pytest.raises(BudgetError):

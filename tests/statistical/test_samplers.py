@@ -131,7 +131,7 @@ def test_scaled_exponential_coins(p: int, q: int, doublings: int, seed: int) -> 
 
 def softmax(scores: np.ndarray, rate: float) -> np.ndarray:
     weights = np.exp(rate * (scores - scores.max()))
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def flip_probabilities(scores: np.ndarray, rate: float) -> np.ndarray:
@@ -144,7 +144,7 @@ def flip_probabilities(scores: np.ndarray, rate: float) -> np.ndarray:
             if j != i:
                 polynomial *= np.polynomial.Polynomial([1 - p[j], p[j]])
         result[i] = p[i] * polynomial.integ()(1.0)
-    return result
+    return np.asarray(result)
 
 
 @pytest.mark.parametrize("monotone", [False, True])

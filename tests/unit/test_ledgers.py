@@ -14,10 +14,10 @@ import pytest
 
 from understudy.adapters import TableSynthesizer
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
-from understudy.ledgers import LedgerPlace, find_ledger
+from understudy.ledgers import KnownLedger, LedgerPlace, find_ledger, known_ledgers, user_folder
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
 from understudy.privacy.events import PureEvent
-from understudy.privacy.ledger.anchors import Anchor, KnownLedger, known_ledgers, user_folder
+from understudy.privacy.ledger.anchors import Anchor
 from understudy.schema import Categorical, Schema
 
 TERMS = {

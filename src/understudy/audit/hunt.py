@@ -128,8 +128,8 @@ def _keyed(part: str) -> Learn:
 
 def _centred(seen: Sequence[Observation], firsts: Bools) -> Score:
     """Likelihood ratio of additive noise of known scale around centres learnt for each table."""
-    width = _width(seen, "told")
-    table = _matrix(seen, "told", width)
+    width = _width(seen, "values_seen")
+    table = _matrix(seen, "values_seen", width)
     centres = [
         np.median(table[which], axis=0) if which.any() else np.zeros(width) for which in (firsts, ~firsts)
     ]
@@ -139,7 +139,7 @@ def _centred(seen: Sequence[Observation], firsts: Bools) -> Score:
     centres[1] = np.where(same, centres[0], centres[1])
 
     def score(runs: Sequence[Observation]) -> Floats:
-        values, scales = _matrix(runs, "told", width), _matrix(runs, "scales", width)
+        values, scales = _matrix(runs, "values_seen", width), _matrix(runs, "scales", width)
         first, second = (np.abs(values - centre) for centre in centres)
         safe = np.where(scales == 0, 1.0, np.abs(scales))
         laplace, gaussian = (second - first) / safe, (second**2 - first**2) / (2 * safe**2)
@@ -159,16 +159,16 @@ def _sum(one: Learn, two: Learn) -> Learn:
 
 
 ATTACKERS: tuple[Attacker, ...] = (
-    Attacker("likelihood ratio of the measurements", "told", _field("ratio")),
-    Attacker("likelihood ratio around learnt centres", "told", _centred),
+    Attacker("likelihood ratio of the measurements", "values_seen", _field("ratio")),
+    Attacker("likelihood ratio around learnt centres", "values_seen", _centred),
     Attacker("odds of the choices made", "key", _keyed("key")),
     Attacker("likelihood ratio and odds of the choices", "key", _sum(_field("ratio"), _keyed("key"))),
-    Attacker("learnt on one released number", "told", _binned("told", 1)),
-    Attacker("learnt on released numbers", "told", _binned("told", 4)),
-    Attacker("linear in released numbers", "told", _linear("told")),
-    Attacker("odds of all released numbers", "told", _keyed("exactly")),
-    Attacker("learnt on differences of released numbers", "told", _binned("gaps", 2)),
-    Attacker("learnt on low bits", "told", _binned("low_bits", 2)),
+    Attacker("learnt on one released number", "values_seen", _binned("values_seen", 1)),
+    Attacker("learnt on released numbers", "values_seen", _binned("values_seen", 4)),
+    Attacker("linear in released numbers", "values_seen", _linear("values_seen")),
+    Attacker("odds of all released numbers", "values_seen", _keyed("exactly")),
+    Attacker("learnt on differences of released numbers", "values_seen", _binned("gaps", 2)),
+    Attacker("learnt on low bits", "values_seen", _binned("low_bits", 2)),
     Attacker("learnt on model parameters", "model", _binned("model", 4)),
     Attacker("linear in model parameters", "model", _linear("model")),
     Attacker("number of rows", "model", _binned("totals", 2)),
@@ -434,7 +434,7 @@ def judged(
 
 def _seen_with(best: Chosen) -> set[str]:
     """Return the parts that runs for an attack have to show; released numbers cost nothing more."""
-    return {best.attacker.sees, "told"}
+    return {best.attacker.sees, "values_seen"}
 
 
 def hunt(subjects: Sequence[Subject], effort: Effort, *, generator: np.random.Generator) -> list[Audit]:

@@ -118,7 +118,7 @@ def _table(schema: Schema, rows: list[list[int]], persons: list[int] | None = No
 
 Floats = npt.NDArray[np.float64]
 
-EVERYTHING = frozenset({"told", "key", "model", "rows"})
+EVERYTHING = frozenset({"values_seen", "key", "model", "rows"})
 """Parts of an observation; parts that no attacker needs are left empty."""
 
 _ROWS = 40

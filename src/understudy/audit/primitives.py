@@ -9,11 +9,16 @@ from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from understudy.audit.hunt import Audit
 from understudy.audit.trials import choose_test, claim_of, judge
-from understudy.curator import Curator
+from understudy.curator import Curator, release_keys
 from understudy.data import LocalTable
+from understudy.data.entries import read_entries
+from understudy.discovery import NothingDiscovered, discover, plan_discovery
+from understudy.discovery.look import seal_keys
+from understudy.discovery.plan import PROFILE_PART
 from understudy.mechanisms.deep.critic import Critic
 from understudy.mechanisms.deep.encoding import Layout
 from understudy.mechanisms.deep.look import PanelPlan, TrainingPlan, open_panel, open_training
@@ -32,6 +37,7 @@ from understudy.privacy import (
 from understudy.privacy.accounting.subsampled import subsampled_noise
 from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
 from understudy.schema import Schema
+from understudy.schema.coding.profile import PROFILE
 
 # ----------------------------------------------------------------------------------------
 # Attacks on the two paid conversations: noisy gradients of random batches, and noisy votes of teachers.
@@ -249,6 +255,62 @@ def _permute(which: int, runs: int) -> Draws:
     return np.array(found, dtype=np.float64)
 
 
+# ----------------------------------------------------------------------------------------
+# Discovery: texts that one unit alone holds, and decisions about a column that one row more would turn.
+
+_SEEN = 0.01
+"""The delta of texts that are released: large, so that an attack can use it."""
+_ENTRIES = PureDP(EPSILON / PROFILE_PART[False])
+"""Of a discovery of one column whose first question costs `EPSILON`."""
+
+
+def _texts_curator(texts: Sequence[str], unit: Unit) -> Curator:
+    frame = pd.DataFrame({"a": pd.Series(texts, dtype=object), "person": 0})
+    ledger = Ledger.in_memory(
+        budget=ApproxDP(float(_MANY), 0.999), unit=unit, table="audit", approximate_delta=0.99
+    )
+    return Curator(read_entries(frame, ["a"], id_column=unit.id_column), unit=unit, ledger=ledger)
+
+
+def draw_texts(which: int, runs: int, *, tables: Sequence[Sequence[str]], unit: Unit) -> Draws:
+    """Return, for releases of the texts of one of two tables, their noisy counts added up; less than any where none is released.
+
+    Examples
+    --------
+    >>> draw_texts(1, 2, tables=(["x"], []), unit=Unit.add_remove()).tolist()
+    [-1.0, -1.0]
+    """
+    noise = Laplace(unit.histogram_l1 / EPSILON)
+    found: list[float] = []
+    while len(found) < runs:
+        many = min(20, runs - len(found))  # what the reserve of one ledger pays for
+        box = _texts_curator(tables[which], unit)
+        keys = release_keys(
+            box, [seal_keys(box, "a")] * many, noise=[noise] * many, deltas=[_SEEN] * many, purpose="audit"
+        )
+        found += [float(sum(item.counts.values())) if item.counts else -1.0 for item in keys]
+    return np.array(found)
+
+
+def draw_discoveries(which: int, runs: int) -> Draws:
+    """Return whether a column was discovered at all, on tables at the edge of that decision.
+
+    The first question of the discovery costs a known part of its budget; the pair differs by one entry where the count of entries decides.
+    """
+    unit = Unit.add_remove()
+    plan = plan_discovery(["a"], [], unit=unit, budget=_ENTRIES, reserve=0.0)
+    rows = int(plan.noise(plan.profile_cost()).quantile(1 - 0.02 / len(PROFILE))) + 1 - which
+    table = read_entries(pd.DataFrame({"a": ["word"] * rows}), ["a"])
+    found = np.empty(runs)
+    for run in range(runs):
+        ledger = Ledger.in_memory(budget=_ENTRIES, unit=unit, table="audit")
+        try:
+            discover(Curator(table, unit=unit, ledger=ledger), plan)
+        except NothingDiscovered as error:
+            found[run] = float(bool(error.left_out.get("a", "").startswith("its entries are text")))
+    return found
+
+
 _RARE, _LIKELY = partial(_exponential, base=-3.5), partial(_exponential, base=-1.5)
 _ADD, _REPLACE = Unit.add_remove(), Unit.replace_one()
 _PURE, _GAUSS = PureDP(EPSILON), GDP(MU)
@@ -273,6 +335,11 @@ def _votes(pair: str, tables: Tables, unit: Unit, budget: Budget) -> Primitive:
     return Primitive("noisy votes of teachers", pair, unit, budget, draw)
 
 
+def _texts(pair: str, tables: Sequence[Sequence[str]], unit: Unit) -> Primitive:
+    draw = partial(draw_texts, tables=tables, unit=unit)
+    return Primitive("frequent texts", pair, unit, ApproxDP(EPSILON, _SEEN), draw, 0.5)
+
+
 PRIMITIVES = (
     Primitive("Laplace noise on a count", "one record or none", _ADD, _PURE, _laplace_count),
     Primitive("Laplace noise on a marginal", "a replaced record", _REPLACE, _PURE, _replaced),
@@ -290,6 +357,10 @@ PRIMITIVES = (
     _votes("one record or none", _ALONE, _ADD, _PURE),
     _votes("a replaced record", _EXCHANGED, _REPLACE, _GAUSS),
     _votes("a person with 2 rows", _TWICE, _PAIR, _GAUSS),
+    _texts("one record or none", (("x",), ()), _ADD),
+    _texts("a replaced record", (("x",), ("y",)), _REPLACE),
+    _texts("a person with 2 rows", (("x", "y"), ()), _PAIR),
+    Primitive("discovered columns", "one entry at the edge", _ADD, _PURE, draw_discoveries, 0.1),
 )
 """Every way of opening a seal that releases one number."""
 

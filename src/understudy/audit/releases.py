@@ -262,16 +262,16 @@ class Neighbours:
 
     def _passing(self, outcome: ReleaseResult, types: Types, candidate: RecordTypes) -> float:
         """Weigh that the candidate passed the slack test."""
-        values_seen = outcome.acceptance
+        acceptance = outcome.acceptance
         criteria = tuple(c for c in self._spec.criteria_for(outcome.schema) if c.reads_real)
-        if values_seen is None or values_seen.slack_threshold is None or not criteria:
+        if acceptance is None or acceptance.slack_threshold is None or not criteria:
             return 0.0
         test = SlackTest(criteria)
         one, two = (
             test.acceptance(
                 test.slack(real, candidate),
-                threshold=values_seen.slack_threshold,
-                epsilon=values_seen.epsilon,
+                threshold=acceptance.slack_threshold,
+                epsilon=acceptance.epsilon,
                 unit=self._spec.unit,
             )
             for real in types
@@ -281,17 +281,11 @@ class Neighbours:
     def _errors(self, outcome: ReleaseResult, types: Types, candidate: RecordTypes) -> float:
         """Weigh published errors with Laplace noise around the exact ones."""
         total = 0.0
-        for criterion, values_seen in zip(
-            self._spec.criteria_for(outcome.schema), outcome.criteria, strict=True
-        ):
-            if (
-                values_seen.mechanism != "laplace"
-                or values_seen.value is None
-                or values_seen.noise_deviation is None
-            ):
+        for criterion, result in zip(self._spec.criteria_for(outcome.schema), outcome.criteria, strict=True):
+            if result.mechanism != "laplace" or result.value is None or result.noise_deviation is None:
                 continue
-            one, two = (abs(values_seen.value - criterion.released_value(real, candidate)) for real in types)
-            total += (two - one) / (values_seen.noise_deviation / math.sqrt(2.0))
+            one, two = (abs(result.value - criterion.released_value(real, candidate)) for real in types)
+            total += (two - one) / (result.noise_deviation / math.sqrt(2.0))
         return total
 
 

@@ -77,6 +77,7 @@ def register(app: typer.Typer) -> None:
         audit,
         bench,
         demo,
+        discover,
         evaluate,
         ledger,
         methods,
@@ -94,6 +95,7 @@ def register(app: typer.Typer) -> None:
         return
     app.command("demo")(demo.demo)
     app.add_typer(schema.app, name="schema")
+    app.command("discover")(discover.discover)
     app.command("methods")(methods.show_methods)
     app.command("plan")(plan.plan)
     app.command("synth")(synth.synth)

@@ -91,6 +91,17 @@ def summary(standing: LedgerGuarantee) -> dict[str, Any]:
 
 
 SchemaPath = Annotated[Path, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")]
+OptionalSchema = Annotated[
+    Path | None, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")
+]
+DiscoverShare = Annotated[
+    float | None,
+    typer.Option(
+        "--discover",
+        metavar="SHARE",
+        help="Learn what no schema declares (kinds, values, ranges) with this share of the budget, such as 0.1. Column names are public.",
+    ),
+]
 MethodName = Annotated[str, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")]
 Epsilon = Annotated[float | None, typer.Option(help="Budget in pure DP or, with --delta, in approximate DP.")]
 Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from understudy.data import Preparation
 from understudy.data.prepare import reading_facts, rule_meaning
-from understudy.privacy import Unit
-from understudy.privacy.facts import Facts
+from understudy.errors import LedgerMismatch
+from understudy.privacy import Ledger, Unit
+from understudy.privacy.facts import Facts, fingerprint_of
 from understudy.privacy.guarantee import rows_rule
 from understudy.schema import Column, Schema
 
-__all__ = ["table_facts"]
+__all__ = ["remember_measured", "require_measured", "require_unmeasured", "table_facts"]
 
 
 def table_facts(
@@ -62,3 +63,61 @@ def table_facts(
         rows=rows if isinstance(rows, int) else None,
         rule=rows_rule(unit, map(rule_meaning, rules)),
     )
+
+
+# ----------------------------------------------------------------------------------------
+# A ledger knows which columns were measured at its cost: nothing else passes for measured.
+
+_NOTE = "measured column "
+
+
+def _digest(column: Column) -> str:
+    return fingerprint_of(column.to_dict())
+
+
+def remember_measured(ledger: Ledger, columns: Iterable[Column]) -> None:
+    """Write into a ledger which columns were measured at its cost, each once.
+
+    Privacy
+    -------
+    Only whoever asked about these columns and paid for it calls this: what is written here passes for measured from then on.
+    """
+    known = _measured_in(ledger)
+    for column in columns:
+        if column.measured_facts and _digest(column) not in known:
+            ledger.note(f"{_NOTE}{_digest(column)}", scope="discover")
+
+
+def _measured_in(ledger: Ledger) -> set[str]:
+    return {
+        entry.purpose.removeprefix(_NOTE)
+        for entry in ledger.entries()
+        if entry.event is None and entry.purpose.startswith(_NOTE)
+    }
+
+
+def require_measured(ledger: Ledger, columns: Sequence[Column]) -> None:
+    """Refuse columns that call facts measured which this ledger did not pay for.
+
+    Raises
+    ------
+    LedgerMismatch
+        Naming the column.
+    """
+    if any(column.measured_facts for column in columns):
+        _require_known(columns, _measured_in(ledger), f"the ledger of {ledger.table!r}")
+
+
+def require_unmeasured(columns: Sequence[Column]) -> None:
+    """Refuse columns that call facts measured where the ledger is yet to be made."""
+    _require_known(columns, set(), "the ledger of this table, which is yet to be made,")
+
+
+def _require_known(columns: Sequence[Column], known: set[str], where: str) -> None:
+    for column in columns:
+        if column.measured_facts and _digest(column) not in known:
+            raise LedgerMismatch(
+                f"The schema says that facts of the column {column.name!r} were measured, but {where} did not pay for them: they are of "
+                "another table or ledger, or were changed. No record was read and nothing was charged. Use the schema as discovery wrote it, with the ledger that paid "
+                "for it; or, if the facts are public knowledge by now, declare them (understudy schema declare)."
+            )

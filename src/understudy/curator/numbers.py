@@ -1,12 +1,12 @@
-"""Vectors of whole numbers under seal that are no marginals, and the one way to open them.
+"""What is under seal and is no marginal: vectors of whole numbers, and counts of keys that nobody listed; and the one way to open each.
 
 Moments, coefficients and correlations are sealed where they are computed, with a proof of how far one unit moves them;
-from then on they are the same thing.
+from then on they are the same thing. Keys are private until they are released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,24 @@ from understudy.curator.curator import Curator
 from understudy.curator.sealed import Sealed
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
-from understudy.privacy import Accounting, Noise
+from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
+from understudy.privacy.events import Thresholded
 from understudy.privacy.noise.noise import noise_within
+from understudy.privacy.noise.thresholds import seen_alone, threshold_for
 
-__all__ = ["Reach", "SealedNumbers", "measure_numbers"]
+__all__ = [
+    "LONGEST_KEY",
+    "Reach",
+    "ReleasedKeys",
+    "SealedKeys",
+    "SealedNumbers",
+    "measure_numbers",
+    "release_keys",
+    "usable_key",
+]
+
+LONGEST_KEY = 60
+"""Longer texts are never released as keys."""
 
 
 @dataclass(frozen=True)
@@ -94,4 +108,126 @@ def measure_numbers(
     return [
         Statistic(item.name, np.asarray(steps, dtype=np.float64) * item.step, kind.kind, kind.scale)
         for (item, kind), steps in zip(pairs, drawn, strict=True)
+    ]
+
+
+def usable_key(text: str) -> bool:
+    """Whether a text may be a key: by a public rule about this text alone, its length and its characters.
+
+    Examples
+    --------
+    >>> usable_key("north"), usable_key("a\\tb"), usable_key("x" * 61), usable_key("")
+    (True, False, False, False)
+    """
+    return 0 < len(text) <= LONGEST_KEY and text.isprintable()
+
+
+class SealedKeys(Sealed):
+    """How many rows hold each of some texts; which texts there are is private too.
+
+    Parameters
+    ----------
+    exact
+        Rows per text, each row counted under one text at most; texts that are no keys (`usable_key`) and texts without rows are left out. Private.
+    name, unit
+        What the texts are, and who is protected. The rows are limited to the unit's rows per person. Public.
+
+    Privacy
+    -------
+    In: private. Out: nothing. A row is counted under one key or none, by its own text alone. So the counts over any fixed set of keys are cells of a
+    histogram, which a unit moves by at most `Unit.histogram_l1` in L1 and `Unit.histogram_l2` in L2; and a unit alone holds at most as many keys as it has rows.
+    """
+
+    __slots__ = ("_exact", "name", "unit")
+
+    def __init__(self, exact: Mapping[str, int], *, name: str, unit: Unit) -> None:
+        self._exact = {text: int(many) for text, many in exact.items() if many > 0 and usable_key(text)}
+        self.name, self.unit = name, unit
+
+    def __repr__(self) -> str:
+        return f"SealedKeys({self.name!r})"
+
+
+@dataclass(frozen=True)
+class ReleasedKeys:
+    """Keys whose noisy counts reached a threshold. Released.
+
+    Attributes
+    ----------
+    name
+        What the keys are.
+    counts
+        The noisy count of each, in the order of the keys.
+    threshold, noise
+        What a noisy count had to reach, and the noise.
+    """
+
+    name: str
+    counts: Mapping[str, int]
+    threshold: int
+    noise: Noise
+
+
+def release_keys(
+    curator: Curator,
+    sealed: Sequence[SealedKeys],
+    *,
+    noise: Sequence[Noise],
+    deltas: Sequence[float],
+    purpose: str,
+) -> list[ReleasedKeys]:
+    """Release the keys whose noisy counts reach a threshold, for several sets of keys, and charge for all of them first.
+
+    Parameters
+    ----------
+    sealed
+        Rows per key. Private.
+    noise
+        Of each set: `Gaussian` or `Laplace`.
+    deltas
+        The most probable it may be, for each set, that a key of one unit alone is released. Paid from the reserve.
+
+    Privacy
+    -------
+    In: private. Out: keys and whole numbers. The thresholds are computed from public facts before anything is drawn; the proof of what they are worth is at the head of
+    :mod:`understudy.privacy.noise.thresholds`, and :class:`~understudy.privacy.events.Thresholded` says it to the ledger. Every key that occurs gets its own noise, whatever
+    its count is, and the keys are listed in their own order, not that of the records.
+    """
+    if not len(sealed) == len(noise) == len(deltas):
+        raise BudgetError(
+            f"Need one noise and one delta per set of keys; got {len(noise)} and {len(deltas)} for {len(sealed)}."
+        )
+    if not sealed:
+        return []
+    unit = curator.unit
+    if any(item.unit != unit for item in sealed):
+        raise BudgetError("The keys were sealed for another unit than the curator protects.")
+    kinds: list[Gaussian | Laplace] = []
+    for kind in noise:
+        if not isinstance(kind, Gaussian | Laplace):
+            raise BudgetError("Keys are released with Gaussian or Laplace noise.")
+        kinds.append(kind)
+    thresholds = [threshold_for(kind, unit, delta) for kind, delta in zip(kinds, deltas, strict=True)]
+    events = [
+        Thresholded(
+            seen_alone(kind, least, unit), least, (kind.event(l1=unit.histogram_l1, l2=unit.histogram_l2),)
+        )
+        for kind, least in zip(kinds, thresholds, strict=True)
+    ]
+
+    def draw() -> list[list[list[object]]]:
+        found: list[list[list[object]]] = []
+        for item, kind, least in zip(sealed, kinds, thresholds, strict=True):
+            keys = sorted(item._exact)
+            exact = np.array([item._exact[key] for key in keys], dtype=np.int64)
+            noisy = exact + kind.draw(exact.shape, curator._randomness)
+            found.append([[key, int(many)] for key, many in zip(keys, noisy, strict=True) if many >= least])
+        return found
+
+    drawn = curator._answer(
+        *events, purpose=purpose, about=[[item.name, "keys"] for item in sealed], draw=draw
+    )
+    return [
+        ReleasedKeys(item.name, {str(key): int(many) for key, many in pairs}, least, kind)
+        for item, kind, least, pairs in zip(sealed, kinds, thresholds, drawn, strict=True)
     ]

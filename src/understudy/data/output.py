@@ -230,12 +230,14 @@ def spell(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     >>> spell(pd.DataFrame({"price": [4.05, 4.5, 4.0, None]}), schema)["price"].tolist()
     ['4.05', '4.5', '4', '?']
     """
-    spelled = {}
+    spelled = frame
     for column in schema.columns:
         decimals = getattr(column, "decimals", None)
         if column.name in frame.columns and (decimals is not None or column.missing_text):
+            if spelled is frame:
+                spelled = frame.copy(deep=False)
             spelled[column.name] = _spelled(frame[column.name], decimals, column.missing_text or None)
-    return frame.assign(**spelled) if spelled else frame
+    return spelled
 
 
 def _spelled(series: pd.Series[Any], decimals: int | None, missing: str | None) -> Any:

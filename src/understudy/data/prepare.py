@@ -260,7 +260,8 @@ def reading_facts(
 ) -> dict[str, Any]:
     """Return what decides which codes each record gets, by part.
 
-    Order and prose do not count, nor do the rules that synthetic records obey: no record is held against those.
+    Order and prose do not count, nor do the rules that synthetic records obey: no record is held against those. Columns that were measured
+    under the budget are not the owner's to declare: they are released data, and none of these facts.
 
     Parameters
     ----------
@@ -278,7 +279,10 @@ def reading_facts(
     """
     ready = prepare or Preparation()
     return {
-        "columns": sorted((_column(column) for column in schema.columns), key=lambda item: str(item["name"])),
+        "columns": sorted(
+            (_column(column) for column in schema.columns if column.measured_facts != column.facts),
+            key=lambda item: str(item["name"]),
+        ),
         "transformations": {
             name: sorted((_column(column) for column in forms.values()), key=repr)
             for name, forms in sorted((alternatives or {}).items())

@@ -24,7 +24,7 @@ from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, P
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.schema import Categorical, Domain, Schema
 from understudy.schema.columns.levels import Levels, Tree, numbered
-from understudy.schema.constraints.conditions import All, AnyOf, Check, Mapped, Not, OneOf, Same
+from understudy.schema.constraints.conditions import All, AnyOf, Check, Mapped, NamedPart, Not, OneOf, Same
 
 if TYPE_CHECKING:
     from understudy.curator import Curator
@@ -349,22 +349,29 @@ def _with_sum(noisy: Array, total: float) -> Array:
 def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
     """Number the values of a column so that rules treat those with the same number alike.
 
-    Values that decide the same value of another column are alike. A rule that compares the column with another one, or a column that it follows
-    from, tells all its values apart.
+    A rule that compares the column with another one tells all values apart.
     """
-    apart = np.arange(len(column.values), dtype=np.intp)
-    if any(item.target == column.name for item in schema.determines):
-        return apart
-    told: list[list[Any]] = []
+    sets: list[frozenset[int]] = []
+    partners: list[tuple[int, ...]] = []
     for rule in schema.constraints:
         for part in _parts(rule.condition):
             if isinstance(part, OneOf) and part.column == column.name:
-                told.append([place in part.codes for place in apart.tolist()])
-            elif isinstance(part, Mapped) and part.source == column.name:
-                told.append(list(part.codes))
+                sets.append(part.codes)
             elif isinstance(part, Same) and column.name in (part.left, part.right):
-                return apart
-    return numbered(list(zip(*told, strict=True))) if told else np.zeros(len(column.values), np.intp)
+                return np.arange(len(column.values), dtype=np.intp)
+            elif isinstance(part, NamedPart) and part.column == column.name:
+                partners.append(part.numbers)
+            elif isinstance(part, Mapped) and part.source == column.name:
+                partners.append(part.codes)
+    if any(item.target == column.name for item in schema.determines):  # what follows is a value, not a group
+        return np.arange(len(column.values), dtype=np.intp)
+    partners = [marks for marks in partners if len(marks) == len(column.values)]
+    return numbered(
+        [
+            (*(place in codes for codes in sets), *(marks[place] for marks in partners))
+            for place in range(len(column.values))
+        ]
+    )
 
 
 def _parts(condition: Check | None) -> Iterator[Check]:

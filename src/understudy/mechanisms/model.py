@@ -342,6 +342,37 @@ class Model:
         """
         return self.uncertainty.mean_interval(column, values, confidence=confidence)
 
+    def unresolved(self, *, confidence: float = 0.95) -> pd.DataFrame:
+        """List the values of columns that the measurements cannot tell from values that nobody has.
+
+        Their interval begins at zero rows. What the model and synthetic rows have of such a value is mostly noise: counts
+        cannot be negative, so the estimates of rare and absent values are too large on average, by about as much
+        as the noise. A column about which nothing was measured is left out.
+
+        Parameters
+        ----------
+        confidence
+            Probability over the noise that the interval of any one value holds.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``column``, ``value``, ``expected`` (rows of it in the model) and ``at_most`` (the end of its interval).
+        """
+        import pandas as pd
+
+        found: list[tuple[str, str, float, float]] = []
+        expected = self.marginals([(name,) for name in self.schema.names])
+        for column, counts in zip(self.schema.columns, expected, strict=True):
+            ends = self.interval((column.name,), confidence=confidence)
+            if ends.basis == "trivial":
+                continue
+            found += [
+                (column.name, column.labels[code], float(counts[code]), float(ends.high[code]))
+                for code in np.flatnonzero(ends.low <= 0)
+            ]
+        return pd.DataFrame(found, columns=["column", "value", "expected", "at_most"])
+
     def save(self, path: str | Path) -> None:
         """Write the model to a file: a zip of JSON and plain arrays, without any record."""
         from understudy.mechanisms.model_file import save_model

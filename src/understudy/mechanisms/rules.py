@@ -77,9 +77,10 @@ def learnt_rules(schema: Schema, marginals: Marginals) -> tuple[Constraint, ...]
         if clique[0] != item.source:
             table = table.T
         likely = table[: source.value_count, : target.value_count].argmax(axis=1)
-        # conditions speak of values: all values of a group decide the same
-        likely = target.place_in_values(likely)
-        likely = likely if source.groups is None else likely[source.groups]
+        if target.groups is not None:  # one value each: no fit puts values together that follow from others
+            likely = np.argsort(target.groups, kind="stable")[likely]
+        if source.groups is not None:
+            likely = likely[source.groups]
         condition = Mapped(item.source, item.target, tuple(int(code) for code in likely))
         over = tuple(schema.column(name) for name in clique)
         text = f"{item.source} determines {item.target}"

@@ -27,6 +27,7 @@ __all__ = [
     "PureEvent",
     "SelectionEvent",
     "SubsampledGaussianEvent",
+    "Thresholded",
     "ZcdpEvent",
     "act_of",
     "event_from_dict",
@@ -252,6 +253,37 @@ class Approximated(_Group):
 
 
 @dataclass(frozen=True, slots=True)
+class Thresholded(_Group):
+    """Noise on counts of keys that are private themselves; a key is released if its noisy count reaches ``threshold``.
+
+    Priced as the noise it holds, on the keys that both neighbours have, and as a ``delta`` that must be paid from a reserve: the most
+    probable it is that any key which one unit alone holds is released (:mod:`understudy.privacy.noise.thresholds` computes it from the
+    noise, the threshold and the unit, and proves that this is enough).
+
+    Examples
+    --------
+    >>> Thresholded(1e-9, 40, (GaussianEvent(1, 6),)).to_dict()["threshold"]
+    40.0
+    """
+
+    delta: float
+    threshold: float
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "thresholded"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", probability("Thresholded.delta", self.delta))
+        object.__setattr__(self, "threshold", positive("Thresholded.threshold", self.threshold))
+        _Group.__post_init__(self)
+        if not all(isinstance(event, (GaussianEvent, LaplaceEvent)) for event in self.events):
+            raise BudgetError("Thresholded takes the noise on the counts: Gaussian or Laplace events.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values; `event_from_dict` reads them back."""
+        return {"delta": self.delta, "threshold": self.threshold} | _Group.to_dict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class AllowanceEvent:
     """An ``(epsilon, delta)``-differentially private interaction, paid for as a whole when it is opened.
 
@@ -352,6 +384,7 @@ Event = (
     | Composed
     | Parallel
     | Approximated
+    | Thresholded
     | AllowanceEvent
     | InsideEvent
 )
@@ -398,6 +431,11 @@ def _read(values: Mapping[str, Any], depth: int) -> Event:
             raise BudgetError(f"An event of kind {kind!r} has an epsilon, a delta and the list 'events'.")
         inside = tuple(_read(inner, depth + 1) for inner in values["events"])
         return Approximated(values["epsilon"], values["delta"], inside)
+    if kind == Thresholded.kind:
+        if set(values) != {"kind", "delta", "threshold", "events"} or not isinstance(values["events"], list):
+            raise BudgetError(f"An event of kind {kind!r} has a delta, a threshold and the list 'events'.")
+        inside = tuple(_read(inner, depth + 1) for inner in values["events"])
+        return Thresholded(values["delta"], values["threshold"], inside)
     if kind == InsideEvent.kind:
         if set(values) != {"kind", "allowance", "event"}:
             raise BudgetError(f"An event of kind {kind!r} has an allowance and an event.")

@@ -34,7 +34,13 @@ from understudy.schema.constraints.joint import JointValues, joint_values
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.files.lists import Lists, with_lists
-from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.origin import (
+    OriginOfFacts,
+    facts_from_data,
+    measured_facts,
+    normal_origin,
+    origin_to_plain,
+)
 from understudy.schema.problems import did_you_mean, listing, raise_problems
 
 if TYPE_CHECKING:
@@ -206,9 +212,6 @@ class Schema:
         Origin of the facts of the schema itself (``row_count``, ``left_out``).
     left_out
         Columns of the table that were left out on purpose, with the reason; for people.
-    lists
-        Lists of values by name. A column whose values are one of them is written with its name; it is the same
-        column, and the schema has the same fingerprint, as with the values written out.
     rules
         Constraints that the *values* of every synthetic record obey (``straddle: values``), as ``constraints`` takes them.
     determines
@@ -216,6 +219,9 @@ class Schema:
         ``{"city": {"region": {"Lyon": "south", "Lille": "north"}}}`` (declared).
     derived
         Columns computed from others in the published table, as in ``{"nights": "check_out - check_in"}``.
+    lists
+        Lists of values by name. A column whose values are one of them is written with its name; it is the same
+        column, and the schema has the same fingerprint, as with the values written out.
 
     Examples
     --------
@@ -253,10 +259,10 @@ class Schema:
         description: str = "",
         origin: OriginOfFacts = "public",
         left_out: Mapping[str, str] | Iterable[tuple[str, str]] = (),
-        lists: Mapping[str, Sequence[Any]] | Lists = (),
         rules: Sequence[Constraint | str | Mapping[str, Any]] = (),
         determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
         derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
+        lists: Mapping[str, Sequence[Any]] | Lists = (),
     ) -> None:
         self._set("columns", check_columns(columns))
         for key, value in (
@@ -646,6 +652,9 @@ class Schema:
 
     def _check_origin(self) -> list[str]:
         origin, wrong = normal_origin(self.origin, self._facts if self._facts else self.own_facts)
+        if measured_facts(origin, self.own_facts):
+            wrong.append("origin: only facts of columns are ever measured; write 'public' or 'from-data'")
+            origin = "from-data"
         self._set("origin", origin if self._facts else "public")
         return wrong
 

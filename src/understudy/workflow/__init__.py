@@ -10,6 +10,7 @@ goes on and pays for nothing twice, and where the output cannot be written the e
 """
 
 from understudy.workflow.delivery import Delivery, check_memory
+from understudy.workflow.learning import Learnt, PlannedDiscovery, discover_schema, plan_discover
 from understudy.workflow.paid import Unfinished, paid_work, work_facts
 from understudy.workflow.publication import (
     Measured,
@@ -25,6 +26,7 @@ from understudy.workflow.synthesis import (
     Payment,
     PlannedSynthesis,
     Synthesis,
+    described_by,
     mechanism_for,
     plan_synthesis,
     synthesize,
@@ -33,18 +35,23 @@ from understudy.workflow.synthesis import (
 __all__ = [
     "Delivery",
     "Fit",
+    "Learnt",
     "Measured",
     "Payment",
+    "PlannedDiscovery",
     "PlannedPublication",
     "PlannedSynthesis",
     "Publication",
     "Synthesis",
     "Unfinished",
     "check_memory",
+    "described_by",
+    "discover_schema",
     "is_accepted",
     "measure_errors",
     "mechanism_for",
     "paid_work",
+    "plan_discover",
     "plan_publication",
     "plan_synthesis",
     "publish",

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from understudy.curator import Curator, Journal
 from understudy.data import LocalTable, Table, records_digest
 from understudy.data.private_files import FolderInUse, is_in_use, private_folder, write_private
+from understudy.discovery import Discovery, DiscoveryPlan, discover
 from understudy.errors import BudgetError, BudgetExceeded, DataError, LedgerError, LookFailed, OutputError
 from understudy.mechanisms import (
     Model,
@@ -31,6 +32,7 @@ from understudy.mechanisms import (
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts, remember_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
+from understudy.schema import Schema
 
 __all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
 
@@ -73,6 +75,23 @@ class PaidWork:
         """Where the fitted model is kept, once it is."""
         path = None if self._folder is None else self._folder / _MODEL
         return path if path is not None and path.exists() else None
+
+    def discover(
+        self,
+        table: Table,
+        plan: DiscoveryPlan,
+        *,
+        given: Schema | None = None,
+        progress: Progress = no_progress,
+    ) -> Discovery:
+        """Learn a schema from raw entries; answers that an earlier run has left are repeated.
+
+        Privacy
+        -------
+        See :func:`understudy.discovery.discover`.
+        """
+        with self._advice("discover"):
+            return discover(self._curator(table, plan.unit), plan, given=given, progress=progress)
 
     def fit(
         self,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from understudy.curator import table_facts
-from understudy.data import Database, read_table
+from understudy.curator import require_measured, require_unmeasured, table_facts
+from understudy.data import Database, Table, read_table
 from understudy.data.identity import table_file
 from understudy.data.output import require_writable
-from understudy.errors import UnderstudyError, WorkloadError
+from understudy.discovery import Discovery
+from understudy.errors import UnderstudyError, UsageError, WorkloadError
 from understudy.ledgers import LedgerPlace, find_ledger, ledger_name
 from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import (
@@ -30,11 +31,19 @@ from understudy.mechanisms import (
 from understudy.mechanisms import method as method_named
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
+from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
-from understudy.schema import Schema
+from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
+from understudy.workflow.measuring import (
+    SchemaStep,
+    Steps,
+    discovering,
+    run_steps,
+    with_steps,
+)
 from understudy.workflow.paid import Unfinished, paid_work, work_facts
 
 if TYPE_CHECKING:
@@ -49,7 +58,9 @@ __all__ = [
     "PlannedSynthesis",
     "Synthesis",
     "check_before_reading",
+    "described_by",
     "mechanism_for",
+    "name_of",
     "plan_synthesis",
     "synthesize",
 ]
@@ -78,6 +89,9 @@ class Fit:
         A private folder for exact counts of a table larger than memory; see `read_table`.
     files
         What else is read, by what it is: no output may replace the table or one of these.
+    steps, rebuild
+        Steps that measure the schema under shares of the budget before the fit (:mod:`understudy.workflow.measuring`), and how the mechanism is made for the
+        schema that they find. ``schema`` and ``synthesizer`` then stand in for those, to be checked in advance.
     """
 
     table: Any = field(repr=False)
@@ -90,6 +104,8 @@ class Fit:
     names: Sequence[str] | None = None
     checkpoint: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
+    steps: tuple[SchemaStep, ...] = ()
+    rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +198,8 @@ class Synthesis:
         Its file, if it is one, and whether it was made for this fit.
     repeated
         Answers of an interrupted run that were repeated at no cost.
+    discovery
+        The schema that was measured before the fit, and what it leaves out, where that was asked for.
     """
 
     model: Model
@@ -195,18 +213,20 @@ class Synthesis:
     ledger: Path | None
     new_ledger: bool
     repeated: int
+    discovery: Discovery | None = field(default=None, repr=False)
 
 
 def synthesize(
     table: Any,
     *,
-    schema: Schema | str | PathLike[str],
+    schema: Schema | str | PathLike[str] | None = None,
     unit: Unit | str | Mapping[str, Any],
     method: str = "aim",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
     mu: float | None = None,
+    discover: float | None = None,
     workload: str | Workload | None = None,
     options: Mapping[str, Any] | None = None,
     rows: int | None = None,
@@ -229,13 +249,16 @@ def synthesize(
     table
         A pandas or Polars frame, a CSV or Parquet file, a `Database`: anything that `read_table` takes.
     schema
-        What is public about the table, or the file that says it.
+        What is public about the table, or the file that says it. With ``discover`` it may be left out, or declare some columns only.
     unit
         Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
     method
         Name of a mechanism; see ``understudy methods``.
     epsilon, delta, rho, mu
         The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
+    discover
+        A share of the budget, such as 0.1, for learning what is not declared: kinds, values, ranges. The column names are public; the rest is measured
+        with noise and charged to the same ledger (:mod:`understudy.discovery`).
     workload, options
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
     rows, seed
@@ -279,14 +302,21 @@ def synthesize(
     """
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     protected = Unit.of(unit)
-    described = schema if isinstance(schema, Schema) else Schema.read(schema)
+    given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
+
+    def mechanism(described: Schema) -> Synthesizer:
+        return mechanism_for(method, described, workload=workload, options=options)
+
+    described, steps = described_by(table, given, discover, unit=protected)
     fit = Fit(
         table=table,
         schema=described,
-        synthesizer=mechanism_for(method, described, workload=workload, options=options),
+        synthesizer=mechanism(described),
         unit=protected,
         budget=budget,
-        files={} if isinstance(schema, Schema) else {"schema": Path(schema)},
+        files={} if schema is None or isinstance(schema, Schema) else {"schema": Path(schema)},
+        steps=steps,
+        rebuild=mechanism,
     )
     planned = plan_synthesis(
         fit,
@@ -316,6 +346,30 @@ def _ledger_named(
     return "memory" if ledger == "memory" else Path(ledger)
 
 
+def described_by(
+    table: Any, given: Schema | None, discover: float | None, *, unit: Unit, **reading: Any
+) -> tuple[Schema, tuple[SchemaStep, ...]]:
+    """Return the schema of a table as it is known before its records are read, and the steps that will measure the rest of it.
+
+    Parameters
+    ----------
+    given
+        What is declared; None for nothing.
+    discover
+        A share of the budget for what is not declared; None to rely on ``given`` alone.
+    reading
+        How the header of a CSV file is read: ``separator``, ``encoding``, ``names``.
+    """
+    if discover is None:
+        if given is None:
+            raise UsageError(
+                "Give a schema of the table (--schema, schema=), or a share of the budget to learn one with (--discover 0.1, discover=0.1)."
+            )
+        return given, ()
+    step, standing_in = discovering(table, given, discover, unit=unit, **reading)
+    return standing_in, (step,)
+
+
 def plan_synthesis(
     fit: Fit, *, payment: Payment | None = None, delivery: Delivery | None = None
 ) -> PlannedSynthesis:
@@ -343,9 +397,17 @@ def plan_synthesis(
     """
     fit.schema.require_public()
     payment = payment or Payment()
-    fit.synthesizer.require(fit.budget)
-    plan = fit.synthesizer.plan(fit.schema, unit=fit.unit, budget=fit.budget)
-    reserve = check_delivery(fit, delivery)
+    if any(column.measured_facts for column in fit.schema.columns):
+        # the ledger holds the measurements too, so the fit is paid for in the accounting that adds up with them
+        fit = replace(fit, synthesizer=fit.synthesizer.with_fixed_accounting())
+    steps = with_steps(fit)
+    rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
+    fit.synthesizer.require(rest.budget)
+    plan = fit.synthesizer.plan(fit.schema, unit=fit.unit, budget=rest.budget)
+    reserve = check_delivery(rest, delivery)
+    if fit.steps:
+        _check_steps(fit, delivery, reserve)
+        reserve = steps.reserve
     place = _place(fit, payment, delivery)
     if place is not None:
         require_writable(place.path, what="ledger")
@@ -361,8 +423,22 @@ def plan_synthesis(
         plan=plan,
         reserve=reserve,
         place=place,
-        notes=(*notes, *(f"Warning: {warning}" for warning in warnings)),
+        steps=steps,
+        notes=(*notes, *steps.notes, *(f"Warning: {warning}" for warning in warnings)),
     )
+
+
+def _check_steps(fit: Fit, delivery: Delivery | None, reserve: float) -> None:
+    """Refuse fits that cannot share one budget with steps that measure their schema."""
+    advice = "Learn the schema first (understudy discover) and give it to this fit (--schema, schema=)."
+    if fit.rebuild is None:
+        raise UsageError("A fit whose schema is measured says how its mechanism is made for it (rebuild).")
+    if delivery is not None and delivery.sets is not None:
+        raise UsageError(f"Several sets cannot be made in one go with discovery. {advice}")
+    if reserve:
+        raise UsageError(
+            f"{fit.synthesizer.name} needs a part of the delta for itself, so it cannot share the budget with discovery. {advice}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -379,6 +455,8 @@ class PlannedSynthesis:
         Delta that a new ledger sets aside for events with a delta of their own.
     place
         Where the ledger is or will be; None for one in memory or one that was handed over.
+    steps
+        What the steps before the fit may spend, and what is left for the fit.
     notes
         What a person should read before the fit is run.
     """
@@ -389,6 +467,7 @@ class PlannedSynthesis:
     plan: Plan
     reserve: float
     place: LedgerPlace | None
+    steps: Steps = field(default_factory=Steps)
     notes: tuple[str, ...] = ()
 
     def run(self, *, progress: Progress = no_progress) -> Synthesis:
@@ -411,22 +490,16 @@ class PlannedSynthesis:
         )
         new = self.place is not None and not self.place.path.exists()
         if self.place is not None:
-            check_before_reading(self.place, owner, payment.consent, **self._terms)
+            check_before_reading(self.place, owner, payment.consent, measured=self._declared, **self._terms)
         elif isinstance(payment.ledger, Ledger):
             check_facts(payment.ledger, owner, payment.consent)
+            require_measured(payment.ledger, self._declared)
         progress("preparing", 0.0)
-        fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
+        if not fit.steps:
+            fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
         progress("reading", 0.0)
-        records = read_table(
-            fit.table,
-            fit.schema,
-            id_column=fit.unit.id_column,
-            separator=fit.separator,
-            encoding=fit.encoding,
-            names=fit.names,
-            watch=progress,
-            checkpoint=fit.checkpoint,
-        )
+        entries = [step.read(fit) for step in fit.steps]
+        records = None if fit.steps else self._records(fit, progress)
         sets = None if delivery is None else delivery.sets
         facts = work_facts(
             fit.synthesizer,
@@ -434,8 +507,8 @@ class PlannedSynthesis:
             unit=fit.unit,
             budget=fit.budget,
             **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
+            **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
         )
-        asked: dict[str, Any] = {"unit": fit.unit, "budget": fit.budget, "progress": progress}
         many = None
         with (
             self._ledger() as ledger,
@@ -443,12 +516,21 @@ class PlannedSynthesis:
                 ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
         ):
+            learnt = run_steps(fit, self.steps, work, entries, progress)
+            if records is None:
+                plan = learnt.fit.synthesizer.plan(learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget)
+                learnt.fit.synthesizer.prepare(
+                    learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget, plan=plan
+                )
+                records = self._records(learnt.fit, progress)
+            asked: dict[str, Any] = {"unit": fit.unit, "budget": learnt.fit.budget, "progress": progress}
             if delivery is None or sets is None:
-                model = work.fit(fit.synthesizer, records, **asked)
+                model = self._whole(work.fit(learnt.fit.synthesizer, records, **asked))
             else:
                 many = work.fit_many(
-                    fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
+                    learnt.fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
                 )
+                many = replace(many, models=tuple(map(self._whole, many.models)))
                 model = many.models[0]
             standing = ledger.guarantee()
             made: dict[str, Any] = {"rows": 0}
@@ -465,7 +547,37 @@ class PlannedSynthesis:
             ledger=ledger.path,
             new_ledger=new,
             repeated=repeated,
+            discovery=learnt.found,
             **made,
+        )
+
+    def _records(self, fit: Fit, progress: Progress) -> Table:
+        """Read the table by the schema of a fit. Private."""
+        return read_table(
+            fit.table,
+            fit.schema,
+            id_column=fit.unit.id_column,
+            separator=fit.separator,
+            encoding=fit.encoding,
+            names=fit.names,
+            watch=progress,
+            checkpoint=fit.checkpoint,
+        )
+
+    @property
+    def _declared(self) -> tuple[Column, ...]:
+        """The columns that the ledger has to know already if they were measured; those that will be measured are marks so far."""
+        if not self.fit.steps:
+            return tuple(self.fit.schema.columns)
+        return tuple(column for step in self.fit.steps for column in step.given_columns)
+
+    def _whole(self, model: Model) -> Model:
+        """Return a model that says what it cost in all: its schema was learnt from the same records."""
+        if not self.fit.steps:
+            return model
+        condition = model.provenance.condition.replace(ALSO_MEASURED, "").strip()
+        return replace(
+            model, provenance=replace(model.provenance, budget=self.fit.budget, condition=condition)
         )
 
     @property
@@ -475,7 +587,7 @@ class PlannedSynthesis:
         return {
             "budget": self.fit.budget,
             "unit": self.fit.unit,
-            "table": name or _name_of(self.fit.table),
+            "table": name or name_of(self.fit.table),
             "named": name is not None,
             "approximate_delta": self.reserve,
             "advice": ADVICE,
@@ -491,14 +603,14 @@ class PlannedSynthesis:
         elif isinstance(given, Ledger):
             yield given
         else:
-            name = _name_of(self.fit.table)
+            name = name_of(self.fit.table)
             with Ledger.in_memory(
                 budget=self.fit.budget, unit=self.fit.unit, table=name, approximate_delta=self.reserve
             ) as ledger:
                 yield ledger
 
 
-def _name_of(table: Any) -> str:
+def name_of(table: Any) -> str:
     """Return the public name of a table: that of its file, or of the table of its database."""
     if isinstance(table, Database):
         return table.label
@@ -519,7 +631,7 @@ def _place(fit: Fit, payment: Payment, delivery: Delivery | None) -> LedgerPlace
         return None
     if isinstance(given, LedgerPlace):
         return given
-    name = _name_of(fit.table)
+    name = name_of(fit.table)
     out = None if delivery is None or delivery.out is None else Path(delivery.out)
     model = None if delivery is None else delivery.model
     in_place = isinstance(fit.table, str | PathLike | Database)  # frames have no name to tell them apart by
@@ -534,8 +646,13 @@ def _place(fit: Fit, payment: Payment, delivery: Delivery | None) -> LedgerPlace
     )
 
 
-def check_before_reading(place: LedgerPlace, facts: Facts, consent: Consent, **terms: Any) -> None:
+def check_before_reading(
+    place: LedgerPlace, facts: Facts, consent: Consent, *, measured: Sequence[Column] = (), **terms: Any
+) -> None:
     """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
     if place.path.exists():
         with place.opened(**terms) as ledger:
             check_facts(ledger, facts, consent)
+            require_measured(ledger, measured)
+    else:
+        require_unmeasured(measured)

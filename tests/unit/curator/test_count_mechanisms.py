@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -152,7 +155,7 @@ def test_urns_are_charged_together_and_keep_to_possible_cells() -> None:
 def test_urns_that_make_no_sense() -> None:
     box = curator(budget=PureDP(3.0))
     prior = UrnPrior(1, 0, rows=5)
-    for call in (
+    calls: tuple[Callable[[], Any], ...] = (
         lambda: draw_from_urns(box, [box.counts(("a",))], priors=[], purpose="urn"),
         lambda: draw_from_urns(box, [], priors=[], purpose="urn"),
         lambda: draw_from_urns(
@@ -161,7 +164,8 @@ def test_urns_that_make_no_sense() -> None:
         lambda: draw_from_urns(
             box, [box.counts(("a",))], priors=[prior], purpose="urn", possible=np.ones(4, bool)
         ),
-    ):
+    )
+    for call in calls:
         with pytest.raises(BudgetError):
             call()
     assert box.ledger.spent == 0

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +69,8 @@ def test_sealed_values_show_nothing() -> None:
         assert not any(str(value) in text for value in exact)
         assert "173" not in text
         assert f"{float(scalar._exact):.3f}" not in text
-    for read in (float, int, bool, np.asarray, copy.copy, copy.deepcopy, pickle.dumps, hash):
+    reads: tuple[Any, ...] = (float, int, bool, np.asarray, copy.copy, copy.deepcopy, pickle.dumps, hash)
+    for read in reads:
         with pytest.raises(TypeError):
             read(scalar)
         with pytest.raises(TypeError):
@@ -194,7 +197,7 @@ def test_split_and_noise_never_cost_more_than_the_whole(budget: object) -> None:
 
 def test_bad_arguments_of_sealed_operations() -> None:
     counts = make().counts(("a",))
-    for call in (
+    calls: tuple[Callable[[], Any], ...] = (
         lambda: counts.l1_distance([1.0]),
         lambda: counts.l1_distance([np.nan, 0, 0]),
         lambda: counts.sum([1.0]),
@@ -206,7 +209,8 @@ def test_bad_arguments_of_sealed_operations() -> None:
         lambda: SealedScalar(1.0, sensitivity=-1.0),
         lambda: SealedScalar(1.0, sensitivity=1.0).clipped(2.0, 1.0),
         lambda: SealedScalar.minimum([]),
-    ):
+    )
+    for call in calls:
         with pytest.raises(BudgetError):
             call()
 
@@ -320,7 +324,7 @@ def test_a_reserve_leaves_less_for_the_noise() -> None:
 # ---------------------------------------------------------------------------------------- every seal
 
 
-def _seals(cls: type = Sealed) -> list[type]:
+def _seals(cls: type[Any] = Sealed) -> list[type[Any]]:
     return [found for sub in cls.__subclasses__() for found in (sub, *_seals(sub))]
 
 
@@ -330,7 +334,7 @@ def test_every_holder_of_exact_values_keeps_them() -> None:
     for path in source.rglob("look.py"):
         import_module(".".join(["understudy", *path.relative_to(source).with_suffix("").parts]))
     assert len(_seals()) >= 8
-    acts = (
+    acts: tuple[Any, ...] = (
         float,
         int,
         bool,
@@ -343,7 +347,7 @@ def test_every_holder_of_exact_values_keeps_them() -> None:
         lambda x: x == x,
     )
     for cls in _seals():
-        empty = object.__new__(cls)
+        empty: Any = object.__new__(cls)
         for act in acts:
             with pytest.raises(TypeError):
                 act(empty)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, combinations_with_replacement, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from understudy.errors import BudgetError
 from understudy.mechanisms.deniability.bounds import RecordGuarantee, SeedTest, affordable_records
 from understudy.mechanisms.deniability.network import Conditional, NetworkSeedModel, classes_of
+from understudy.privacy.unit import Relation
 from understudy.schema import Domain
 
 DOMAIN = Domain(("a", "b"), (2, 2))
@@ -51,7 +53,7 @@ def law(
     tries = sum(fail**i for i in range(test.attempts))
     result = (1 - floor) * (tries * once + fail**test.attempts * free) + floor * free
     assert result.sum() == pytest.approx(1.0)
-    return result
+    return np.asarray(result)
 
 
 def tables(most: int) -> Iterator[Table]:
@@ -96,7 +98,9 @@ def keeps(one: RecordGuarantee, p: np.ndarray, q: np.ndarray) -> bool:
         {"k": 3, "gamma": 2.0, "epsilon0": 0.7, "min_seeds": 4, "floor": 0.3, "attempts": 2},
     ],
 )
-def test_every_outcome_of_a_record_is_covered(relation, omega, options) -> None:
+def test_every_outcome_of_a_record_is_covered(
+    relation: Relation, omega: tuple[int, ...], options: dict[str, Any]
+) -> None:
     net, test = model(omega), SeedTest(**options)
     guarantees = [test.record(relation=relation, slack=math.log1p(test.gamma / t)) for t in (0.3, 1, 2, 8)]
     laws = {table: law(net, test, table, relation=relation) for table in tables(5)}
@@ -109,7 +113,7 @@ def test_every_outcome_of_a_record_is_covered(relation, omega, options) -> None:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_looking_at_some_seeds_only_is_covered(relation) -> None:
+def test_looking_at_some_seeds_only_is_covered(relation: Relation) -> None:
     """The examined subset is the same for both tables but for one displaced seed: every coupling is checked."""
     net, test = model((1, 2)), SeedTest(k=2, gamma=2.0, epsilon0=1.0, min_seeds=3, max_check=2)
     guarantees = [test.record(relation=relation, slack=math.log1p(test.gamma / t)) for t in (0.5, 2, 8)]
@@ -143,7 +147,7 @@ def test_displacement_lowers_the_count_of_a_class_the_new_seed_is_not_in() -> No
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_composed_guarantee_of_two_and_three_records(relation) -> None:
+def test_composed_guarantee_of_two_and_three_records(relation: Relation) -> None:
     net, test = model((1, 2)), SeedTest(k=2, gamma=2.0, epsilon0=1.0, min_seeds=4)
     for records in (2, 3):
         for delta in (0.02, 0.1, 0.3):

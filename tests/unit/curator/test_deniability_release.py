@@ -57,7 +57,9 @@ def curator(codes: np.ndarray, *sizes: int, unit: Unit = ADD, epsilon: float = 1
     return Curator(table, unit=unit, ledger=ledger, randomness=SeededRandomness(3))
 
 
-def random_network(seed: int, omega: tuple[int, ...], sizes=(3, 4, 2, 3)) -> NetworkSeedModel:
+def random_network(
+    seed: int, omega: tuple[int, ...], sizes: tuple[int, ...] = (3, 4, 2, 3)
+) -> NetworkSeedModel:
     """A random network in an order that is not the domain's, with coarse parents and impossible values."""
     generator = np.random.default_rng(seed)
     shape = schema(*sizes).domain
@@ -84,7 +86,7 @@ def random_network(seed: int, omega: tuple[int, ...], sizes=(3, 4, 2, 3)) -> Net
 
 @pytest.mark.parametrize("omega", [(1,), (2, 3), (1, 2, 3, 4), (4,), (3,)])
 @pytest.mark.parametrize("gamma", [1.3, 4.0])
-def test_prefix_counts_equal_a_scan(omega, gamma, seed) -> None:
+def test_prefix_counts_equal_a_scan(omega: tuple[int, ...], gamma: float, seed: int) -> None:
     net = random_network(seed, omega)
     generator = np.random.default_rng(seed)
     seeds = np.stack([generator.integers(0, size, 300) for size in net.domain.sizes], axis=1)
@@ -212,7 +214,7 @@ def padded_entropy(counts: np.ndarray, at_least: int) -> float:
 
 
 @pytest.mark.parametrize("at_least", [1, 2, 5, 9])
-def test_entropy_of_a_filled_up_table_has_the_sensitivity_charged(at_least) -> None:
+def test_entropy_of_a_filled_up_table_has_the_sensitivity_charged(at_least: int) -> None:
     """All tables of up to 9 rows in 3 cells, and every row that could join them."""
     bound = entropy_sensitivity(ADD, cells=4, known_rows=at_least)
     worst = 0.0
@@ -282,13 +284,14 @@ def test_a_wrong_guess_of_the_rows_costs_utility_not_privacy() -> None:
 
 
 @pytest.mark.parametrize("unit", [ADD, REPLACE])
-def test_moments_and_their_sensitivity(unit, seed) -> None:
+def test_moments_and_their_sensitivity(unit: Unit, seed: int) -> None:
     generator = np.random.default_rng(seed)
     positions = np.linspace(0, 1, 5)
     noise = Laplace(1e-4)
-    previous = None
+    previous: tuple[np.ndarray, np.ndarray] | None = None
     for codes in (generator.integers(0, 2, (40, 2)), None):
         if codes is None:
+            assert previous is not None
             codes = previous[0].copy()
             codes[0] = 1 - codes[0] if unit is REPLACE else codes[0]
             codes = codes if unit is REPLACE else codes[1:]
@@ -353,20 +356,22 @@ class Swapping:
         self.sizes, self.keep = np.array(sizes), keep
         self.words_per_record = 2 * len(sizes)
 
-    def propose(self, seeds, words):
+    def propose(self, seeds: np.ndarray, words: np.ndarray) -> np.ndarray:
         width = len(self.sizes)
         kept = (words[:, :width] >> np.uint64(11)) < np.uint64(int(self.keep * 2**53))
         return np.where(kept, seeds, self.free(words))
 
-    def free(self, words):
+    def free(self, words: np.ndarray) -> np.ndarray:
         uniform = (words[:, len(self.sizes) :] >> np.uint64(11)).astype(np.float64) / 2**53
-        return (uniform * self.sizes).astype(np.int64)
+        return np.asarray((uniform * self.sizes).astype(np.int64))
 
-    def probability(self, candidate, seeds):
+    def probability(self, candidate: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         other = (1 - self.keep) / self.sizes
-        return np.where(seeds == candidate, self.keep + other, other).prod(axis=1)
+        return np.asarray(np.where(seeds == candidate, self.keep + other, other).prod(axis=1))
 
-    def plausible(self, candidates, seeds, types, counts, gamma):
+    def plausible(
+        self, candidates: np.ndarray, seeds: np.ndarray, types: np.ndarray, counts: np.ndarray, gamma: float
+    ) -> np.ndarray:
         return scan_plausible(self.probability, candidates, seeds, types, counts, gamma)
 
 
@@ -400,7 +405,7 @@ def test_rare_seeds_leave_no_trace() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_small_seed_tables_are_filled_up(rows, attempts) -> None:
+def test_small_seed_tables_are_filled_up(rows: int, attempts: int) -> None:
     net = random_network(3, (2, 4))
     codes = np.zeros((rows, 4), dtype=np.int64)
     box = curator(codes, 3, 4, 2, 3)
@@ -459,7 +464,7 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_privacy_test_one_is_the_definition(number) -> None:
+def test_privacy_test_one_is_the_definition(number: int) -> None:
     """Passing means: k records, the seed among them, generate the candidate within a factor gamma of it."""
     generator = np.random.default_rng(number)
     net = random_network(number, (1, 4))

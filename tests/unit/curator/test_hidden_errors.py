@@ -142,7 +142,7 @@ def test_splitting_and_lazy_counts_hide_their_errors() -> None:
     lazy = part.lazy_counts({"a": [0, 1], "b": [0, 1, 2]}, "b", noise=noise)
     with pytest.raises(BudgetError, match="no such combination"):
         lazy.row([7])
-    lazy._rows = None
+    lazy._rows = None  # type: ignore[assignment]
     hides(lambda: lazy.row([1]))
 
 

@@ -129,7 +129,7 @@ def test_the_density_ratio_of_the_ideal_minimum(relation: str, epsilon: float) -
 
     def log_density(n: int, m: int) -> np.ndarray:
         steps = np.rint((m - n * p - plan.ridge * w) / plan.step)
-        return -np.abs(steps) / plan.noise.scale + np.log(n * p * (1 - p) + plan.ridge)
+        return np.asarray(-np.abs(steps) / plan.noise.scale + np.log(n * p * (1 - p) + plan.ridge))
 
     worst = 0.0
     for n in (0, 1, 2, 5, 50):

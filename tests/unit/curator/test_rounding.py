@@ -58,7 +58,10 @@ def exact_gradient(
     ]
     for item in records:
         for x, y, count in zip(item.design(slice(None)), item.classes, item.counts, strict=True):
-            logit = sum(Decimal(float(a)) * Decimal(float(b)) for a, b in zip(x, weights[:, 0], strict=True))
+            logit = sum(
+                (Decimal(float(a)) * Decimal(float(b)) for a, b in zip(x, weights[:, 0], strict=True)),
+                Decimal(0),
+            )
             p = 1 / (1 + (-logit).exp())
             for place, a in enumerate(x):
                 total[place] += Decimal(float(count)) * Decimal(float(a)) * (p - int(y))

@@ -36,7 +36,7 @@ ONE_ROW = Unit.add_remove()
 class Silent(Laplace):
     """Noise that is charged for and always zero."""
 
-    def draw(self, shape: object, randomness: Randomness) -> np.ndarray:
+    def draw(self, shape: int | tuple[int, ...], randomness: Randomness) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
 

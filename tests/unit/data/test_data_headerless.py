@@ -14,6 +14,7 @@ from understudy.data import read_frame, read_table
 from understudy.datasets import messy_table, write_messy
 from understudy.errors import DataError, UsageError
 from understudy.privacy import Unit
+from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 
 ADULT = "39, State-gov, 77516, ?\n50, Private, 83311, Husband\n38, Private, 215646, Wife\n\n"
@@ -63,11 +64,44 @@ def test_a_compressed_file_with_the_ending_data(tmp_path: Path) -> None:
     assert read_table(path, SCHEMA, names=NAMES).exact_row_count() == 3
 
 
-def test_the_number_of_names_decides_between_separators(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["7,8;9", "7;8", "7|8,9"])
+def test_the_first_record_does_not_decide_how_others_are_read(tmp_path: Path, first: str) -> None:
+    """A property of neighbouring files: they are read with the same separator, or one of them is refused."""
+    path = tmp_path / "t.csv"
+    rest = "1,2;3\n4,5;6\n"
+    path.write_text("0,1;2\n" + rest, encoding="utf-8")
+    before = read_frame(path, names=("a", "b"))
+    path.write_text(f"{first}\n{rest}", encoding="utf-8")
+    try:
+        after = read_frame(path, names=("a", "b"))
+    except DataError as error:
+        assert "--separator" in str(error)  # noqa: PT017
+        return
+    assert after["b"].tolist()[1:] == before["b"].tolist()[1:] == ["2;3", "5;6"]
+
+
+def test_other_separators_are_named(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("1,5;2,5\n3,5;4,5\n", encoding="utf-8")
-    frame = read_frame(path, names=("a", "b"))
-    assert frame["a"].tolist() == ["1,5", "3,5"]
+    with pytest.raises(DataError, match="--separator"):
+        read_frame(path, names=("a", "b"))
+    assert read_frame(path, names=("a", "b"), separator=";")["a"].tolist() == ["1,5", "3,5"]
+    path.write_text("1;2\n3;4\n", encoding="utf-8")
+    with pytest.raises(DataError, match="--separator"):
+        read_frame(path, names=())
+    tabs = tmp_path / "t.tsv"
+    tabs.write_text("1\t2\n", encoding="utf-8")
+    assert read_frame(tabs, names=()).shape == (1, 2)
+
+
+@pytest.mark.parametrize("content", ["", "\n", " \n"])
+def test_an_empty_file_with_names_is_an_empty_table(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(content, encoding="utf-8")
+    assert read_table(path, SCHEMA, names=NAMES).exact_row_count() == 0
+    assert read_frame(path, names=NAMES).shape == (0, 4)
+    with pytest.raises(DataError, match="is empty"):
+        read_frame(path, names=())
 
 
 def test_a_field_of_blanks_is_missing(tmp_path: Path) -> None:
@@ -149,6 +183,34 @@ def test_the_words_of_the_command_line(tmp_path: Path) -> None:
     for header, names in ((True, "a,b"), (None, "a,a"), (None, ",")):
         with pytest.raises(UsageError, match="--names"):
             parse_header(header, names)
+
+
+SPEC = """
+name: headerless
+source: {path: adult.data, names: [age, sector, weight, role]}
+schema: schema.yaml
+unit: replace-one
+synthesizers: [{method: laplace}]
+acceptance:
+  form: pass-only
+  epsilon: 0.1
+  criteria: [{name: cells, kind: max-marginal-error, threshold: 0.001}]
+selection: {rule: single}
+budget: {total: {epsilon: 0.2}, model: {epsilon: 0.1}}
+"""
+
+
+def test_a_specification_gives_the_names(adult: Path) -> None:
+    SCHEMA.write(adult.parent / "schema.yaml")
+    path = adult.parent / "spec.yaml"
+    path.write_text(SPEC, encoding="utf-8")
+    spec = Spec.read(path)
+    assert spec.source.reading == {"separator": None, "encoding": None, "names": NAMES}
+    assert spec.facts.parts["reading"] == [None, "utf-8", list(NAMES)]
+    assert read_table(spec.source.path, spec.schema, **spec.source.reading).exact_row_count() == 3
+    path.write_text(SPEC.replace(", names: [age, sector, weight, role]", ""), encoding="utf-8")
+    assert Spec.read(path).facts.parts["reading"] == [None, "utf-8"]
+    assert Spec.read(path).fingerprint() != spec.fingerprint()
 
 
 def run(*words: object) -> None:

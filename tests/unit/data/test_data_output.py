@@ -213,6 +213,15 @@ def test_a_parquet_file_keeps_numbers_and_nulls_and_reads_back_to_the_same_codes
         assert table.count_many([(column.name,)])[0].tolist() == wanted.tolist(), column.name
 
 
+def test_spelling_leaves_the_frame_alone_whatever_its_columns_are_called(tmp_path):
+    schema = Schema([Real("self", bins=[0, 10], decimals=1), Integer("of it", minimum=0, maximum=9)])
+    frame = pd.DataFrame({"self": [1.5, 2.0], "of it": [1, 2]})
+    path = write_frame(frame, tmp_path / "t.csv", schema=schema)
+    assert path.read_text() == "self,of it\n1.5,1\n2,2\n"
+    assert frame["self"].tolist() == [1.5, 2.0]
+    assert frame["self"].dtype == np.float64
+
+
 def test_a_schema_without_the_fields_changes_nothing_in_a_file(tmp_path):
     schema = Schema([Real("x", bins=[0, 1, 2], decode_by="uniform", missing=True), Boolean("y")])
     frame = schema.decode({"x": [0, 1, 2], "y": [0, 1, 1]}, seed=1)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from understudy.data import read_frame
 from understudy.data.drafting.draft import Draft, draft
@@ -222,8 +224,10 @@ def test_a_relation_with_one_exception_is_not_proposed(as_text: pd.DataFrame) ->
 
 
 def test_dates_are_dates(drafted: Draft) -> None:
-    assert isinstance(column(drafted, "arrival_date"), Date)
-    assert isinstance(column(drafted, "departure_date"), Date)
+    for name in ("arrival_date", "departure_date"):
+        found = column(drafted, name)
+        assert isinstance(found, Date)
+        assert (found.resolution, found.decode_by) == ("month", "smooth")  # days are drawn within the month
 
 
 def test_other_decimals(drafted: Draft) -> None:
@@ -323,6 +327,67 @@ def test_edges_enclose_the_entries_and_no_bin_holds_too_many(case: int) -> None:
     assert inside.max() / len(entries) <= max(0.12, spikes + 0.01)
 
 
+COLUMN = st.sampled_from(
+    [
+        "normal",
+        "lognormal",
+        "counts",
+        "codes",
+        "sparse",
+        "spike",
+        "decimals",
+        "words",
+        "letters",
+        "missing",
+        "sentinel",
+        "pareto",
+    ]
+)
+
+
+def simulated(kind: str, rng: np.random.Generator, rows: int) -> Any:
+    """A column of some shape, as text or as numbers."""
+    shapes: dict[str, Any] = {
+        "normal": lambda: rng.normal(rng.uniform(-5, 5), 10.0 ** rng.integers(-3, 6), rows),
+        "lognormal": lambda: rng.lognormal(0, rng.uniform(0.1, 4), rows).round(int(rng.integers(0, 5))),
+        "counts": lambda: rng.negative_binomial(1, rng.uniform(0.001, 0.9), rows),
+        "codes": lambda: rng.choice(rng.integers(0, 10_000, 150), rows),
+        "sparse": lambda: rng.choice(rng.normal(0, 1e4, 6), rows),
+        "spike": lambda: np.where(rng.random(rows) < 0.9, 0, rng.exponential(1e5, rows).round(2)),
+        "decimals": lambda: np.array([f"{x:.2f}" for x in rng.normal(0, 3, rows)], dtype=object),
+        "words": lambda: np.array([f"w{x}" for x in rng.integers(0, 500, rows)], dtype=object),
+        "letters": lambda: rng.choice(np.array(["a", "b", "NA", "?", ""], dtype=object), rows),
+        "missing": lambda: np.where(
+            rng.random(rows) < 0.5, "?", rng.integers(0, 1000, rows).astype(str)
+        ).astype(object),
+        "sentinel": lambda: np.where(rng.random(rows) < 0.1, -99, rng.integers(0, 500, rows)),
+        "pareto": lambda: rng.pareto(0.3, rows),
+    }
+    return shapes[kind]()
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    kind=COLUMN,
+    size=st.sampled_from([1, 2, 30, 150, 2_000]),
+    draw=st.integers(0, 10**6),
+    as_text=st.booleans(),
+)
+def test_columns_of_all_shapes_and_sizes_fit_their_draft(
+    kind: str, size: int, draw: int, as_text: bool
+) -> None:
+    rng = np.random.default_rng(draw)
+    frame = pd.DataFrame({"x": simulated(kind, rng, size), "constant": np.ones(size, dtype=int)})
+    frame = frame.astype(str) if as_text else frame
+    found = draft(frame).schema
+    codes = found.encode_frame(frame)
+    assert all(part.max() < found.domain.size(name) for name, part in codes.items())
+    decoded = found.decode(codes, seed=1)
+    again = found.encode_frame(decoded)
+    for name in found.names:
+        assert np.array_equal(codes[name], again[name]), found.column(name)
+
+
 def test_smooth_histograms_are_no_codes() -> None:
     rng = np.random.default_rng(8)
     for numbers in (
@@ -332,3 +397,15 @@ def test_smooth_histograms_are_no_codes() -> None:
     ):
         values, counts = np.unique(numbers.astype(float), return_counts=True)
         assert not are_codes(values, counts)
+
+
+@pytest.mark.parametrize("unit", [1, 0.1])
+def test_a_dominant_value_at_the_upper_end_has_a_bin_of_its_own(unit: float) -> None:
+    rng = np.random.default_rng(5)
+    entries = np.append(rng.integers(0, 1_000, 500) * unit, [1_000 * unit] * 9_500).round(1)
+    made = draft(pd.DataFrame({"x": entries}))
+    found: Any = made.schema.column("x")
+    top = found.encode([1_000 * unit, 999 * unit])
+    assert top.tolist() == [found.size - 1, found.size - 2]
+    assert found.maximum == 1_000 * unit
+    assert dict(made.remarks)["x"] == "95 % of the entries have one value."

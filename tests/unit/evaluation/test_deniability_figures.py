@@ -58,6 +58,7 @@ def test_improvement_is_the_share_of_errors_avoided() -> None:
 def test_a_secret_sample_may_spend_what_sampling_takes_back(epsilon: float) -> None:
     """Theorem 4: a mechanism of ``inner`` on a random share of the table protects the table by the budget."""
     spent = bench.inner(ApproxDP(epsilon, 1e-9), 0.2)
+    assert isinstance(spent, ApproxDP)
     assert math.log1p(0.2 * math.expm1(spent.epsilon)) == pytest.approx(epsilon)
     assert 0.2 * spent.delta == pytest.approx(1e-9)
     assert bench.inner(PureDP(epsilon), 0.2) == PureDP(epsilon)

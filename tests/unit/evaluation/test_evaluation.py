@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.papers._private_erm import (
     HUBER,
     LOGISTIC,
+    Loss,
     linear_accuracy,
     minimiser,
     objective_parameters,
@@ -128,12 +130,12 @@ def test_the_game_is_even_for_equal_laws_and_won_for_others() -> None:
         distinguishing_game(DOMAIN, real[:2], same)
 
 
-def test_a_missing_library_says_what_to_install(monkeypatch) -> None:
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import builtins
 
     usual = builtins.__import__
 
-    def without(name, *args, **kwargs):
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
         if name.startswith("sklearn"):
             raise ImportError("No module named 'sklearn'", name="sklearn")
         return usual(name, *args, **kwargs)
@@ -159,7 +161,7 @@ def problem(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, HUBER])
-def test_slopes_and_curvatures_are_what_the_proofs_use(loss) -> None:
+def test_slopes_and_curvatures_are_what_the_proofs_use(loss: Loss) -> None:
     z = np.linspace(-4, 4, 4001)
     slope = loss.slope(z)
     assert (np.abs(slope) <= 1).all()
@@ -170,7 +172,7 @@ def test_slopes_and_curvatures_are_what_the_proofs_use(loss) -> None:
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, HUBER])
-def test_replacing_a_record_moves_the_minimiser_less_than_the_sensitivity(loss, seed) -> None:
+def test_replacing_a_record_moves_the_minimiser_less_than_the_sensitivity(loss: Loss, seed: int) -> None:
     generator = np.random.default_rng(seed)
     for trial in range(12):
         x, y = problem(30, trial + 100 * seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -157,7 +158,7 @@ def test_rare_cells_and_subgroups() -> None:
 def test_correlations_are_scipy_s() -> None:
     generator = np.random.default_rng(1)
     x = generator.integers(0, 6, 200).astype(float)
-    y = x + generator.integers(0, 4, 200)
+    y = x + generator.integers(0, 4, 200).astype(float)
     assert correlation(x, y) == pytest.approx(stats.pearsonr(x, y)[0])
     assert correlation(x, y, ranks=True) == pytest.approx(stats.spearmanr(x, y)[0])
     x[3] = np.nan
@@ -187,7 +188,7 @@ def test_differences_of_correlations_leave_out_gaps_pair_by_pair(ranks: bool) ->
     tables = drawn(1), drawn(2)
     codes = [np.stack([*schema.encode_frame(frame).values()], axis=1).astype(np.int64) for frame in tables]
     found = correlation_differences(Comparison(schema, *codes), ranks=ranks).values
-    measure = stats.spearmanr if ranks else stats.pearsonr
+    measure: Any = stats.spearmanr if ranks else stats.pearsonr
     for x, y in combinations("abc", 2):
         one, two = (
             measure(*pair.dropna()[[x, y]].to_numpy(float).T)[0] for pair in (t[[x, y]] for t in tables)
@@ -227,7 +228,9 @@ def test_regressions_are_statsmodels_s() -> None:
     both = pair(500)
     fit = fit_line(both, both.real_codes, "age")
     codes = both.real_codes[both.real_codes[:, 0] < 43]
-    middles = SCHEMA.column("pay").midpoints
+    pay = SCHEMA.column("pay")
+    assert isinstance(pay, Integer)
+    middles = pay.midpoints
     design = np.column_stack(
         [
             np.ones(len(codes)),

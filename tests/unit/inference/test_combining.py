@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ V = np.array([1.0, 2.0, 1.0, 2.0])
 M, W, B = 4, 1.5, np.var(Q, ddof=1)
 
 
-def variance(rule: str, **options: float) -> tuple[float, float]:
+def variance(rule: str, **options: Any) -> tuple[float, float]:
     found = combine(Q, V, rule=rule, unchecked=True, **options)
     return float(found.variance), float(found.df)
 
@@ -114,6 +115,7 @@ def test_percentiles_need_large_sets_and_lose_their_sampling_variance() -> None:
     with pytest.raises(WrongPairing, match="20 times"):
         combine(draws, np.full(199, 0.2 * spread), synthesis="posterior", rule="percentile")
     small = combine(draws, np.full(199, 0.05 * spread), synthesis="posterior", rule="percentile")
+    assert small.draws is not None
     assert np.isclose(np.var(small.draws, ddof=1), 0.95 * spread)
     assert np.isclose(small.variance, 0.95 * spread)
 
@@ -131,7 +133,9 @@ def test_covariance_matrices_give_the_same_variances_and_a_matrix(seed: int) -> 
         assert np.allclose(np.diagonal(whole.covariance), whole.variance)
         assert np.linalg.eigvalsh(whole.covariance).min() > -1e-9
     expected = v.mean(axis=0) + np.cov(q.T) / 6
-    assert np.allclose(combine(q, v, synthesis="independent").covariance, expected)
+    covariance = combine(q, v, synthesis="independent").covariance
+    assert covariance is not None
+    assert np.allclose(covariance, expected)
 
 
 def test_fits_are_combined_as_statsmodels_gives_them() -> None:

@@ -176,9 +176,9 @@ def test_aim_bounds_its_errors(budget: Budget, unit: Unit, certify: float, tmp_p
     assert model.workload is not None
     assert found["clique"].tolist() == list(model.workload.cliques)
     assert (found["total"] - 4000).abs().max() < 200
-    for row in found.itertuples():
-        error = np.abs(exact(curator, row.clique) - model.marginal(row.clique)).sum() / 4000
-        assert error <= row.bound <= 2.2
+    for clique, bound in zip(model.workload.cliques, found["bound"].to_numpy(float), strict=True):
+        error = np.abs(exact(curator, clique) - model.marginal(clique)).sum() / 4000
+        assert error <= bound <= 2.2
     drawn = model.error_bounds(of=model.sample(3000, seed=1))
     assert (drawn["bound"] >= 0.3 * found["bound"]).all()
     smaller = model.error_bounds(cliques=[["size", "colour"], ["age"]])

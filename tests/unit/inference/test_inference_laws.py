@@ -25,12 +25,12 @@ def rounded_gaussian(sigma: float, reach: int) -> np.ndarray:
 
 def discrete_gaussian(sigma: float, reach: int) -> np.ndarray:
     mass = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * sigma**2))
-    return mass / mass.sum()
+    return np.asarray(mass / mass.sum())
 
 
 def discrete_laplace(scale: float, reach: int) -> np.ndarray:
     mass = np.exp(-np.abs(np.arange(-reach, reach + 1.0)) / scale)
-    return mass / mass.sum()
+    return np.asarray(mass / mass.sum())
 
 
 def stop_loss(mass: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -38,7 +38,7 @@ def stop_loss(mass: np.ndarray, at: np.ndarray) -> np.ndarray:
     reach = (len(mass) - 1) // 2
     tail = np.cumsum(mass[::-1])[::-1]
     whole = np.append(np.cumsum(tail[::-1])[::-1][1:], 0.0)
-    return np.interp(at, np.arange(-reach, reach + 1), whole)
+    return np.asarray(np.interp(at, np.arange(-reach, reach + 1), whole))
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)

@@ -125,6 +125,7 @@ def test_covers_keep_batches_apart_and_average_inside_them() -> None:
     step = Round(("a", "c"), np.full((2, 2), 7.0), items[2], 0.1, (("a", "c"),), 1.0, 1.0, 0.8, 1.0)
     apart = evidence(*items, history=History((2, 1), (step,))).covers(("a",))
     assert [cover.reference is None for cover in apart] == [True, False]
+    assert apart[1].reference is not None
     np.testing.assert_allclose(apart[1].reference, [14.0, 14.0])
     np.testing.assert_allclose(apart[1].values, summed(items[2].values, ("a", "c"), ("a",)))
     assert apart[1].noise.terms == 2
@@ -145,7 +146,7 @@ def rounded(sigma: float) -> np.ndarray:
 def laplace(scale: float) -> np.ndarray:
     reach = int(45 * scale + 10)
     mass = np.exp(-np.abs(np.arange(-reach, reach + 1.0)) / scale)
-    return mass / mass.sum()
+    return np.asarray(mass / mass.sum())
 
 
 def miss(mass: np.ndarray, half: float) -> float:

@@ -20,6 +20,7 @@ from understudy.privacy.events import (
     Parallel,
     PureEvent,
     SelectionEvent,
+    Thresholded,
     ZcdpEvent,
 )
 
@@ -31,6 +32,12 @@ LEAVES = st.one_of(
     st.builds(PureEvent, POSITIVE),
     st.builds(ZcdpEvent, POSITIVE),
     st.builds(ApproxEvent, POSITIVE, st.floats(min_value=1e-300, max_value=0.999)),
+    st.builds(
+        Thresholded,
+        st.floats(min_value=1e-300, max_value=0.999),
+        POSITIVE,
+        st.lists(st.builds(GaussianEvent, POSITIVE, POSITIVE), min_size=1, max_size=2),
+    ),
 )
 EVENTS = st.recursive(
     LEAVES,

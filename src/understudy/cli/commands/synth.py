@@ -15,6 +15,7 @@ from understudy.cli.options import (
     ChunkRows,
     ColumnNames,
     Delta,
+    DiscoverShare,
     Encoding,
     Epsilon,
     Header,
@@ -25,13 +26,13 @@ from understudy.cli.options import (
     MaxRows,
     MethodName,
     Mu,
+    OptionalSchema,
     OptionWords,
     OutName,
     PartitionBy,
     Quiet,
     Rho,
     Rows,
-    SchemaPath,
     Seed,
     Separator,
     TableInDatabase,
@@ -48,8 +49,12 @@ from understudy.cli.options import (
     parse_unit,
     summary,
 )
+from understudy.errors import UsageError
 
 if TYPE_CHECKING:
+    from understudy.discovery import Discovery
+    from understudy.mechanisms import Synthesizer
+    from understudy.schema import Schema
     from understudy.workflow import Delivery, Synthesis
 
 _COMBINING = {
@@ -68,10 +73,15 @@ def synth(
             "(postgresql://..., a .duckdb file, a Spark master) with --table."
         ),
     ],
-    schema: SchemaPath,
     method: MethodName,
     unit: UnitName,
     out: OutName,
+    schema: OptionalSchema = None,
+    discover: DiscoverShare = None,
+    schema_out: Annotated[
+        Path | None,
+        typer.Option(help="With --discover: also write the schema that was measured to this file."),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -137,15 +147,30 @@ def synth(
     the facts (schema, unit, reading) it was opened for; other ones need the owner's consent.
     """
     from understudy.cli.output import print_json, progress_bar, say
+    from understudy.data.output import require_writable
     from understudy.schema import Schema
-    from understudy.workflow import Delivery, Fit, Payment, plan_synthesis
+    from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
-    described = Schema.read(schema)
-    described.require_public()
+    given = None if schema is None else Schema.read(schema)
+    if given is not None:
+        given.require_public()
+    if schema_out is not None:
+        if discover is None:
+            raise UsageError("--schema-out goes with --discover.")
+        require_writable(schema_out, what="schema file")
     consent = parse_consent(accept_facts, accept_invariant, by)
-    synthesizer = parse_method(method, described, workload, option)
+    source = parse_source(table, in_database, immutable)[0]
+    columns = parse_header(header, names)
+
+    def mechanism(described: Schema) -> Synthesizer:
+        return parse_method(method, described, workload, option)
+
+    described, steps = described_by(
+        source, given, discover, unit=privacy_unit, separator=separator, encoding=encoding, names=columns
+    )
+    synthesizer = mechanism(described)
     delivery = Delivery(
         out=out,
         model=model,
@@ -158,16 +183,18 @@ def synth(
         jobs=jobs,
     )
     fit = Fit(
-        table=parse_source(table, in_database, immutable)[0],
+        table=source,
         schema=described,
         synthesizer=synthesizer,
         unit=privacy_unit,
         budget=budget,
         separator=separator,
         encoding=encoding,
-        names=parse_header(header, names),
+        names=columns,
         checkpoint=checkpoint,
-        files={"table": Path(table), "schema": schema},
+        files={"table": Path(table), **({} if schema is None else {"schema": schema})},
+        steps=steps,
+        rebuild=mechanism,
     )
     payment = Payment(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
@@ -177,10 +204,29 @@ def synth(
         say(note)
     with progress_bar(method, quiet=quiet or json) as progress:
         made = planned.run(progress=progress)
+    if schema_out is not None and made.discovery is not None:
+        made.discovery.schema.write(schema_out)
     if json:
         print_json(_document(made, method, delivery))
     else:
         _report(made, delivery)
+
+
+def discovered(found: Discovery) -> dict[str, Any]:
+    """Return what was discovered as plain values."""
+    return {"columns": list(found.schema.names), "left_out": dict(found.left_out), "rows": found.rows}
+
+
+def tell_discovered(found: Discovery) -> None:
+    """Say which columns were discovered, and which were left out and why."""
+    from understudy.cli.output import tell
+
+    measured = [column.name for column in found.schema.columns if column.measured_facts]
+    tell(
+        f"Discovered {len(measured)} {'column' if len(measured) == 1 else 'columns'}: {', '.join(measured)}."
+    )
+    for name, why in found.left_out.items():
+        tell(f"Left out {name!r}: {why}.")
 
 
 def _document(made: Synthesis, method: str, delivery: Delivery) -> dict[str, Any]:
@@ -199,6 +245,7 @@ def _document(made: Synthesis, method: str, delivery: Delivery) -> dict[str, Any
         ),
         **({} if sets is None else {"sets": list(map(str, made.written)), "how": delivery.how}),
         "model": None if delivery.model is None else str(delivery.model),
+        **({} if made.discovery is None else {"discovered": discovered(made.discovery)}),
         "ledger": str(made.ledger),
         "repeated_answers": made.repeated,
         "spent": summary(made.standing),
@@ -213,12 +260,21 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         tell(
             f"Went on with an interrupted fit: {made.repeated} answers that were paid for were repeated at no cost."
         )
+    if made.discovery is not None:
+        tell_discovered(made.discovery)
     names = dict.fromkeys(str(path) for path in (made.written[0], made.written[-1]))
     tell(f"Wrote {made.rows:,} synthetic rows to {' and '.join(names)}.")
     if made.parts is not None:
         tell(how_close(made.parts))
     if made.many is not None:
         tell(f"{delivery.sets} sets, made by {delivery.how}. {_COMBINING[made.many.kind]}")
+    unresolved = made.model.unresolved()
+    if len(unresolved):
+        tell(
+            f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns are not resolved: at this budget they "
+            f"cannot be told from values with no rows at all (at most {unresolved['at_most'].max():,.0f}, with 95 % "
+            "confidence each). Read nothing into how often they occur in the synthetic table."
+        )
     if delivery.model is not None:
         tell(f"Wrote the model to {delivery.model}.")
     tell(f"Guarantee: {made.guarantee}")

@@ -101,7 +101,9 @@ def draft_column(
 
 def _counted(series: pd.Series[Any], present: pd.Series[Any]) -> list[tuple[Any, int]]:
     """Return the different entries and how often each occurs, apart by type, since 0 and False are equal in Python."""
-    if series.dtype == object:
+    import pandas as pd
+
+    if series.dtype == object and pd.api.types.infer_dtype(present, skipna=True) != "string":
         counts = Counter((type(entry), entry) for entry in present)
         return [(entry, times) for (_, entry), times in counts.items()]
     counted = present.value_counts(sort=False)
@@ -355,6 +357,7 @@ def _from_dates(name: str, days: Sequence[Any], absent: Absent, format: str | No
         maximum=last.isoformat(),
         resolution=resolution,
         format=format,
+        decode_by="midpoint" if resolution == "day" else "smooth",
         origin="from-data",
         **absent.fields(named=False),
     )

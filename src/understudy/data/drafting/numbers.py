@@ -323,6 +323,8 @@ def _ranged(
         edges = equal_edges(float(values[0]), float(values[-1]), unit=unit)
     else:
         edges = following_edges(values, counts, unit=unit_of(decimals, values), whole=whole)
+        if edges[-2] == values[-1]:  # the largest value has a bin of its own, which ends there
+            shared = shared | {"maximum": plain(values[-1])}
     return kind(name, bins=tuple(map(plain, edges)), decode_by="smooth", **shared)  # type: ignore[no-any-return]
 
 

@@ -52,7 +52,8 @@ class CsvStream:
         Name of the text encoding.
     names
         The columns of a file whose first line is a record already, in their order; an empty list numbers them,
-        ``column_1`` and so on. None where the first line names the columns.
+        ``column_1`` and so on. None where the first line names the columns. Without a header, fields are separated by commas
+        (tabs in ``.tsv`` files) unless ``separator`` says otherwise: a record must not decide how others are read.
 
     Blanks around fields count, except where blanks follow the separators by the look of the header (``a, b, c``), and
     in a file without a header, where no header can tell: there they are taken away.
@@ -77,10 +78,11 @@ class CsvStream:
         self.label = path.name
         self._path = path
         self._encoding = _checked_encoding(encoding)
+        self._headless = names is not None
+        self._may_be_empty = bool(names)  # nobody needs a first line to know the columns
         self._compressed = attempt(self._is_compressed, self._explain)
         self._blank_lines = False
         line, nothing_follows = attempt(self._header_text, self._explain)
-        self._headless = names is not None
         if names is None:
             self._separator, self.header = attempt(
                 lambda: _split_header(line, wanted, separator), self._explain
@@ -95,7 +97,9 @@ class CsvStream:
             self._trimmed = True
         # in a file of one column blank lines are records whose value is missing
         self._header_only = (
-            nothing_follows and not self._headless and not (self._blank_lines and len(self.header) == 1)
+            not line
+            if self._headless
+            else nothing_follows and not (self._blank_lines and len(self.header) == 1)
         )
         self._check_header(wanted or ())
 
@@ -145,6 +149,8 @@ class CsvStream:
         with self._path.open("rb") as file:
             start = file.read(4)
         if not start:
+            if self._may_be_empty:
+                return False
             raise self._empty()
         for magic, advice in _NOT_CSV.items():
             if start.startswith(magic):
@@ -172,6 +178,8 @@ class CsvStream:
                 if header.strip() and header.count('"') % 2 == 0:
                     break
             if not header.strip():
+                if self._may_be_empty:
+                    return "", True
                 raise self._empty()
             while block := text.read(_MAX_HEADER_CHARACTERS):
                 if block.strip():
@@ -182,13 +190,21 @@ class CsvStream:
     def _number_fields(self, line: str, names: Sequence[str], separator: str | None) -> tuple[str, list[str]]:
         """Return the separator of a file without a header, and the names of its columns."""
         given = [str(name) for name in names]
-        found, fields = _split_header(line, None, separator, wanted_fields=len(given) or None)
+        # One record must not decide how the others are read, so nothing is guessed from the first one.
+        fixed = separator or ("\t" if ".tsv" in self._path.suffixes else ",")
+        found, fields = _split_header(line, None, fixed)
         if not given:
+            if len(fields) == 1 and separator is None and len(_split_header(line, None, None)[1]) > 1:
+                raise DataError(
+                    f"The first line of {self.label!r} has one field if commas separate them. Name the separator of a file "
+                    "without a header (separator=, --separator)."
+                )
             return found, [f"column_{place}" for place in range(1, len(fields) + 1)]
-        if len(fields) != len(given):
+        if line and len(fields) != len(given):
             raise DataError(
                 f"{len(given)} names were given for {self.label!r}, and its first line has {len(fields)} fields. Name every "
-                "column, in the order of the file (names=, --names)."
+                "column, in the order of the file (names=, --names), and the separator if it is not the comma (separator=, "
+                "--separator)."
             )
         if [field.strip() for field in fields] == given:
             raise DataError(
@@ -216,7 +232,7 @@ class CsvStream:
         others = [name for name in self.header if name and name not in wanted]
         if len(set(others)) < len(others):
             problems.add(
-                "columns that are not in the schema share a name; every column needs its own"
+                f"columns{' that are not in the schema' if wanted else ''} share a name; every column needs its own"
                 + ("" if self._headless else " (a file without a header? Give the names: names=, --names)")
             )
         problems.raise_if_any(DataError)
@@ -292,10 +308,8 @@ def _trim(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _split_header(
-    line: str, wanted: Sequence[str] | None, separator: str | None, *, wanted_fields: int | None = None
-) -> tuple[str, list[str]]:
-    """Split the header, under the separator that finds most of the wanted columns, the wanted number of fields, or most columns."""
+def _split_header(line: str, wanted: Sequence[str] | None, separator: str | None) -> tuple[str, list[str]]:
+    """Split the header, under the separator that finds most of the wanted columns, or most columns."""
     candidates = _SEPARATORS if separator is None else (separator,)
     best: tuple[int, str, list[str]] = (-1, candidates[0], [])
     for candidate in candidates:
@@ -304,8 +318,6 @@ def _split_header(
             raise csv.Error(
                 "a field of the header is too long"
             )  # whatever other code made of Python's own limit
-        if wanted_fields is not None and len(fields) == wanted_fields:
-            return candidate, fields
         # names count with and without the blanks that may follow a separator
         known = {*fields, *(field.strip() for field in fields)}
         found = len(fields) if wanted is None else sum(name in known for name in wanted)

@@ -8,6 +8,7 @@ Laplace      ``e = l1/b``  ``e tanh(e/2)``       ``(2 probit(1/(1+exp(-e))))^2``
 selection    ``e``         ``e^2/8``             ``(2 probit(1/(1+exp(-e/2))))^2``   bounded range
 pure         ``e``         ``e tanh(e/2)``       ``(2 probit(1/(1+exp(-e))))^2``     pure DP
 zCDP         none          ``rho``               none
+thresholded  that of its noise; its delta is paid from a reserve
 composed     sum           sum                   sum
 parallel     the parts that one unit can touch, the dearest ones (one part: the maximum)
 ===========  ============  ====================  ==================================  ==============
@@ -52,6 +53,7 @@ from understudy.privacy.events import (
     PureEvent,
     SelectionEvent,
     SubsampledGaussianEvent,
+    Thresholded,
     ZcdpEvent,
 )
 from understudy.privacy.exact_floats import (
@@ -120,7 +122,7 @@ class Accounting(ABC):
     def exact_cost(self, event: Event, *, parts: int = 1, reserve: bool = False) -> Fraction | None:
         """Return the cost as a fraction, or None if there is none.
 
-        With ``reserve`` an `ApproxEvent` is priced by its ``epsilon`` alone, because its ``delta`` is
+        With ``reserve`` an `ApproxEvent` is priced by its ``epsilon`` alone, and a `Thresholded` one by its noise, because the ``delta`` is
         paid elsewhere (:func:`delta_of`); without, it has no cost in any accounting. An `InsideEvent` was paid with its allowance.
         """
         if isinstance(event, (Composed, Parallel)):
@@ -134,6 +136,8 @@ class Accounting(ABC):
                 return sum_up([times * cost for cost, times in priced])
             dearest = sorted(priced, reverse=True)[:parts]
             return sum_up([cost for cost, times in dearest for _ in range(min(times, parts))][:parts])
+        if isinstance(event, Thresholded):
+            return self.exact_cost(Composed(event.events), parts=parts) if reserve else None
         if isinstance(event, (ApproxEvent, Approximated, AllowanceEvent)):
             if event.delta and not reserve:
                 return None
@@ -324,7 +328,7 @@ class Accounting(ABC):
 
 def delta_of(event: Event, *, parts: int = 1) -> Fraction:
     """Return the ``delta`` of every `ApproxEvent` inside an event, combined the way costs are."""
-    if isinstance(event, (ApproxEvent, Approximated, AllowanceEvent)):
+    if isinstance(event, (ApproxEvent, Approximated, AllowanceEvent, Thresholded)):
         return Fraction(event.delta)
     if isinstance(event, (Composed, Parallel)):
         deltas = [delta_of(inner, parts=parts) for inner in event.events]

@@ -26,6 +26,7 @@ __all__ = [
     "log1p",
     "logit_of_normal",
     "normal_from_logit",
+    "normal_tail",
     "tanh_half",
     "working",
 ]
@@ -108,6 +109,20 @@ def _mills(x: Decimal, digits: int) -> Decimal:
         last, before = numerators[1] / denominators[1], numerators[0] / denominators[0]
         if abs(last - before) <= tolerance * last:
             return last
+
+
+def normal_tail(x: Decimal) -> Decimal:
+    """Return ``1 - Phi(x)``.
+
+    Examples
+    --------
+    >>> with working():
+    ...     round(float(normal_tail(Decimal(2))), 9), round(float(normal_tail(Decimal(-2))), 9)
+    (0.022750132, 0.977249868)
+    """
+    with working(DIGITS + 12):
+        tail = _mills(abs(x), DIGITS) * _density(abs(x), DIGITS + 12)
+        return tail if x >= 0 else 1 - tail
 
 
 def log1p(x: Decimal) -> Decimal:

@@ -23,6 +23,8 @@ from scipy.optimize import brentq
 from understudy.engine import Zeros, estimate
 from understudy.errors import SchemaError, WorkloadError
 from understudy.marginals import Measurement
+from understudy.mechanisms import support_of
+from understudy.mechanisms.drawing import Drawer
 from understudy.release.criteria.groups import code_values
 from understudy.release.spec.spec import Spec
 from understudy.schema import Column, Schema
@@ -84,7 +86,7 @@ def table_from_facts(facts: Facts, *, rows: int, seed: int = 0) -> tuple[pd.Data
         The table, and words about facts that contradict each other or the rules of the schema.
     """
     domain = facts.schema.domain
-    zeros: list[Zeros] = [(rule.columns, rule.allowed(domain)) for rule in facts.schema.constraints]
+    zeros: list[Zeros] = list(support_of(facts.schema))
     zeros += [(clique, table > 0) for clique, table in facts.tables.items() if not table.all()]
     scale = _TIGHT * rows / math.sqrt(max(table.size for table in facts.tables.values()))
     noisy = [Measurement(clique, table * rows, "gaussian", scale) for clique, table in facts.tables.items()]
@@ -98,7 +100,12 @@ def table_from_facts(facts: Facts, *, rows: int, seed: int = 0) -> tuple[pd.Data
                 f"constraints; a share is off by {off:.3f}."
             )
     generator = np.random.default_rng(seed)
-    drawn = model.sample_codes(rows, generator)
+    ruled = bool(facts.schema.rules or facts.schema.determines)
+    drawn = (
+        Drawer(facts.schema, model, None).valid(rows, generator)
+        if ruled
+        else model.sample_codes(rows, generator)
+    )
     codes = {name: drawn[:, index] for index, name in enumerate(domain.names)}
     shaped = [column.name for column in facts.schema.columns if column.decodes_by_counts]
     counts = {name: model.marginal((name,)) for name in shaped}

@@ -38,6 +38,12 @@ def build(plain: object, where: Path) -> Spec:
         raise SchemaError(
             "A specification must hold a mapping with keys such as name, source, schema and budget."
         )
+    if "discover" in plain:
+        raise SchemaError(
+            f"{HEADING}:\n  - discover: a specification names its columns in criteria, rules and transformations, so they must be known when it is "
+            "read. Learn the schema first (understudy discover TABLE --share 0.1 ... --out schema.yaml) and name that file under schema; the release is "
+            "then paid for from the rest on the same ledger"
+        )
     return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).read()
 
 
@@ -82,6 +88,12 @@ def facts_of(plain: object, where: Path) -> Facts:
     """Return the facts of a specification, or of a file that holds facts alone."""
     if not isinstance(plain, Mapping):
         raise SchemaError("A file of facts must hold a mapping with keys such as source, schema and unit.")
+    if "discover" in plain:
+        raise SchemaError(
+            f"{HEADING}:\n  - discover: a specification names its columns in criteria, rules and transformations, so they must be known when it is "
+            "read. Learn the schema first (understudy discover TABLE --share 0.1 ... --out schema.yaml) and name that file under schema; the release is "
+            "then paid for from the rest on the same ledger"
+        )
     return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).facts()
 
 

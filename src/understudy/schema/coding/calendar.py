@@ -196,9 +196,9 @@ def calendar_number(function: str, days: Any) -> Any:
     [2016, 1, 53, 1]
     """
     if function in ("weekday_of", "weekday_name_of"):
-        return (days + 3) % 7 + 1
+        return _since_monday(days) + 1
     if function == "week_of":  # the week belongs to the year of its Thursday
-        thursday = days - (days + 3) % 7 + 3
+        thursday = days - _since_monday(days) + 3
         year, _, _ = _civil(thursday)
         return (thursday - _first_of_january(year)) // 7 + 1
     year, month, day = _civil(days)
@@ -207,6 +207,11 @@ def calendar_number(function: str, days: Any) -> Any:
     if function == "day_of":
         return day
     return (month + 2) // 3 if function == "quarter_of" else month
+
+
+def _since_monday(days: Any) -> Any:
+    """Return the days since the last Monday; the sum is not negative, as databases disagree about remainders of what is."""
+    return (days + 3 + 7 * 200_000) % 7
 
 
 def _civil(days: Any) -> tuple[Any, Any, Any]:

@@ -15,7 +15,13 @@ import numpy.typing as npt
 from understudy.errors import DataError
 from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE, Located
 from understudy.schema.coding.reading import as_series
-from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.origin import (
+    OriginOfFacts,
+    facts_from_data,
+    measured_facts,
+    normal_origin,
+    origin_to_plain,
+)
 from understudy.schema.problems import MAX_CODES, MAX_TEXT, raise_problems
 
 # ----------------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ class Column:
         becomes missing or ``other``. The last two accept every entry whatever it holds, so that nothing,
         not even an error, depends on the entries.
     origin
-        ``"public"``, ``"from-data"``, or one of them per fact.
+        ``"public"``, ``"measured"`` (learnt under the budget), ``"from-data"``, or one of them per fact.
     """
 
     name: str
@@ -284,6 +290,11 @@ class Column:
         """The facts that were read from the records and are not declared public."""
         return facts_from_data(self.origin, self.facts)
 
+    @property
+    def measured_facts(self) -> tuple[str, ...]:
+        """The facts that were learnt under the budget and are not declared public."""
+        return measured_facts(self.origin, self.facts)
+
     def declare_public(self) -> Self:
         """Return the same column with every fact declared public."""
         return replace(self, origin="public")
@@ -325,13 +336,6 @@ class Column:
     def groups(self) -> npt.NDArray[np.intp] | None:
         """The code of each value where several values share one (a column with levels); otherwise None."""
         return None
-
-    def place_in_values(self, codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return the code in :attr:`finest` of a value of each code: where values share codes, that of the first of them."""
-        if self.groups is None:
-            return codes
-        firsts = np.unique(self.groups, return_index=True)[1]
-        return np.asarray(firsts[np.minimum(codes, self.value_count - 1)])
 
     @property
     def uncut(self) -> Self:

@@ -135,7 +135,7 @@ class Ordered(Column):
                 return [
                     "missing_values: a number or date among them is also a possible value; narrow the domain"
                 ]
-        if self.missing_text in self._by_label:
+        if self.missing_text and self.missing_text in self._by_label:
             return [f"missing_text: {self.missing_text!r} is the label of a bin"]
         return []
 

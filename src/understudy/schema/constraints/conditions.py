@@ -390,7 +390,7 @@ class NamedPart:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A value of one column goes with one value of another: ``codes`` has the code for each code, or -1 for any."""
+    """A value of one column goes with one value of another: ``codes`` has its place for each value, or -1 for any."""
 
     source: str
     target: str

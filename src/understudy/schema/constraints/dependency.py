@@ -81,13 +81,11 @@ def rules_of_dependencies(
     for item in items:
         if item.learnt:
             continue
-        # a dependency is between values, also where groups of them share codes
-        source, target = columns[item.source].finest, columns[item.target].finest
-        places = {label: code for code, label in enumerate(target.value_labels)}
+        source, target = columns[item.source], columns[item.target]
+        places = {label: place for place, label in enumerate(target.finest.value_labels)}
         table = dict(item.values)
-        condition = Mapped(
-            item.source, item.target, tuple(places[table[label]] for label in source.value_labels)
-        )
+        codes = tuple(places[table[label]] for label in source.finest.value_labels)
+        condition = Mapped(item.source, item.target, codes)
         over = tuple(column for column in columns.values() if column.name in (item.source, item.target))
         rules.append(
             Constraint(
@@ -148,29 +146,44 @@ def _text(value: Any) -> str:
 
 def _check_values(item: Dependency, columns: Mapping[str, Column]) -> list[str]:
     """Return what is wrong with a declared table: unknown values, repeated ones, values without a partner."""
-    if columns[item.target].groups is not None and columns[item.target].uncut is columns[item.target]:
-        return [
-            f"column {item.target!r} has groups that are fixed (levels with at): its values are drawn evenly within them and cannot follow"
-        ]
+    source, target = columns[item.source], columns[item.target]
     if item.learnt:
-        return []
-    source, target = columns[item.source].finest, columns[item.target].finest
+        return _check_groups(item, source, target)
     problems = []
     for column, listed in (
         (source, [pair[0] for pair in item.values]),
         (target, [pair[1] for pair in item.values]),
     ):
-        known = set(column.value_labels)
+        known = set(column.finest.value_labels)
         unknown = [text for text in dict.fromkeys(listed) if text not in known]
         if unknown:
-            hint = did_you_mean(unknown[0], column.value_labels)
+            hint = did_you_mean(unknown[0], column.finest.value_labels)
             problems.append(f"{unknown[0]!r} is not one of the values of column {column.name!r}.{hint}")
+    if not problems:
+        problems += _check_groups(item, source, target)
     keys = [pair[0] for pair in item.values]
     if len(set(keys)) < len(keys):
         problems.append("a value is listed twice")
-    lacking = [label for label in source.value_labels if label not in set(keys)]
+    lacking = [label for label in source.finest.value_labels if label not in set(keys)]
     if lacking:
         problems.append(f"no partner for {listing(lacking)}; give every value of {item.source!r} one")
+    return problems
+
+
+def _check_groups(item: Dependency, source: Column, target: Column) -> list[str]:
+    """Return what is wrong where values share a code: those of the source need one partner, those of the target are none."""
+    problems = []
+    table = dict(item.values)
+    groups = source.groups if source.uncut is source else None  # a fit respects the rules itself
+    if groups is not None:
+        partners: dict[int, str | None] = {}
+        for label, group in zip(source.finest.value_labels, groups, strict=True):
+            if partners.setdefault(int(group), table.get(label)) != table.get(label):
+                problems.append(f"{label!r} shares a group of levels with a value that has another partner")
+                break
+    groups = target.groups if target.uncut is target else None
+    if groups is not None and len(set(map(int, groups))) < len(groups):
+        problems.append(f"column {item.target!r} has values in groups (levels); what follows must be a value")
     return problems
 
 

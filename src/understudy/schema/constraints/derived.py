@@ -68,6 +68,7 @@ class DerivedColumn:
     def compute(self, frame: Mapping[str, Any] | pd.DataFrame, columns: Mapping[str, Column]) -> Any:
         """Return the values for decoded records. The type depends on the schema only, never on the records."""
         assert self.formula is not None
+        columns = {name: columns[name].finest for name in self.columns}
         used = [columns[name] for name in sorted(self.columns)]
         gaps = any(column.missing or column.other_code is not None for column in used)
         pieces = {column.name: pieces_of_raw(column, frame[column.name]) for column in used}
@@ -79,7 +80,7 @@ class DerivedColumn:
         formula = self.formula
         if formula.named is not None:
             column = columns[formula.named]
-            return self._chosen(pieces[formula.named].code, column.finest.value_labels, absent, gaps=gaps)
+            return self._chosen(pieces[formula.named].code, column.value_labels, absent, gaps=gaps)
         if formula.name_of is not None:
             numbers = formula.name_of.numbers(pieces[formula.name_of.column])
             return self._chosen(numbers - 1, NAMES[formula.name_of.function], absent, gaps=gaps)
@@ -231,9 +232,9 @@ def _read(
         problems.append(f"{place}: a copy of column {formula.named!r} needs 'values', what to write for each")
     keys = {str(key) if isinstance(key, str) else show_number(key): value for key, value in table.items()}
     if isinstance(named, Named):
-        strange = [key for key in keys if key not in named.listed_labels]
+        strange = [key for key in keys if key not in named.finest.value_labels]
         if strange:
-            hint = did_you_mean(strange[0], named.listed_labels)
+            hint = did_you_mean(strange[0], named.finest.value_labels)
             problems.append(
                 f"{place}.values: {strange[0]!r} is not one of the values of column {named.name!r}.{hint}"
             )

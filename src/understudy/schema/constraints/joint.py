@@ -236,6 +236,11 @@ class JointValues:
     def _codes(self) -> dict[str, Pieces]:
         return {column.name: pieces_of_codes(column, ()) for column in self.columns}
 
+    def _values(self, name: str, codes: Index) -> Index:
+        """Return a value behind each code, or -1; values that share a code are alike to every rule."""
+        pieces = self._codes[name]
+        return pieces.code[_start(pieces)[codes]]
+
     @cached_property
     def _drawn(self) -> dict[str, Ordered]:
         """The columns as they are drawn by chance, whatever rule they decode by."""
@@ -405,7 +410,7 @@ class JointValues:
             code = codes[column.name]
             missing = code == (-1 if column.missing_code is None else column.missing_code)
             other = code == (-1 if column.other_code is None else column.other_code)
-            own = np.where(code < column.value_count, column.place_in_values(code), -1)
+            own = self._values(column.name, code)
             if isinstance(column, Ordered):
                 number: npt.NDArray[Any] = numbers[column.name]
                 if column.cells.whole:
@@ -546,7 +551,7 @@ class JointValues:
             limit: Any = np.full(rows, atom.limit)
             if atom.named is not None:
                 name, table, direction = atom.named
-                limit = limit + direction * np.array([*table, 0])[np.minimum(codes[name], len(table))]
+                limit = limit + direction * np.array([*table, 0])[self._values(name, codes[name])]
             a, b = place[atom.plus], place[atom.minus]
             if both_whole[a, b]:
                 limit = np.ceil(limit) - 1 if atom.strict else np.floor(limit)

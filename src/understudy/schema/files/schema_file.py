@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _NUMBER: dict[str, Any] = {"type": "number"}
 _PLAIN_VALUE: dict[str, Any] = {"type": ["string", "number"]}
-_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "from-data"]}
+_ORIGIN_WORD: dict[str, Any] = {"enum": ["public", "measured", "from-data"]}
 
 _NAME_OF_LIST: dict[str, Any] = {
     "type": "object",

@@ -31,6 +31,10 @@ _FLOAT = re.compile(
     r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)|[-+]?\.[0-9]+(?:[eE][-+]?[0-9]+)?"
 )
 _PUBLIC = "# Understudy schema: what is public about a table.\n"
+_MEASURED = (
+    "# Understudy schema: what is known about a table. Facts marked measured were learnt from private records with noise and paid\n"
+    "# for from the ledger of the table; they are released data, and fitting accepts them on that ledger.\n"
+)
 _DRAFT = (
     "# Understudy schema, not public yet: facts marked from-data were read from private records. Check each one,\n"
     "# replace what is not public knowledge, then: understudy schema declare THIS --out schema.yaml\n"
@@ -266,15 +270,22 @@ def to_yaml(plain: Any) -> str:
     body = yaml.dump(
         plain, Dumper=PlainDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=110
     )
-    return (_DRAFT if _from_data(plain) else _PUBLIC) + body
+    head = (
+        _DRAFT
+        if _has_origin(plain, "from-data")
+        else _MEASURED
+        if _has_origin(plain, "measured")
+        else _PUBLIC
+    )
+    return head + body
 
 
-def _from_data(plain: Any) -> bool:
-    """Whether any fact of a schema is marked as read from the records."""
+def _has_origin(plain: Any, origin: str) -> bool:
+    """Whether any fact of a schema is marked with an origin."""
     if not isinstance(plain, dict):
         return False
     parts = [plain, *(part for part in plain.get("columns") or () if isinstance(part, dict))]
-    return any("from-data" in str(part.get("origin", "")) for part in parts)
+    return any(origin in str(part.get("origin", "")) for part in parts)
 
 
 def write_plain(plain: Any, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,146 @@
+"""``understudy discover``: learn a schema with a share of the budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import (
+    AcceptFacts,
+    AcceptInvariant,
+    AnotherLedger,
+    By,
+    ColumnNames,
+    Delta,
+    Encoding,
+    Epsilon,
+    Header,
+    IdColumn,
+    Json,
+    MaxRows,
+    Mu,
+    OptionalSchema,
+    Quiet,
+    Rho,
+    SchemaOut,
+    Separator,
+    TableName,
+    Unfinished,
+    UnitName,
+    parse_budget,
+    parse_consent,
+    parse_header,
+    parse_unit,
+    summary,
+)
+
+
+def discover(
+    table: Annotated[
+        Path,
+        typer.Argument(help="Private table: CSV (also .gz), Parquet file or folder. Its header is public."),
+    ],
+    unit: UnitName,
+    out: SchemaOut,
+    share: Annotated[
+        float,
+        typer.Option(help="Share of the budget for discovery; the rest is left on the ledger for a fit."),
+    ] = 0.1,
+    schema: OptionalSchema = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    id_column: IdColumn = None,
+    max_rows_per_person: MaxRows = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ledger of the table; made with this budget as its total if absent. Default: TABLE.ledger beside the table."
+        ),
+    ] = None,
+    another_ledger: AnotherLedger = False,
+    table_name: TableName = None,
+    unfinished: Unfinished = "refuse",
+    separator: Separator = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    names: ColumnNames = None,
+    accept_facts: AcceptFacts = False,
+    accept_invariant: AcceptInvariant = False,
+    by: By = None,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Only say what would be asked and with which noise; no record is read."),
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Learn kinds, values and ranges of the columns that no schema declares, and write the schema.
+
+    Column names are public; everything else is measured with noise and charged to the ledger of the table, each look before its noise is drawn. After an
+    interruption the same command goes on and pays for nothing twice. The facts of the schema have the origin "measured": synth takes them at
+    once, on the same ledger, with what is left of the budget.
+    """
+    from understudy.cli.commands.synth import discovered, tell_discovered
+    from understudy.cli.output import print_json, progress_bar, say, tell
+    from understudy.schema import Schema
+    from understudy.workflow import Payment, plan_discover
+
+    planned = plan_discover(
+        table,
+        unit=parse_unit(unit, id_column, max_rows_per_person),
+        budget=parse_budget(epsilon, delta, rho, mu),
+        share=share,
+        schema=None if schema is None else Schema.read(schema),
+        payment=Payment(
+            ledger=ledger,
+            table_name=table_name,
+            another=another_ledger,
+            consent=parse_consent(accept_facts, accept_invariant, by),
+            unfinished=unfinished,
+        ),
+        separator=separator,
+        encoding=encoding,
+        names=parse_header(header, names),
+        out=out,
+    )
+    if plan:
+        if json:
+            print_json({"plan": list(planned.notes), "rest": planned.rest.to_dict()})
+        else:
+            for note in planned.notes:
+                tell(note)
+            tell(f"Left for a fit: {planned.rest.describe()}.")
+        return
+    for note in planned.notes:
+        say(note)
+    with progress_bar("discover", quiet=quiet or json) as progress:
+        made = planned.run(progress=progress)
+    if json:
+        print_json(
+            {
+                "out": str(out),
+                **discovered(made.discovery),
+                "rest": made.rest.to_dict(),
+                "ledger": str(made.ledger),
+                "repeated_answers": made.repeated,
+                "spent": summary(made.standing),
+            }
+        )
+        return
+    if made.repeated:
+        tell(
+            f"Went on with an interrupted discovery: {made.repeated} answers that were paid for were repeated at no cost."
+        )
+    tell_discovered(made.discovery)
+    tell(f"Wrote the schema to {out}.")
+    if made.new_ledger:
+        tell(f"Made the ledger {made.ledger}, with this budget as the total for the table.")
+    tell(f"Ledger {made.ledger}:\n{made.standing.describe()}")
+    words = " ".join(f"--{name} {value!r}" for name, value in made.rest.to_dict().items() if name != "kind")
+    tell(
+        f"Left for a fit: {made.rest.describe()}. For all of it: understudy synth {table} --schema {out} {words} ..."
+    )

@@ -1,0 +1,239 @@
+"""A table without a schema: its raw entries as text, each read by itself."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data.counting.counting import code_dtype
+from understudy.data.files.csv import CsvStream
+from understudy.data.files.dataset import DatasetStream
+from understudy.data.files.stream import attempt, is_csv, name_problems
+from understudy.data.local import LocalTable
+from understudy.data.persons import Persons, check_max_rows, draw_words, ids_from_pandas, kept_rows
+from understudy.data.sources import read_frame
+from understudy.data.sql.source import is_database
+from understudy.data.table import Words, read_without
+from understudy.errors import DataError
+from understudy.schema import Categorical, Codes, Schema
+from understudy.schema.coding.profile import PROFILE, profile_of, text_of_entry
+from understudy.schema.coding.reading import distinct_entries
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EntryTable", "header_of", "read_entries"]
+
+Places = npt.NDArray[np.int64]
+
+
+class EntryTable(LocalTable):
+    """Raw entries in memory, seen through a public schema that every table fits: what each entry looks like.
+
+    The codes of a column are the cells of `PROFILE`, a fixed partition of everything that an entry can be. Behind them the table keeps
+    the texts themselves, for looks that ask for more.
+
+    Parameters
+    ----------
+    columns
+        For each column the place of each row's text in a list of distinct texts, and that list; -1 where there is nothing.
+    persons
+        As for `LocalTable`.
+
+    Privacy
+    -------
+    The table is private. The schema and the code of an entry depend on that entry and on public rules alone.
+    """
+
+    _texts: dict[str, tuple[Places, list[str]]]
+
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, tuple[Places, list[str]]], *, persons: Mapping[str, Persons] | None = None
+    ) -> EntryTable:
+        """Put a table together from its texts."""
+        nothing = profile_of(None)
+        codes: dict[str, Codes] = {}
+        for name, (places, distinct) in columns.items():
+            cells = np.array([*map(profile_of, distinct), nothing], dtype=code_dtype(len(PROFILE)))
+            codes[name] = cells[places]
+        return cls._with_texts(profile_schema(tuple(columns)), codes, dict(persons or {}), dict(columns))
+
+    @classmethod
+    def _with_texts(
+        cls,
+        schema: Schema,
+        codes: Mapping[str, Codes],
+        persons: Mapping[str, Persons],
+        texts: dict[str, tuple[Places, list[str]]],
+    ) -> EntryTable:
+        table = cls._adopting(schema, codes, persons)
+        assert isinstance(table, EntryTable)
+        table._texts = texts
+        return table
+
+    def counts_of_texts(
+        self, column: str, cell_of: Callable[[str], int], cells: int
+    ) -> npt.NDArray[np.int64]:
+        """Return how many entries are in each of some cells. Private.
+
+        Parameters
+        ----------
+        cell_of
+            The cell of a text by itself, or a negative number for none. It must answer for every text.
+        """
+        places, distinct = self._texts[column]
+        many = np.bincount(places[places >= 0], minlength=len(distinct))
+        which = np.fromiter(map(cell_of, distinct), dtype=np.int64, count=len(distinct))
+        found = np.zeros(cells, dtype=np.int64)
+        np.add.at(found, which[which >= 0], many[which >= 0])
+        return found
+
+    def texts(self, column: str) -> Counter[str]:
+        """Return how often each text occurs in a column. Private."""
+        places, distinct = self._texts[column]
+        many = np.bincount(places[places >= 0], minlength=len(distinct))
+        return Counter({text: int(n) for text, n in zip(distinct, many, strict=True) if n})
+
+    def truncated(self, id_column: str, max_rows: int, words: Words) -> EntryTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen as `LocalTable.truncated` chooses them."""
+        check_max_rows(max_rows)
+        if id_column not in self._persons:
+            raise read_without(id_column)
+        kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
+        return EntryTable._with_texts(
+            self._schema,
+            {name: codes[kept] for name, codes in self._columns.items()},
+            {},
+            {name: (places[kept], distinct) for name, (places, distinct) in self._texts.items()},
+        )
+
+
+def profile_schema(columns: Sequence[str]) -> Schema:
+    """Return the public schema of raw entries: one column of cells of `PROFILE` each."""
+    return Schema(name="entries", columns=tuple(Categorical(name, values=PROFILE) for name in columns))
+
+
+def header_of(
+    source: Any,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """Return the names of the columns of a table, which are public; no record is kept.
+
+    Raises
+    ------
+    DataError
+        If the source has no header that can be read, or is of a kind that cannot be read without a schema.
+    """
+    if isinstance(source, str | PathLike) and not is_database(source):
+        path = Path(source)
+        if is_csv(path):
+            stream = CsvStream(path, None, separator=separator, encoding=encoding or "utf-8", names=names)
+            return _checked(name for name in stream.header if name)
+        if separator is not None or encoding is not None or names is not None:
+            raise DataError(
+                "separator=, encoding= and names= apply to CSV files only; this source is not one."
+            )
+        return _checked(name for name in DatasetStream.from_paths([path], ()).header if name)
+    return _checked(str(name) for name in _frame_of(source).columns)
+
+
+def _checked(names: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(names)
+    name_problems("The columns cannot be told apart", found, found).raise_if_any(DataError)
+    return found
+
+
+def _frame_of(source: Any) -> pd.DataFrame:
+    """Return a source that is in memory as a pandas frame."""
+    pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
+    if polars is not None and isinstance(source, polars.LazyFrame):
+        source = source.collect()
+    if polars is not None and isinstance(source, polars.DataFrame):
+        source = source.to_arrow()
+        arrow = sys.modules["pyarrow"]
+    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
+        source = source.to_pandas()
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        return source  # type: ignore[no-any-return]
+    raise DataError(
+        "A table without a schema can be a CSV or Parquet file, a folder of Parquet files, or a frame in memory. For a database, declare "
+        "the schema, or write the table to a file first."
+    )
+
+
+def read_entries(
+    source: Any,
+    columns: Sequence[str],
+    *,
+    id_column: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> EntryTable:
+    """Read the raw entries of some columns, every one as a text of its own.
+
+    Parameters
+    ----------
+    source
+        A CSV or Parquet file, a folder of Parquet files, or a frame.
+    columns
+        Names of the columns.
+    id_column
+        The column that says who a row is about, for a person-level privacy unit; its entries are replaced by numbers and never shown.
+    separator, encoding, names
+        Of a CSV file; see `read_table`.
+
+    Privacy
+    -------
+    In and out: private. Hand the table to a curator and keep no other reference to it. The columns of a CSV file are read as text, and those of
+    typed sources become text entry by entry (:func:`~understudy.schema.coding.profile.text_of_entry`): no entry reads otherwise because of another one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = read_entries(pd.DataFrame({"age": [41, 7], "ward": ["north", "?"]}), ["age", "ward"])
+    >>> table
+    EntryTable(2 columns; records not shown)
+    """
+    if isinstance(source, str | PathLike) and not is_database(source):
+        frame = read_frame(source, separator=separator, encoding=encoding, names=names)
+    else:
+        frame = _frame_of(source)
+    found = [str(name) for name in frame.columns]
+    wanted = [*columns, *(() if id_column is None else (id_column,))]
+    name_problems("The columns do not fit the table", found, wanted).raise_if_any(DataError)
+
+    def unreadable(error: Exception) -> DataError:
+        return DataError("The columns of the table cannot be read as text. Check their types.")
+
+    texts = {
+        name: attempt(lambda name=name: _texts_of(frame.iloc[:, found.index(name)]), unreadable)  # type: ignore[misc]
+        for name in columns
+    }
+    persons: dict[str, Persons] = {}
+    if id_column is not None:
+        persons[id_column] = ids_from_pandas(frame.iloc[:, found.index(id_column)], id_column)
+    return EntryTable.of(texts, persons=persons)
+
+
+def _texts_of(series: Any) -> tuple[Places, list[str]]:
+    """Return the distinct texts of a column, and the place of each row's; entries of different types with one text are one."""
+    places, entries = distinct_entries(series)
+    known: dict[str, int] = {}
+    table = np.empty(len(entries) + 1, dtype=np.int64)
+    table[-1] = -1
+    for place, entry in enumerate(entries):
+        text = text_of_entry(entry)
+        table[place] = -1 if text is None else known.setdefault(text, len(known))
+    return table[places], list(known)

@@ -1,0 +1,14 @@
+"""Learning a schema under a share of the budget: column names are public, everything else is measured and charged."""
+
+from understudy.discovery.discover import Discovery, NothingDiscovered, discover
+from understudy.discovery.plan import DiscoveryPlan, Shares, plan_discovery, shares_of
+
+__all__ = [
+    "Discovery",
+    "DiscoveryPlan",
+    "NothingDiscovered",
+    "Shares",
+    "discover",
+    "plan_discovery",
+    "shares_of",
+]

@@ -1,0 +1,223 @@
+"""How a share of a budget is divided among the questions of discovery: public, and known before a record is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from understudy.errors import BudgetError
+from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, Unit, accounting_for
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
+from understudy.privacy.accounting.conversions import gdp_to_approx
+from understudy.privacy.exact_floats import float_down, sqrt_down
+from understudy.privacy.noise.noise import Noise, noise_within
+from understudy.privacy.noise.thresholds import threshold_for
+from understudy.schema import Column
+
+__all__ = ["DiscoveryPlan", "Shares", "plan_discovery", "shares_of"]
+
+PROFILE_PART = {True: 0.1, False: 0.3}
+"""Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns, equally."""
+KEYS_PART = 1 / 3
+"""Of a column of numbers: its frequent values. The rest is for its ranges."""
+ROUNDS = 2
+"""Rounds in which ranges are refined, each for the same cost."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A budget in two parts that add up to at most the whole on one ledger.
+
+    Attributes
+    ----------
+    measuring
+        What may be spent on learning a schema.
+    reserve
+        The part of its delta that pays for keys nobody listed: a new ledger has to set it aside. 0 where there is no delta.
+    rest
+        What is left for the fit.
+    """
+
+    measuring: Budget
+    reserve: float
+    rest: Budget
+
+
+def shares_of(budget: Budget, share: float) -> Shares:
+    """Divide a budget: a share of what adds up in its accounting, and the rest.
+
+    Epsilon adds up where there is no delta, rho and mu squared for zCDP and GDP. With a delta, a share of the delta is set aside for keys, and
+    mu squared adds up for what is left of it. So the noise of the fit grows by the root of ``1 / (1 - share)`` alone.
+
+    Examples
+    --------
+    >>> shares_of(PureDP(1.0), 0.25)
+    Shares(measuring=PureDP(epsilon=0.25), reserve=0.0, rest=PureDP(epsilon=0.75))
+    >>> parts = shares_of(ApproxDP(1.0, 1e-6), 0.1)
+    >>> parts.reserve, round(parts.rest.epsilon, 3)
+    (1e-07, 0.945)
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise BudgetError(
+            f"The share of the budget for discovery ({share}) must lie between 0 and 1, such as 0.1."
+        )
+    part = Fraction(share)
+    if isinstance(budget, PureDP):
+        whole = Fraction(budget.epsilon)
+        mine = float_down(whole * part)
+        return Shares(PureDP(mine), 0.0, PureDP(float_down(whole - Fraction(mine))))
+    if isinstance(budget, ZCDP):
+        whole = Fraction(budget.rho)
+        mine = float_down(whole * part)
+        return Shares(ZCDP(mine), 0.0, ZCDP(float_down(whole - Fraction(mine))))
+    if isinstance(budget, GDP):
+        whole = Fraction(budget.mu) ** 2
+        return Shares(
+            GDP(float_down(sqrt_down(whole * part))), 0.0, GDP(float_down(sqrt_down(whole * (1 - part))))
+        )
+    assert isinstance(budget, ApproxDP)
+    reserve = float_down(Fraction(budget.delta) * part)
+    left = float_down(Fraction(budget.delta) - Fraction(reserve))
+    whole = GDP_ACCOUNTING.exact_total(budget, approximate_delta=reserve)
+    return Shares(
+        ApproxDP(_epsilon_of(whole * part, left), budget.delta),
+        reserve,
+        ApproxDP(_epsilon_of(whole * (1 - part), left), left),
+    )
+
+
+def _epsilon_of(squared: Fraction, delta: float) -> float:
+    """Return the largest epsilon (nearly) that, with a delta, is worth at most so much mu squared."""
+    epsilon = gdp_to_approx(float_down(sqrt_down(squared)), delta)
+    while epsilon > 0 and GDP_ACCOUNTING.exact_total(ApproxDP(epsilon, delta)) > squared:
+        epsilon = min(math.nextafter(epsilon, 0.0), epsilon * (1 - 1e-9))
+    if not epsilon > 0:
+        raise BudgetError(
+            "This share of the budget is too small to be worth anything; ask for a larger share."
+        )
+    return epsilon
+
+
+@dataclass(frozen=True)
+class DiscoveryPlan:
+    """What discovery will ask, and what each question may cost.
+
+    Attributes
+    ----------
+    columns
+        Columns about which nothing is declared.
+    given
+        Columns that are declared public: nothing is spent on them.
+    unit, budget, reserve
+        Who is protected, and what may be spent; ``reserve`` is the part of the delta for keys.
+    """
+
+    columns: tuple[str, ...]
+    given: tuple[Column, ...]
+    unit: Unit
+    budget: Budget
+    reserve: float
+
+    @property
+    def accounting(self) -> Accounting:
+        """How the costs of the questions add up."""
+        return accounting_for(self.budget)
+
+    @property
+    def total(self) -> float:
+        """What may be spent, in the unit of the accounting."""
+        return self.accounting.total(self.budget, approximate_delta=self.reserve)
+
+    @property
+    def finds_texts(self) -> bool:
+        """Whether texts can be found: that takes a delta."""
+        return self.reserve > 0
+
+    def profile_cost(self) -> float:
+        """Return the cost of the first question about each column."""
+        return float_down(Fraction(self.total) * Fraction(PROFILE_PART[self.finds_texts]) / len(self.columns))
+
+    def column_cost(self) -> float:
+        """Return the cost of all further questions about each column."""
+        return float_down(
+            Fraction(self.total) * (1 - Fraction(PROFILE_PART[self.finds_texts])) / len(self.columns)
+        )
+
+    def keys_cost(self, numbers: bool) -> float:
+        """Return the cost of asking for the frequent texts of a column."""
+        part = Fraction(KEYS_PART) if numbers else Fraction(1)
+        return float_down(Fraction(self.column_cost()) * part)
+
+    def round_cost(self, *, after_keys: bool) -> float:
+        """Return the cost of each round in which the ranges of a column are refined."""
+        part = 1 - Fraction(KEYS_PART) if after_keys else Fraction(1)
+        return float_down(Fraction(self.column_cost()) * part / ROUNDS)
+
+    def delta(self, columns: int) -> float:
+        """Return the delta of each of so many columns whose texts are asked for."""
+        return float_down(Fraction(self.reserve) / columns)
+
+    def noise(self, cost: float) -> Noise:
+        """Return the noise on counts at a cost."""
+        return noise_within(self.accounting, cost, l1=self.unit.histogram_l1, l2=self.unit.histogram_l2)
+
+    def describe(self) -> list[str]:
+        """Say in sentences what will be asked, with which noise."""
+        n = len(self.columns)
+        found = [
+            f"Discovery of {n} {'column' if n == 1 else 'columns'}, {self.accounting.describe(self.total)} in all"
+            + (f" and a delta of {self.reserve:.3g}" if self.reserve else "")
+            + f"; {len(self.given)} declared {'column costs' if len(self.given) == 1 else 'columns cost'} nothing.",
+            f"1. What entries look like (missing, truth words, numbers by size, dates, text): counts with noise of "
+            f"scale {self.noise(self.profile_cost()).scale:.4g} for every column.",
+        ]
+        if self.finds_texts:
+            found += [
+                f"2. Frequent texts of a column: those with a noisy count of at least {self._least(False):,} rows "
+                f"(columns of numbers and codes: {self._least(True):,}); all others become 'other'."
+            ]
+        else:
+            found += [
+                "2. Texts of a column need a delta, which this budget has not: columns of text are left out. "
+                "Declare their values in a schema, or give a delta."
+            ]
+        costs = [
+            self.round_cost(after_keys=after) for after in ((True, False) if self.finds_texts else (False,))
+        ]
+        scales = " to ".join(f"{self.noise(cost).scale:.4g}" for cost in costs)
+        found += [f"3. Ranges of numbers and dates: {ROUNDS} rounds of counts with noise of scale {scales}."]
+        return found
+
+    def _least(self, numbers: bool) -> int:
+        noise = self.noise(self.keys_cost(numbers))
+        return threshold_for(noise, self.unit, self.delta(len(self.columns)))  # type: ignore[arg-type]
+
+
+def plan_discovery(
+    header: Sequence[str], given: Sequence[Column], *, unit: Unit, budget: Budget, reserve: float
+) -> DiscoveryPlan:
+    """Plan what is asked about the columns of a header of which nothing is declared; the id column of the unit is not one of them.
+
+    Raises
+    ------
+    BudgetError
+        If nothing is left to be discovered, or a declared column is not in the header.
+    """
+    declared = {column.name for column in given}
+    unknown = [name for name in declared if name not in header]
+    if unknown:
+        raise BudgetError(
+            f"The schema declares the column {sorted(unknown)[0]!r}, which the table does not have."
+        )
+    if unit.id_column in declared:
+        raise BudgetError(f"The id column {unit.id_column!r} must not be in the schema.")
+    if unit.id_column is not None and unit.id_column not in header:
+        raise BudgetError(
+            f"The table has no column {unit.id_column!r}, which the unit names as the id column."
+        )
+    columns = tuple(name for name in header if name not in declared and name != unit.id_column)
+    if not columns:
+        raise BudgetError("Every column is declared: there is nothing to discover. Leave discovery out.")
+    return DiscoveryPlan(columns, tuple(given), unit, budget, reserve)

@@ -1,0 +1,256 @@
+"""Steps before a fit that learn a schema under a share of the budget: measure, go on with the measured schema, fit with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from understudy.curator import remember_measured
+from understudy.data.entries import header_of, read_entries
+from understudy.discovery import Discovery, DiscoveryPlan, Shares, plan_discovery, shares_of
+from understudy.errors import UsageError
+from understudy.mechanisms import Progress, Synthesizer
+from understudy.privacy import Budget, Unit
+from understudy.schema import Boolean, Column, Schema
+
+if TYPE_CHECKING:
+    from understudy.workflow.paid import PaidWork
+    from understudy.workflow.synthesis import Fit
+
+__all__ = ["Continued", "Discover", "Read", "SchemaStep", "Steps", "discovering", "run_steps", "with_steps"]
+
+
+class Read(Protocol):
+    """How a table is read, and who is protected: what a step needs of the fit that it is a step of."""
+
+    @property
+    def table(self) -> Any:
+        """The private table."""
+        ...
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected."""
+        ...
+
+    @property
+    def separator(self) -> str | None:
+        """Of a CSV file."""
+        ...
+
+    @property
+    def encoding(self) -> str | None:
+        """Of a CSV file."""
+        ...
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Of the columns of a CSV file without a header."""
+        ...
+
+
+class SchemaStep(Protocol):
+    """A step that measures facts of a schema under a share of the budget that is left when it begins."""
+
+    def shares(self, budget: Budget) -> Shares:
+        """Divide a budget between this step and what comes after it."""
+        ...
+
+    def facts(self) -> Any:
+        """Return plain public values that tell this step from others."""
+        ...
+
+    def describe(self, fit: Fit, shares: Shares) -> Sequence[str]:
+        """Say in advance what will be asked, and with which noise; refuse what cannot be done."""
+        ...
+
+    def read(self, fit: Read) -> Any:
+        """Read what the step asks about, before the ledger is opened. Private."""
+        ...
+
+    def measure(self, fit: Fit, work: PaidWork, read: Any, shares: Shares, progress: Progress) -> Discovery:
+        """Ask, and return the measured schema."""
+        ...
+
+    def measured(self, schema: Schema) -> Sequence[Column]:
+        """Return the columns of the measured schema that this step asked about and paid for."""
+        ...
+
+    @property
+    def given_columns(self) -> Sequence[Column]:
+        """The columns that were declared, or measured before at the cost of the same ledger."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discover:
+    """Learn about every column that is not declared: see :func:`understudy.discovery.discover`.
+
+    Attributes
+    ----------
+    share
+        Of the budget.
+    header
+        The columns of the table. Public.
+    given
+        A schema that declares some of the columns, or None.
+    """
+
+    share: float
+    header: tuple[str, ...]
+    given: Schema | None = None
+
+    def shares(self, budget: Budget) -> Shares:
+        """Divide a budget between discovery and the fit."""
+        return shares_of(budget, self.share)
+
+    def facts(self) -> Any:
+        """Return plain public values that tell this step from others."""
+        return ["discover", self.share, list(self.header)]
+
+    def plan(self, unit: Unit, shares: Shares) -> DiscoveryPlan:
+        """Return what will be asked."""
+        columns = () if self.given is None else self.given.columns
+        return plan_discovery(
+            self.header, columns, unit=unit, budget=shares.measuring, reserve=shares.reserve
+        )
+
+    def describe(self, fit: Fit, shares: Shares) -> Sequence[str]:
+        """Say in advance what will be asked, and with which noise."""
+        return self.plan(fit.unit, shares).describe()
+
+    def read(self, fit: Read) -> Any:
+        """Read the raw entries of the columns that are not declared. Private."""
+        columns = [
+            name for name in self.header if name not in _declared(self.given) and name != fit.unit.id_column
+        ]
+        return read_entries(
+            fit.table,
+            columns,
+            id_column=fit.unit.id_column,
+            separator=fit.separator,
+            encoding=fit.encoding,
+            names=fit.names,
+        )
+
+    def measured(self, schema: Schema) -> Sequence[Column]:
+        """Return the columns of the measured schema that were asked about; those that were given are not among them."""
+        given = _declared(self.given)
+        return [column for column in schema.columns if column.name not in given]
+
+    @property
+    def given_columns(self) -> Sequence[Column]:
+        """The columns that were declared, or measured before at the cost of the same ledger."""
+        return () if self.given is None else self.given.columns
+
+    def measure(self, fit: Fit, work: PaidWork, read: Any, shares: Shares, progress: Progress) -> Discovery:
+        """Ask, and return the measured schema."""
+        return work.discover(read, self.plan(fit.unit, shares), given=self.given, progress=progress)
+
+
+def _declared(given: Schema | None) -> tuple[str, ...]:
+    return () if given is None else given.names
+
+
+def discovering(
+    table: Any,
+    given: Schema | None,
+    share: float,
+    *,
+    unit: Unit,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> tuple[Discover, Schema]:
+    """Return the step that discovers a table, and a schema that stands in for the one it will find.
+
+    The stand-in has the columns of the header, declared ones as they are; the others are marks. It serves to check a mechanism, its workload and the
+    output before anything is read.
+
+    Raises
+    ------
+    UnderstudyError
+        If the header cannot be read, or a declared fact is not public.
+    """
+    if given is not None:
+        given.require_public()
+    header = header_of(table, separator=separator, encoding=encoding, names=names)
+    step = Discover(share=share, header=header, given=given)
+    declared = {} if given is None else {column.name: column for column in given.columns}
+    marks: list[Column] = [
+        Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
+        for name in header
+        if name not in declared and name != unit.id_column
+    ]
+    columns = (*marks, *declared.values())
+    return step, Schema(columns=columns) if given is None else replace(given, columns=columns)
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A fit as it goes on after the steps that measure its schema.
+
+    Attributes
+    ----------
+    fit
+        With the measured schema, its mechanism, and the rest of the budget.
+    found
+        What the last step found; None where there was no step.
+    """
+
+    fit: Fit
+    found: Discovery | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a fit with their shares of the budget.
+
+    Attributes
+    ----------
+    shares
+        Of each step, in order.
+    rest
+        What is left for the fit.
+    """
+
+    shares: tuple[Shares, ...] = ()
+    rest: Budget | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def reserve(self) -> float:
+        """The delta that the steps need a ledger to set aside."""
+        return sum(item.reserve for item in self.shares)
+
+
+def with_steps(fit: Fit) -> Steps:
+    """Divide the budget of a fit among its steps and the fit itself, and say what the steps will ask."""
+    shares: list[Shares] = []
+    notes: list[str] = []
+    left = fit.budget
+    for step in fit.steps:
+        parts = step.shares(left)
+        notes += step.describe(fit, parts)
+        shares.append(parts)
+        left = parts.rest
+    return Steps(tuple(shares), left, tuple(notes))
+
+
+def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progress: Progress) -> Continued:
+    """Run the steps of a fit; return the fit with the schema they measured and the rest of the budget."""
+    found: Discovery | None = None
+    rebuild: Callable[[Schema], Synthesizer] | None = fit.rebuild
+    for step, shares, table in zip(fit.steps, steps.shares, read, strict=True):
+        found = step.measure(fit, work, table, shares, progress)
+        if rebuild is None:
+            raise UsageError(
+                "A fit whose schema is measured says how its mechanism is made for it (rebuild)."
+            )
+        remember_measured(work.ledger, step.measured(found.schema))
+        fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema).with_fixed_accounting())
+    if found is None:
+        return Continued(fit)
+    assert steps.rest is not None
+    return Continued(replace(fit, budget=steps.rest, steps=()), found)
