@@ -368,5 +368,5 @@ determines: {{sex: [code]}}
 """
     )
     assert working_schema(schema).column("code").size == 60
-    with pytest.raises(SchemaError, match="cannot follow"):
+    with pytest.raises(SchemaError, match="what follows must be a value"):
         Schema.parse(schema.to_yaml().replace("prefix: [1]", "prefix: [1]\n      at: 1"))

@@ -337,13 +337,6 @@ class Column:
         """The code of each value where several values share one (a column with levels); otherwise None."""
         return None
 
-    def place_in_values(self, codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return the code in :attr:`finest` of a value of each code: where values share codes, that of the first of them."""
-        if self.groups is None:
-            return codes
-        firsts = np.unique(self.groups, return_index=True)[1]
-        return np.asarray(firsts[np.minimum(codes, self.value_count - 1)])
-
     @property
     def uncut(self) -> Self:
         """The column as tables are read, before a fit chose groups of its values."""

@@ -80,7 +80,7 @@ class DerivedColumn:
         formula = self.formula
         if formula.named is not None:
             column = columns[formula.named]
-            return self._chosen(pieces[formula.named].code, column.finest.value_labels, absent, gaps=gaps)
+            return self._chosen(pieces[formula.named].code, column.value_labels, absent, gaps=gaps)
         if formula.name_of is not None:
             numbers = formula.name_of.numbers(pieces[formula.name_of.column])
             return self._chosen(numbers - 1, NAMES[formula.name_of.function], absent, gaps=gaps)
