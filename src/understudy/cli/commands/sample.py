@@ -80,7 +80,7 @@ def sample(
             "distance_from_model": done.error,
             "out": out,
         }
-        note = how_close(done)
+        words = how_close(done)
     else:
         if chunk_rows is not None or partition_by is not None or restart:
             raise UsageError("--chunk-rows, --partition-by and --restart go with a folder: end --out in /.")
@@ -98,8 +98,8 @@ def sample(
             frame = fitted.sample(number, seed=seed)
             progress("writing", 0.7)
             write_frame(frame, target)
-        result, note = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
+        result, words = {"rows": number, "files": 1, "seed": seed, "out": out}, ""
     if json:
         print_json(result)
         return
-    tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {note}".rstrip())
+    tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {words}".rstrip())
