@@ -94,6 +94,7 @@ RUNS = (
     _run("engine", "speed.engine"),
     _run("records", "speed.records", "titanic_32bin nltcs adult salary_32bin --chunks 5 --crowded"),
     _run("few-rows", "speed.few_rows"),
+    _run("rules", "accuracy.rules"),
     _run("options", "accuracy.options"),
     _run("levels", "accuracy.levels"),
     _run("wrong-numbers", "papers.wrong_numbers"),
