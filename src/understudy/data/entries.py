@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,7 @@ from understudy.data.table import Words, read_without
 from understudy.errors import DataError
 from understudy.schema import Categorical, Codes, Schema
 from understudy.schema.coding.profile import PROFILE, profile_of, text_of_entry
-from understudy.schema.coding.reading import distinct_entries
-
-if TYPE_CHECKING:
-    import pandas as pd
+from understudy.schema.coding.reading import distinct_entries, series_of_arrow
 
 __all__ = ["EntryTable", "header_of", "read_entries"]
 
@@ -145,7 +142,7 @@ def header_of(
                 "separator=, encoding= and names= apply to CSV files only; this source is not one."
             )
         return _checked(name for name in DatasetStream.from_paths([path], ()).header if name)
-    return _checked(str(name) for name in _frame_of(source).columns)
+    return _checked(_names_of(_table_of(source)))
 
 
 def _checked(names: Iterable[str]) -> tuple[str, ...]:
@@ -154,22 +151,34 @@ def _checked(names: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def _frame_of(source: Any) -> pd.DataFrame:
-    """Return a source that is in memory as a pandas frame."""
+def _table_of(source: Any) -> Any:
+    """Return a source that is in memory as a pandas frame or an Arrow table."""
     pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if polars is not None and isinstance(source, polars.LazyFrame):
-        source = source.collect()
+        source = attempt(source.collect, _unreadable)
     if polars is not None and isinstance(source, polars.DataFrame):
-        source = source.to_arrow()
-        arrow = sys.modules["pyarrow"]
-    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
-        source = source.to_pandas()
-    if pandas is not None and isinstance(source, pandas.DataFrame):
-        return source  # type: ignore[no-any-return]
+        return attempt(source.to_arrow, _unreadable)
+    if (arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch)) or (
+        pandas is not None and isinstance(source, pandas.DataFrame)
+    ):
+        return source
     raise DataError(
         "A table without a schema can be a CSV or Parquet file, a folder of Parquet files, or a frame in memory. For a database, declare "
         "the schema, or write the table to a file first."
     )
+
+
+def _names_of(table: Any) -> list[str]:
+    return [str(name) for name in getattr(table, "column_names", table.columns)]
+
+
+def _column_of(table: Any, place: int) -> Any:
+    """Return a column as a pandas Series; dates of an Arrow table keep their type, which holds more years than Python's."""
+    return table.iloc[:, place] if hasattr(table, "iloc") else series_of_arrow(table.column(place))
+
+
+def _unreadable(error: Exception) -> DataError:
+    return DataError("The columns of the table cannot be read as text. Check their types.")
 
 
 def read_entries(
@@ -207,23 +216,20 @@ def read_entries(
     EntryTable(2 columns; records not shown)
     """
     if isinstance(source, str | PathLike) and not is_database(source):
-        frame = read_frame(source, separator=separator, encoding=encoding, names=names)
+        table = read_frame(source, separator=separator, encoding=encoding, names=names)
     else:
-        frame = _frame_of(source)
-    found = [str(name) for name in frame.columns]
+        table = _table_of(source)
+    found = _names_of(table)
     wanted = [*columns, *(() if id_column is None else (id_column,))]
     name_problems("The columns do not fit the table", found, wanted).raise_if_any(DataError)
 
-    def unreadable(error: Exception) -> DataError:
-        return DataError("The columns of the table cannot be read as text. Check their types.")
+    def read(name: str) -> Any:
+        return attempt(lambda: _column_of(table, found.index(name)), _unreadable)
 
-    texts = {
-        name: attempt(lambda name=name: _texts_of(frame.iloc[:, found.index(name)]), unreadable)  # type: ignore[misc]
-        for name in columns
-    }
+    texts = {name: attempt(lambda name=name: _texts_of(read(name)), _unreadable) for name in columns}  # type: ignore[misc]
     persons: dict[str, Persons] = {}
     if id_column is not None:
-        persons[id_column] = ids_from_pandas(frame.iloc[:, found.index(id_column)], id_column)
+        persons[id_column] = ids_from_pandas(read(id_column), id_column)
     return EntryTable.of(texts, persons=persons)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,32 @@ HOSTILE: dict[str, list[object]] = {
     "negative": [str(-k * 1000) for k in range(300)],
     "dates": ["0001-01-01", "9999-12-31", "2020-02-29"] * 100,
 }
+
+
+def test_a_number_that_stands_for_missing_is_not_a_value() -> None:
+    """The two were declared at once, which no schema allows: an error after everything was charged."""
+    frame = pd.DataFrame(
+        {"a": ["-9"] * 500 + ["5"] * 500, "b": ["-99"] * 1000, "c": ["-9"] * 400 + ["1", "2"] * 300}
+    )
+    found, _ = _discover(frame)
+    column = found.schema.column("a")
+    assert column.missing_values == (-9,)
+    assert [int(part) for part in column.encode(["5", "-9"])] == [0, column.size - 1]
+    assert "missing" in found.left_out["b"]
+    assert found.schema.column("c").missing_values == (-9,)
+
+
+def test_a_column_that_cannot_be_built_is_left_out_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(name: str, *facts: object) -> None:
+        raise SchemaError(f"Column {name!r} has problems")
+
+    monkeypatch.setattr(sys.modules[discover.__module__], "_text_column", broken)
+    frame = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["1", "2"] * 500})
+    found, _ = _discover(frame)
+    assert found.schema.names == ("b",)
+    assert "declare" in found.left_out["a"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
