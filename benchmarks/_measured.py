@@ -65,6 +65,7 @@ RUNS = (
         "--tables adult --workloads all-3way --methods aim,mst --epsilons 1,10 --out .benchmarks/aim-adult",
     ),
     _run("every-table", "accuracy.every_table"),
+    _run("real-tables", "accuracy.real_tables", "--seeds 1 --write"),
     _run(
         "error-bounds", "accuracy.error_bounds", "--runs 20 --epsilon 1 --out .benchmarks/error_bounds.jsonl"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -75,6 +76,24 @@ def in_process(command: Sequence[str], *, timeout: float, env: dict[str, str] | 
         tail = err.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         result = {"status": "failed", "message": tail[0][:300]}
     return result | {"process_seconds": time.perf_counter() - start}
+
+
+def wait_for(
+    process: subprocess.Popen[bytes], timeout: float
+) -> tuple[int, int | None, resource.struct_rusage]:
+    """Wait for a process and return its usage; end it after the timeout."""
+    end = time.monotonic() + timeout
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return pid, process.returncode, usage
+        if time.monotonic() > end:
+            process.kill()
+            pid, _, usage = os.wait4(process.pid, 0)
+            process.returncode = -9
+            return pid, None, usage
+        time.sleep(0.2)
 
 
 def run_ours(spec: Record, *, timeout: float) -> Record:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._tables import find_data
-from benchmarks.accuracy._runner import Record, run_all
+from benchmarks.accuracy._runner import Record, run_all, wait_for
 from benchmarks.accuracy.aim import NOTICE
 from understudy.data import LocalTable
 from understudy.marginals import all_kway
@@ -68,7 +67,7 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
             # each cell is a first use of the table
             own = os.environ | {"UNDERSTUDY_HOME": folder}
             process = subprocess.Popen(command, stdout=said, stderr=said, env=own)
-            _, status, usage = _wait(process, timeout)
+            _, status, usage = wait_for(process, timeout)
             said.seek(0)
             message = said.read().strip()
         facts: Record = {
@@ -83,22 +82,6 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
             return facts | {"status": kind, "message": message[-600:]}
         rows = pd.read_csv(out)
     return facts | {"status": "ok", "rows": len(rows), "error": error_of(schema, source, rows)}
-
-
-def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, int | None, resource.struct_rusage]:
-    """Wait for a process and return its usage; end it after the timeout."""
-    end = time.monotonic() + timeout
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return pid, process.returncode, usage
-        if time.monotonic() > end:
-            process.kill()
-            pid, _, usage = os.wait4(process.pid, 0)
-            process.returncode = -9
-            return pid, None, usage
-        time.sleep(0.2)
 
 
 def error_of(schema: Schema, source: Path, rows: pd.DataFrame) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,8 @@ from understudy.data import LocalTable
 from understudy.data.entries import read_entries
 from understudy.discovery import discover, plan_discovery
 from understudy.mechanisms import Synthesizer
-from understudy.privacy import Laplace, Ledger, PureDP, Unit
+from understudy.privacy import ApproxDP, Budget, Gaussian, Laplace, Ledger, PureDP, Unit
+from understudy.privacy.events import GaussianEvent, LaplaceEvent
 from understudy.release.selection.accounting import GeometricAttempts
 from understudy.release.spec import budget as _spec_budget
 from understudy.release.spec.spec import Spec
@@ -113,26 +114,51 @@ def numbers_are_whole(alpha: float) -> str:
 
 def discovery_paid(alpha: float) -> str:
     """Every noise that a discovery draws stands in its ledger with its own scale, so often. It has no false alarm."""
-    unit, budget = Unit.add_remove(), PureDP(8.0)
-    drawn: Counter[float] = Counter()
-    right = Laplace.draw
+    for budget, reserve in ((PureDP(8.0), 0.0), (ApproxDP(8.0, 1e-6), 5e-7)):
+        if wrong := _discovery_unpaid(budget, reserve):
+            return wrong
+    return ""
 
-    def draw(self: Laplace, shape: object, source: object) -> np.ndarray:
-        drawn[self.scale] += 1
-        return right(self, shape, source)
 
-    plan = plan_discovery(["a"], [], unit=unit, budget=budget, reserve=0.0)
-    table = read_entries(pd.DataFrame({"a": [str(k % 97) for k in range(2_000)]}), ["a"])
+def _discovery_unpaid(budget: Budget, reserve: float) -> str:
+    """Discover numbers and texts; say which noise was drawn more often than it was paid for."""
+    unit = Unit.add_remove()
+    drawn: Counter[tuple[str, float]] = Counter()
+
+    def watched(kind: type[Laplace] | type[Gaussian]) -> Callable[..., np.ndarray]:
+        right = kind.draw
+
+        def draw(self: Laplace | Gaussian, shape: object, source: object) -> np.ndarray:
+            drawn[kind.__name__, self.scale] += 1
+            return right(self, shape, source)  # type: ignore[arg-type]
+
+        return draw
+
+    plan = plan_discovery(["a", "b"], [], unit=unit, budget=budget, reserve=reserve)
+    texts = [("north", "south", "east")[k % 3] for k in range(2_000)]
+    frame = pd.DataFrame({"a": [str(k % 97) for k in range(2_000)], "b": texts})
     with (
         pytest.MonkeyPatch.context() as patch,
-        Ledger.in_memory(budget=budget, unit=unit, table="check") as book,
+        Ledger.in_memory(budget=budget, unit=unit, table="check", approximate_delta=reserve) as book,
     ):
-        patch.setattr(Laplace, "draw", draw)
-        discover(Curator(table, unit=unit, ledger=book), plan)
+        for kind in (Laplace, Gaussian):
+            patch.setattr(kind, "draw", watched(kind))
+        discover(Curator(read_entries(frame, ["a", "b"]), unit=unit, ledger=book), plan)
         events = [entry.event for entry in book.entries() if entry.event is not None]
-    paid = Counter(part.scale for event in events for part in getattr(event, "events", (event,)))
+    paid = Counter(part for event in events for part in _noises(event))
     missing = drawn - paid
-    return f"noise of scale {next(iter(missing)):.3g} was drawn and not paid for" if missing else ""
+    return f"noise {next(iter(missing))} was drawn and not paid for" if missing else ""
+
+
+def _noises(event: object) -> Iterator[tuple[str, float]]:
+    """Yield kind and scale of each noise that an event is made of."""
+    if isinstance(event, LaplaceEvent):
+        yield "Laplace", event.scale
+    elif isinstance(event, GaussianEvent):
+        yield "Gaussian", event.sigma
+    else:
+        for part in getattr(event, "events", ()):
+            yield from _noises(part)
 
 
 def unpaid(build: Callable[[], Synthesizer]) -> Check:

@@ -12,6 +12,7 @@ import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -280,7 +281,7 @@ def test_rows_have_the_schema_and_keep_the_constraints(name: str, tmp_path: Path
 def test_values_inside_bins_and_rare_values_can_be_asked_of_every_model(name: str) -> None:
     model, _ = fit(name, ApproxDP(1.0, 1e-6), UNITS["add-remove"])
     columns = [
-        replace(column, decode_by="smooth") if hasattr(column, "decode_by") else column
+        replace(cast(Any, column), decode_by="smooth") if hasattr(column, "decode_by") else column
         for column in model.schema.columns
     ]
     smooth = replace(model, schema=replace(model.schema, columns=tuple(columns)))

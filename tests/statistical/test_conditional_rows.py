@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from scipy import stats
 from understudy import Curator, Ledger, Unit, create, read_table
 from understudy.engine import (
     BayesianNetwork,
-    Conditional,
     DenseTable,
     GraphicalModel,
     Node,
@@ -22,6 +22,7 @@ from understudy.engine import (
     Resolution,
 )
 from understudy.engine.distributions.released import ReleasedRecords
+from understudy.mechanisms import Model
 from understudy.privacy import ApproxDP, SeededRandomness
 from understudy.schema import Domain, Schema
 
@@ -29,7 +30,7 @@ DOMAIN = Domain(("a", "b", "c", "d"), (3, 2, 4, 2))
 ROWS = 20_000
 
 
-def distributions(seed: int = 3) -> dict[str, Conditional]:
+def distributions(seed: int = 3) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     chain = tuple((c, generator.normal(size=DOMAIN.shape(c))) for c in [("a", "b"), ("b", "c"), ("c", "d")])
     margins = {
@@ -60,7 +61,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("kind", list(distributions()))
-def test_a_restricted_distribution_is_the_conditional_one(kind):
+def test_a_restricted_distribution_is_the_conditional_one(kind: str) -> None:
     distribution = distributions()[kind]
     joint = distribution.marginals([DOMAIN.names])[0]
     for columns, allowed in CONDITIONS:
@@ -90,7 +91,9 @@ def most_telling(joint: np.ndarray, axes: list[int]) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", list(distributions()))
 @pytest.mark.parametrize("given", [("b",), ("a", "d"), ("a", "b", "c", "d")])
-def test_rows_with_fixed_columns_follow_the_conditional_distribution(kind, given, seed):
+def test_rows_with_fixed_columns_follow_the_conditional_distribution(
+    kind: str, given: tuple[str, ...], seed: int
+) -> None:
     # False alarm: ALPHA (fewer than the law allows, since randomised rounding only lowers the statistic).
     # Wrong answer caught: the other columns drawn without regard to the fixed ones.
     distribution = distributions()[kind]
@@ -113,7 +116,7 @@ def test_rows_with_fixed_columns_follow_the_conditional_distribution(kind, given
     assert fit_pvalue(counts, regardless) < ALPHA
 
 
-def test_rows_that_cannot_occur_are_named():
+def test_rows_that_cannot_occur_are_named() -> None:
     table = np.ones(DOMAIN.sizes)
     table[0, 1] = 0
     with np.errstate(divide="ignore"):
@@ -123,7 +126,8 @@ def test_rows_that_cannot_occur_are_named():
     }
     margins["a"] = np.array([[0.0, 0.5, 0.5]])
     codes = np.array([[0, 1], [0, 0], [2, 1]])
-    for distribution in (graph, DenseTable(DOMAIN, table)):
+    both: tuple[Any, ...] = (graph, DenseTable(DOMAIN, table))
+    for distribution in both:
         _, possible = distribution.sample_given(("a", "b"), codes, np.random.default_rng(0))
         assert possible.tolist() == [False, True, True]
     _, possible = ProductMixture(DOMAIN, np.ones(1), margins).sample_given(
@@ -173,7 +177,7 @@ def table(rows: int = 3000) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module", params=list(METHODS))
-def fitted(request):
+def fitted(request: pytest.FixtureRequest) -> Model:
     if request.param == "patectgan" and importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
     unit, budget = Unit.replace_one(), ApproxDP(8.0, 1e-6)
@@ -203,7 +207,7 @@ def same_law(left: np.ndarray, right: np.ndarray) -> float:
     return float(stats.chi2_contingency(both).pvalue) if both.shape[1] > 1 else 1.0
 
 
-def test_rows_for_which_a_condition_is_true(fitted, seed):
+def test_rows_for_which_a_condition_is_true(fitted: Model, seed: int) -> None:
     # False alarm: ALPHA. Wrong answer caught: rows drawn without the condition and relabelled.
     if fitted.distribution.kind == "released-records":
         rows, many = 800, 2_000  # every draw returns the same records
@@ -227,7 +231,7 @@ def test_rows_for_which_a_condition_is_true(fitted, seed):
     assert abs(share - len(kept) / many) < 6.5 * np.sqrt(share * (1 - share) * (1 / many + 1 / 2**18))
 
 
-def test_rows_with_fixed_columns(fitted, seed):
+def test_rows_with_fixed_columns(fitted: Model, seed: int) -> None:
     # False alarm: ALPHA. Wrong answer caught: the rest drawn without regard to what is fixed, where the model knows of it.
     wanted = pd.DataFrame({"smokes": [True, False] * 600, "size": ["small"] * 600 + ["large"] * 600})
     drawn = fitted.sample(given=wanted, seed=seed)

@@ -184,16 +184,27 @@ class Allowance:
         pure, own = PURE.exact_cost(event, parts=parts, reserve=True), float_up(delta_of(event, parts=parts))
         if pure is not None:
             return self._open(max(float_up(pure), _LEAST), own, PURE.name, own, purpose)
-        cost = self.accounting.exact_cost(event, parts=parts)
+        cost = self.accounting.exact_cost(event, parts=parts, reserve=True)
         assert cost is not None  # it was affordable here
-        delta = min(most, self._delta_left("Noise that is not pure, in place of an answer that was lost,"))
+        left = self._delta_left("Noise that is not pure, in place of an answer that was lost,")
+        delta = min(most, left) - own  # what the act has of its own is set aside
+        if delta <= 0:
+            raise BudgetExceeded(
+                f"An answer that was lost has to be paid for again, which needs a delta above {own:.3g}; {left:.3g} is left on the ledger of "
+                f"{self.ledger.table!r}. Agree on a total with a larger delta with the owner of the table.",
+                requested=own,
+                remaining=left,
+                accounting="delta",
+            )
         if self.accounting.name == "gdp":
             epsilon = gdp_to_approx(float_up(sqrt_up(cost, bits=60)), delta)
         else:
             epsilon = zcdp_to_approx(float_up(cost), delta)
         while self.accounting.exact_total(ApproxDP(epsilon, delta)) < cost:
             epsilon *= 1 + 1e-9  # conversions there and back are rounded on the safe side
-        return self._open(epsilon, delta, self.accounting.name, 0.0, purpose)
+        return self._open(
+            epsilon, float_up(Fraction(delta) + Fraction(own)), self.accounting.name, own, purpose
+        )
 
     def _open(self, epsilon: float, delta: float, kind: str, reserve: float, purpose: str) -> str:
         """Charge the ledger for an allowance, and return the name under which acts are charged to it."""

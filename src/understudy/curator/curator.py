@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from understudy.curator.allowance import Allowance
 from understudy.curator.exact import to_float
+from understudy.curator.facts import require_measured
 from understudy.curator.journal import Journal, Question
 from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
 from understudy.curator.sealed import LOOK_FAILED, SealedCounts, SealedScalar
 from understudy.data import Table
 from understudy.data.regrouped import regrouped
-from understudy.errors import BudgetError, DataError, LookFailed, UnderstudyError
+from understudy.errors import BudgetError, DataError, LookFailed, SchemaError, UnderstudyError
 from understudy.marginals import Measurement, in_batches
 from understudy.privacy import Accounting, Budget, Event, Laplace, Ledger, Noise, SystemRandomness, Unit
 from understudy.privacy.events import Composed, PureEvent, SelectionEvent
@@ -134,6 +135,12 @@ class Curator:
                 "Curator(read_table(source, schema), ...)."
             )
         table.schema.require_public()
+        if any(column.uncut is not column for column in table.schema.columns):
+            raise SchemaError(
+                "The schema holds groups and weights of values that a fit has measured (levels with a cut). Give the schema as tables are read: "
+                "Schema.as_read(), or the file that the fit was given."
+            )
+        require_measured(ledger, table.schema.columns)
         if ledger.unit != unit:
             raise BudgetError(
                 f"The ledger protects {ledger.unit.describe()}; the curator was asked to protect "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from understudy.data import Preparation
 from understudy.data.prepare import reading_facts, rule_meaning
@@ -75,10 +75,15 @@ def _digest(column: Column) -> str:
     return fingerprint_of(column.to_dict())
 
 
-def remember_measured(ledger: Ledger, schema: Schema) -> None:
-    """Write into a ledger which columns were measured at its cost, each once."""
+def remember_measured(ledger: Ledger, columns: Iterable[Column]) -> None:
+    """Write into a ledger which columns were measured at its cost, each once.
+
+    Privacy
+    -------
+    Only whoever asked about these columns and paid for it calls this: what is written here passes for measured from then on.
+    """
     known = _measured_in(ledger)
-    for column in schema.columns:
+    for column in columns:
         if column.measured_facts and _digest(column) not in known:
             ledger.note(f"{_NOTE}{_digest(column)}", scope="discover")
 

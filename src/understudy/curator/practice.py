@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.curator.curator import Curator
+from understudy.curator.facts import remember_measured
 from understudy.data import LocalTable
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
@@ -41,5 +42,6 @@ def practice_curator(
     ledger = Ledger.in_memory(
         budget=budget, unit=unit, table="made-up records", approximate_delta=approximate_delta
     )
+    remember_measured(ledger, schema.columns)  # made-up records have paid for nothing and reveal nothing
     table = LocalTable(schema, {name: column[kept] for name, column in codes.items()})
     return Curator(table, unit=unit, ledger=ledger)

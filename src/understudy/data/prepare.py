@@ -307,7 +307,9 @@ def rule_meaning(rule: Constraint) -> str:
 
 
 def _column(column: Column) -> dict[str, Any]:
-    return {key: value for key, value in column.to_dict().items() if key not in _FOR_PEOPLE}
+    facts = {key: value for key, value in column.to_dict().items() if key not in _FOR_PEOPLE}
+    facts.pop("levels", None)  # how groups are found matters only where they are codes
+    return facts if column.groups is None else {**facts, "groups": column.groups.tolist()}
 
 
 def _codec(encoding: str | None) -> str:

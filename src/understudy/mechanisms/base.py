@@ -35,6 +35,7 @@ from understudy.mechanisms.source import Source
 from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
+from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.schema import Clique, Domain, Schema
 
 # ----------------------------------------------------------------------------------------
@@ -152,6 +153,14 @@ def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
     if isinstance(model.distribution, GraphicalModel):
         try_answering()
     return True
+
+
+def _condition(curator: Curator) -> str:
+    """Say what the promise of a fit presumes, and that more was paid where its schema was measured."""
+    text = curator.ledger.guarantee().condition.text
+    if any(column.measured_facts for column in curator.schema.columns):
+        text = f"{text} {ALSO_MEASURED}"
+    return text.strip()
 
 
 Progress = Callable[[str, float], None]
@@ -441,7 +450,7 @@ class Synthesizer(ABC):
             spent=limited.spent,
             ledger_id=curator.ledger.ledger_id,
             rows_exact=curator.rows.exact,
-            condition=curator.ledger.guarantee().condition.text,
+            condition=_condition(curator),
             ledger_head="" if anchor is None else anchor.head,
             ledger_length=None if anchor is None else anchor.length,
         )

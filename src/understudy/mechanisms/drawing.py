@@ -30,8 +30,8 @@ _MAX_ATTEMPTS = 60
 class Drawer:
     """Draws encoded records of a schema from a public distribution.
 
-    Rows are drawn by randomised rounding, rows that break a constraint are replaced by others, and, if
-    there is a workload, records are moved until their marginals are close to the distribution's. All
+    Rows are drawn by randomised rounding. In rows that break a rule on values or a dependency the columns of the rule are
+    drawn again (`Repair`), rows that break a constraint are replaced by others, and, if there is a workload, records are moved until their marginals are close to the distribution's. All
     of it is post-processing.
     """
 

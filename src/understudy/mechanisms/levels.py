@@ -349,29 +349,25 @@ def _with_sum(noisy: Array, total: float) -> Array:
 def classes_of(schema: Schema, column: Categorical) -> npt.NDArray[np.intp]:
     """Number the values of a column so that rules treat those with the same number alike.
 
-    A rule that compares the column with another one tells all values apart.
+    Values that decide the same value of another column are alike. A rule that compares the column with another one, or a column that it follows
+    from, tells all its values apart.
     """
-    sets: list[frozenset[int]] = []
-    partners: list[tuple[int, ...]] = []
+    apart = np.arange(len(column.values), dtype=np.intp)
+    if any(item.target == column.name for item in schema.determines):  # what follows is a value, not a group
+        return apart
+    marks: list[list[Any]] = []
     for rule in schema.constraints:
         for part in _parts(rule.condition):
             if isinstance(part, OneOf) and part.column == column.name:
-                sets.append(part.codes)
-            elif isinstance(part, Same) and column.name in (part.left, part.right):
-                return np.arange(len(column.values), dtype=np.intp)
-            elif isinstance(part, NamedPart) and part.column == column.name:
-                partners.append(part.numbers)
+                marks.append([place in part.codes for place in apart.tolist()])
             elif isinstance(part, Mapped) and part.source == column.name:
-                partners.append(part.codes)
-    if any(item.target == column.name for item in schema.determines):  # what follows is a value, not a group
-        return np.arange(len(column.values), dtype=np.intp)
-    partners = [marks for marks in partners if len(marks) == len(column.values)]
-    return numbered(
-        [
-            (*(place in codes for codes in sets), *(marks[place] for marks in partners))
-            for place in range(len(column.values))
-        ]
-    )
+                marks.append(list(part.codes))
+            elif isinstance(part, NamedPart) and part.column == column.name:
+                marks.append(list(part.numbers))
+            elif isinstance(part, Same) and column.name in (part.left, part.right):
+                return apart
+    marks = [item for item in marks if len(item) == len(column.values)]
+    return numbered(list(zip(*marks, strict=True))) if marks else np.zeros(len(column.values), np.intp)
 
 
 def _parts(condition: Check | None) -> Iterator[Check]:

@@ -38,6 +38,7 @@ _JOINT_CELLS = 1 << 22
 """Largest marginal of a model that redrawn columns are drawn from; beyond it they follow their own marginal."""
 
 _WEIGHTS = 1 << 22
+_CANDIDATES = 64
 _TRIED = 4_000
 
 
@@ -137,11 +138,45 @@ class Repair:
                 continue
             if moved is codes:
                 moved = codes.copy()
+            if any(self.schema.domain.cells(rule.columns) > MAX_CELLS for rule in rules):
+                broken = self._try(moved, broken, name, rules, generator)
             rows = max(1, _WEIGHTS // self.schema.domain.size(name))
             for start in range(0, len(broken), rows):
                 here = broken[start : start + rows]
                 self._redraw(moved, here, name, rules, generator)
         return moved
+
+    def _try(
+        self,
+        codes: Codes,
+        rows: npt.NDArray[np.intp],
+        name: str,
+        rules: Sequence[Constraint],
+        generator: np.random.Generator,
+    ) -> npt.NDArray[np.intp]:
+        """Draw a column from its own marginal until the rules hold, some times; return the records where they never did.
+
+        For tables too large to look at every code. The first code that passes has the law of the marginal given the rules.
+        """
+        weights = self._alone(name)
+        if not weights.sum() > 0:
+            return rows
+        share, left = weights / weights.sum(), []
+        for start in range(0, len(rows), _WEIGHTS // _CANDIDATES):
+            here = rows[start : start + _WEIGHTS // _CANDIDATES]
+            drawn = generator.choice(len(share), (len(here), _CANDIDATES), p=share)
+            holds = np.ones(drawn.shape, dtype=bool)
+            for rule in rules:
+                tried = {
+                    other: np.repeat(codes[here, self._at(other)], _CANDIDATES) for other in rule.columns
+                }
+                tried[name] = drawn.ravel()
+                holds &= rule.holds_codes(tried).reshape(drawn.shape)
+            found = holds.any(axis=1)
+            first = drawn[np.arange(len(here)), holds.argmax(axis=1)]
+            codes[here[found], self._at(name)] = first[found].astype(codes.dtype)
+            left.append(here[~found])
+        return np.concatenate(left) if left else rows
 
     def _hold(self, rules: Sequence[Constraint], codes: Codes) -> Bools:
         holds = np.ones(len(codes), dtype=bool)

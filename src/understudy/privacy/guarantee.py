@@ -65,6 +65,10 @@ class Condition:
     steps: int = 1
 
 
+ALSO_MEASURED = "Facts of the schema were measured from the same table before: what the ledger promises in all covers both."
+"""What the guarantee of a fit or release says whose schema was learnt under the budget."""
+
+
 def condition_of(unit: Unit, invariants: Iterable[Invariant]) -> Condition:
     """Return the condition that the exact public numbers of a ledger put on its promise.
 

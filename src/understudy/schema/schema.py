@@ -34,7 +34,13 @@ from understudy.schema.constraints.joint import JointValues, joint_values
 from understudy.schema.domain import Domain
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.files.lists import Lists, with_lists
-from understudy.schema.origin import OriginOfFacts, facts_from_data, normal_origin, origin_to_plain
+from understudy.schema.origin import (
+    OriginOfFacts,
+    facts_from_data,
+    measured_facts,
+    normal_origin,
+    origin_to_plain,
+)
 from understudy.schema.problems import did_you_mean, listing, raise_problems
 
 if TYPE_CHECKING:
@@ -646,6 +652,9 @@ class Schema:
 
     def _check_origin(self) -> list[str]:
         origin, wrong = normal_origin(self.origin, self._facts if self._facts else self.own_facts)
+        if measured_facts(origin, self.own_facts):
+            wrong.append("origin: only facts of columns are ever measured; write 'public' or 'from-data'")
+            origin = "from-data"
         self._set("origin", origin if self._facts else "public")
         return wrong
 

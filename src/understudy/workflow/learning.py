@@ -10,9 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from understudy.curator import remember_measured, table_facts
+from understudy.curator import remember_measured, require_measured, table_facts
 from understudy.data.output import require_apart, require_writable
-from understudy.discovery import Discovery, DiscoveryPlan
+from understudy.discovery import Discovery, DiscoveryPlan, NothingDiscovered
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import Budget, Ledger, Unit
@@ -36,7 +36,7 @@ class Learnt:
     discovery
         The schema, the columns that were left out, and about how many rows there are.
     rest
-        What is left of the budget for a fit on the same ledger.
+        What is left of the budget for a fit on the same ledger, if nothing else was charged to it.
     standing
         How the ledger stands now.
     ledger, new_ledger
@@ -112,8 +112,12 @@ class PlannedDiscovery:
                 ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
         ):
-            found = work.discover(entries, self.plan, given=self.step.given, progress=progress)
-            remember_measured(ledger, found.schema)
+            try:
+                found = work.discover(entries, self.plan, given=self.step.given, progress=progress)
+            except NothingDiscovered:  # an answer, too: there is nothing to go on with
+                work.done()
+                raise
+            remember_measured(ledger, self.step.measured(found.schema))
             if self.out is not None:
                 found.schema.write(self.out)
             standing, repeated = ledger.guarantee(), work.repeated
@@ -146,9 +150,11 @@ class PlannedDiscovery:
 
     def _check(self, owner: Facts) -> None:
         if self.place is not None:
-            check_before_reading(self.place, owner, self.payment.consent, **self._terms)
+            given = self.step.given_columns
+            check_before_reading(self.place, owner, self.payment.consent, measured=given, **self._terms)
         elif isinstance(self.payment.ledger, Ledger):
             check_facts(self.payment.ledger, owner, self.payment.consent)
+            require_measured(self.payment.ledger, self.step.given_columns)
 
     @property
     def _terms(self) -> dict[str, Any]:

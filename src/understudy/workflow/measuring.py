@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from understudy.curator import remember_measured
 from understudy.data.entries import header_of, read_entries
-from understudy.discovery import Discovery, DiscoveryPlan, Shares, plan_discovery, shares_of
+from understudy.discovery import (
+    Discovery,
+    DiscoveryPlan,
+    NothingDiscovered,
+    Shares,
+    plan_discovery,
+    shares_of,
+)
 from understudy.errors import UsageError
 from understudy.mechanisms import Progress, Synthesizer
 from understudy.privacy import Budget, Unit
@@ -73,6 +80,15 @@ class SchemaStep(Protocol):
         """Ask, and return the measured schema."""
         ...
 
+    def measured(self, schema: Schema) -> Sequence[Column]:
+        """Return the columns of the measured schema that this step asked about and paid for."""
+        ...
+
+    @property
+    def given_columns(self) -> Sequence[Column]:
+        """The columns that were declared, or measured before at the cost of the same ledger."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Discover:
@@ -124,6 +140,16 @@ class Discover:
             encoding=fit.encoding,
             names=fit.names,
         )
+
+    def measured(self, schema: Schema) -> Sequence[Column]:
+        """Return the columns of the measured schema that were asked about; those that were given are not among them."""
+        given = _declared(self.given)
+        return [column for column in schema.columns if column.name not in given]
+
+    @property
+    def given_columns(self) -> Sequence[Column]:
+        """The columns that were declared, or measured before at the cost of the same ledger."""
+        return () if self.given is None else self.given.columns
 
     def measure(self, fit: Fit, work: PaidWork, read: Any, shares: Shares, progress: Progress) -> Discovery:
         """Ask, and return the measured schema."""
@@ -224,12 +250,16 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
     found: Discovery | None = None
     rebuild: Callable[[Schema], Synthesizer] | None = fit.rebuild
     for step, shares, table in zip(fit.steps, steps.shares, read, strict=True):
-        found = step.measure(fit, work, table, shares, progress)
+        try:
+            found = step.measure(fit, work, table, shares, progress)
+        except NothingDiscovered:  # an answer, too: there is nothing to go on with
+            work.done()
+            raise
         if rebuild is None:
             raise UsageError(
                 "A fit whose schema is measured says how its mechanism is made for it (rebuild)."
             )
-        remember_measured(work.ledger, found.schema)
+        remember_measured(work.ledger, step.measured(found.schema))
         fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema).with_fixed_accounting())
     if found is None:
         return Continued(fit)

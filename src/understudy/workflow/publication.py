@@ -339,7 +339,7 @@ def measure_errors(
         "approximate_delta": 0.0,
         "advice": ADVICE,
     }
-    check_before_reading(place, facts, payment.consent, **terms)
+    check_before_reading(place, facts, payment.consent, measured=schema.columns, **terms)
     records = read_table(
         real, schema, id_column=unit.id_column, separator=separator, encoding=encoding, names=names
     )

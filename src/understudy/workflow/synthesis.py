@@ -31,6 +31,7 @@ from understudy.mechanisms import (
 from understudy.mechanisms import method as method_named
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
+from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Column, Schema
@@ -68,9 +69,6 @@ _LOG = logging.getLogger(__name__)
 
 ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
 """For those whose ledger is of another table or unit."""
-
-
-_ALSO_MEASURED = "Facts of the schema were measured from the same table before: what the ledger promises in all covers both."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,8 +528,9 @@ class PlannedSynthesis:
                 model = self._whole(work.fit(learnt.fit.synthesizer, records, **asked))
             else:
                 many = work.fit_many(
-                    fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
+                    learnt.fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
                 )
+                many = replace(many, models=tuple(map(self._whole, many.models)))
                 model = many.models[0]
             standing = ledger.guarantee()
             made: dict[str, Any] = {"rows": 0}
@@ -568,16 +567,18 @@ class PlannedSynthesis:
     @property
     def _declared(self) -> tuple[Column, ...]:
         """The columns that the ledger has to know already if they were measured; those that will be measured are marks so far."""
-        return () if self.fit.steps else tuple(self.fit.schema.columns)
+        if not self.fit.steps:
+            return tuple(self.fit.schema.columns)
+        return tuple(column for step in self.fit.steps for column in step.given_columns)
 
     def _whole(self, model: Model) -> Model:
         """Return a model that says what it cost in all: its schema was learnt from the same records."""
-        if self.fit.steps:
-            return replace(model, provenance=replace(model.provenance, budget=self.fit.budget))
-        if any(column.measured_facts for column in model.schema.columns):
-            condition = f"{model.provenance.condition} {_ALSO_MEASURED}".strip()
-            return replace(model, provenance=replace(model.provenance, condition=condition))
-        return model
+        if not self.fit.steps:
+            return model
+        condition = model.provenance.condition.replace(ALSO_MEASURED, "").strip()
+        return replace(
+            model, provenance=replace(model.provenance, budget=self.fit.budget, condition=condition)
+        )
 
     @property
     def _terms(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from understudy.data import ArrowTable, Database, LocalTable, SqlTable, Table, read_table
+from understudy.data.prepare import reading_facts
 from understudy.data.regrouped import RegroupedTable, regrouped
 from understudy.errors import DataError
 from understudy.schema import Categorical, Schema
@@ -174,3 +175,15 @@ def test_a_table_is_not_regrouped_by_another_schema() -> None:
     other = OPEN.with_columns([Categorical("sex", values=["f", "m", "x"])])
     with pytest.raises(DataError, match="'sex' is not a grouping"):
         regrouped(table, other)
+
+
+def test_levels_are_a_fact_about_reading_only_where_values_share_codes() -> None:
+    def facts(levels: str) -> object:
+        text = f"columns: [{{name: a, kind: categorical, values: [x1, x2, y1]{levels}}}]"
+        return reading_facts(Schema.parse(text))
+
+    assert facts("") == facts(", levels: {prefix: [1]}") == facts(", levels: {prefix: [1], share: 0.2}")
+    assert facts("") != facts(", levels: {prefix: [1], at: 1}")
+    assert facts(", levels: {prefix: [1], at: 1}") == facts(
+        ", levels: {groups: {x: [x1, x2], y: [y1]}, at: 1}"
+    )

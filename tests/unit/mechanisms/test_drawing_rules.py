@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2
 
+from understudy.curator import Curator
+from understudy.data import read_table
 from understudy.engine.distributions.dense import DenseTable
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import ConstraintError, DomainTooLarge
 from understudy.marginals import Workload
+from understudy.mechanisms import create
 from understudy.mechanisms.drawing import Drawer
 from understudy.mechanisms.rules import Repair, learnt_rules, require_possible, structural_rules
+from understudy.privacy import ApproxDP, Ledger, Unit
 from understudy.schema import Categorical, Date, Integer, Schema
 
 ALPHA = 1e-9
@@ -187,3 +192,47 @@ def test_a_dependency_that_is_too_large_to_learn_is_refused() -> None:
     wide = [Integer(name, minimum=0, maximum=9_999) for name in ("a", "b")]
     with pytest.raises(DomainTooLarge, match="Declare the table of values"):
         require_possible(Schema(wide, determines={"a": ["b"]}))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_what_follows_from_a_column_with_levels_follows_from_its_values(declared: bool) -> None:
+    """A fit puts diagnoses into groups; every diagnosis still has one chapter, the declared one if there is one."""
+    codes = [f"{letter}{number:02d}" for letter in "ABC" for number in range(20)]
+    chapters = {code: code[0] for code in codes}
+    schema = Schema(
+        [
+            Categorical("diagnosis", values=codes, levels={"prefix": [1, 2]}),
+            Categorical("chapter", values=["C", "B", "A"]),
+        ],
+        determines={"diagnosis": {"chapter": chapters} if declared else ["chapter"]},
+        derived={"first": {"value": "diagnosis", "values": chapters}},
+    )
+    generator = np.random.default_rng(0)
+    diagnosis = generator.choice(codes, 800)
+    frame = pd.DataFrame({"diagnosis": diagnosis, "chapter": [code[0] for code in diagnosis]})
+    budget, unit = ApproxDP(2.0, 1e-6), Unit.add_remove()
+    ledger = Ledger.in_memory(budget=budget, unit=unit, table="t")
+    curator = Curator(read_table(frame, schema), unit=unit, ledger=ledger)
+    model = create("independent").fit(curator, budget)
+    assert model.schema.domain.size("diagnosis") < len(codes)
+    rows = model.sample(1_000, seed=1)
+    assert (rows["first"] == rows["diagnosis"].str[0]).all()
+    assert (rows.groupby("diagnosis")["chapter"].nunique() == 1).all()
+    if declared:
+        assert (rows["chapter"] == rows["first"]).all()
+
+
+def test_tables_too_large_to_look_at_are_obeyed_by_trying() -> None:
+    """A century of days by a century of days: 1.3 thousand million cells are never built."""
+    century = {"minimum": "1920-01-01", "maximum": "2019-12-31"}
+    schema = Schema(
+        [Date("born", **century), Date("died", **century, missing=True)],
+        rules=["died >= born", "died - born <= 40000"],
+    )
+    assert structural_rules(schema) == ()
+    generator = np.random.default_rng(0)
+    codes = np.stack([generator.integers(0, 36_000, 300) for _ in range(2)], axis=1).astype(np.uint32)
+    moved = Repair(schema, schema.constraints).apply(codes, generator)
+    assert (moved[:, 0] == codes[:, 0]).all()
+    assert schema.holds_codes({"born": moved[:, 0], "died": moved[:, 1]}).all()
+    require_possible(schema)

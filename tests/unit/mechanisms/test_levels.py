@@ -13,7 +13,7 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
-from understudy.errors import BudgetError, BudgetExceeded, UnusableMethod
+from understudy.errors import BudgetError, BudgetExceeded, SchemaError, UnusableMethod
 from understudy.marginals import all_kway
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.levels import (
@@ -318,3 +318,55 @@ def test_the_look_is_the_same_on_every_road(tmp_path: Path) -> None:
     )
     model = create("independent").fit(curator, PureDP(1.0))
     assert model.schema.as_read() == SCHEMA
+
+
+DEPENDENT = """
+columns:
+  - {{name: code, kind: categorical, values: [{values}], levels: {{prefix: [1, 2], most: 4}}}}
+  - {{name: kind, kind: categorical, values: [x, y]}}
+determines: {{code: {table}}}
+derived: {{letter: {{value: code, values: {letters}}}}}
+"""
+
+
+@pytest.mark.parametrize("table", ["declared", "learnt"])
+def test_what_follows_from_a_value_follows_from_it_in_every_row(table: str) -> None:
+    """Even and odd codes decide ``kind``: values that decide differently never share a code, though they share a group."""
+    declared = "{" + ", ".join(f"{value}: {'xy'[place % 2]}" for place, value in enumerate(VALUES)) + "}"
+    schema = Schema.parse(
+        DEPENDENT.format(
+            values=", ".join(VALUES),
+            table="[kind]" if table == "learnt" else f"{{kind: {declared}}}",
+            letters="{" + ", ".join(f"{value}: {value[0]}" for value in VALUES) + "}",
+        )
+    )
+    code = codes_of()["code"] % 60
+    ledger = Ledger.in_memory(budget=ZCDP(0.5), unit=UNIT, table="t")
+    curator = Curator(
+        LocalTable(schema, {"code": code, "kind": code % 2}),
+        unit=UNIT,
+        ledger=ledger,
+        randomness=SeededRandomness(1),
+    )
+    model = create("mst").fit(curator, ZCDP(0.5))
+    assert 2 <= model.schema.column("code").size <= 4
+    frame = model.sample(2_000, seed=2)
+    assert set(frame["code"]) <= set(VALUES)
+    assert frame.groupby("code")["kind"].nunique().max() == 1
+    assert (frame["letter"] == frame["code"].str[0]).all()
+    if table == "declared":
+        assert (frame["kind"] == [("x", "y")[VALUES.index(value) % 2] for value in frame["code"]]).all()
+
+
+def test_a_column_that_follows_from_another_keeps_its_values_apart() -> None:
+    schema = Schema.parse(
+        f"""
+columns:
+  - {{name: sex, kind: categorical, values: [f, m]}}
+  - {{name: code, kind: categorical, values: [{", ".join(VALUES)}], levels: {{prefix: [1]}}}}
+determines: {{sex: [code]}}
+"""
+    )
+    assert working_schema(schema).column("code").size == 60
+    with pytest.raises(SchemaError, match="what follows must be a value"):
+        Schema.parse(schema.to_yaml().replace("prefix: [1]", "prefix: [1]\n      at: 1"))

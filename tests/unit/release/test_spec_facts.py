@@ -203,3 +203,10 @@ def test_the_default_share_follows_the_total() -> None:
 def test_fingerprints_of_version_0_1_stay(changes: dict[str, Any], fingerprint: str) -> None:
     """Computed with version 0.1.0; an interrupted release is found again by it."""
     assert small_spec(**changes).fingerprint() == fingerprint
+
+
+def test_a_release_of_a_measured_schema_says_that_more_was_paid_before() -> None:
+    assert "measured" not in small_spec().condition().text
+    plain = small()
+    plain["schema"]["columns"][0]["origin"] = "measured"
+    assert "measured from the same table before" in Spec.from_dict(plain).condition().text

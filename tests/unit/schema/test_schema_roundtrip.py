@@ -36,9 +36,10 @@ def extras(draw: st.DrawFn, *, clamp: bool) -> dict[str, Any]:
 @st.composite
 def named(draw: st.DrawFn) -> Column:
     values = draw(st.lists(st.one_of(TEXT, NUMBERS), min_size=1, max_size=8))
-    build = draw(st.sampled_from([Categorical, Ordinal]))
+    build: Any = draw(st.sampled_from([Categorical, Ordinal]))
     try:
-        return build("x", values=values, **draw(extras(clamp=False)))
+        made: Column = build("x", values=values, **draw(extras(clamp=False)))
+        return made
     except SchemaError:
         assume(False)
         raise

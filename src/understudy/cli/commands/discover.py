@@ -78,9 +78,9 @@ def discover(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Learn kinds, values and ranges of the columns that no schema declares, and write the schema.
+    """Learn a schema with a share of the budget and write it.
 
-    Column names are public; everything else is measured with noise and charged to the ledger of the table, each look before its noise is drawn. After an
+    Column names are public; kinds, values and ranges are measured with noise and charged to the ledger, each look before its noise is drawn. After an
     interruption the same command goes on and pays for nothing twice. The facts of the schema have the origin "measured": synth takes them at
     once, on the same ledger, with what is left of the budget.
     """

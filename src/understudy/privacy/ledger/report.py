@@ -116,6 +116,12 @@ class LedgerGuarantee:
         except NoSuchGuarantee:
             return None
 
+    @property
+    def _beside(self) -> str:
+        """What entries with a delta of their own (unlisted keys, approximate acts) add to a cost in another unit."""
+        own = float(self.spending.delta)
+        return f", beside a delta of {own:.3g} that entries have of their own" if own > 0 else ""
+
     def describe(self) -> str:
         """Return promise and spending in a few lines."""
         main = self._standing
@@ -123,7 +129,7 @@ class LedgerGuarantee:
             f"Promise: {self.budget.describe()}, unit: {self.unit.describe()}.",
             f"Spent by {main.name} accounting: {main.symbol} "
             f"{self.spending.spent(main.name):.6g} of {self.total:.6g}; "
-            f"{main.describe_left(self.remaining, self.total)} remains.",
+            f"{main.describe_left(self.remaining, self.total)} remains{self._beside}.",
         ]
         others = [
             ACCOUNTINGS[name].describe(value) + f" ({name})"
@@ -131,7 +137,7 @@ class LedgerGuarantee:
             if name != main.name
         ]
         if others:
-            lines.append(f"The same entries by other accountings: {', '.join(others)}.")
+            lines.append(f"The same entries by other accountings: {', '.join(others)}{self._beside}.")
         used = self.used()
         if used is not None:
             lines.append(f"Used so far: {used.describe()}.")

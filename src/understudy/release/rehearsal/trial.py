@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from understudy.curator import Curator
+from understudy.curator import Curator, remember_measured
 from understudy.data import LocalTable
 from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import no_progress
@@ -208,6 +208,7 @@ class _Attempt:
         self.real = RecordTypes.from_table(real)
 
     def _curator(self, ledger: Ledger) -> Curator:
+        remember_measured(ledger, self.table.schema.columns)  # a rehearsal has a ledger of its own
         return Curator(
             self.table,
             unit=self.spec.unit,

@@ -224,7 +224,7 @@ class Release(Work):
             opened = stack.enter_context(release_ledger(spec, place))
             if restart:  # a refusal must not forget the earlier run
                 check_facts(opened, spec.facts, consent)
-                require_measured(opened, spec.schema.columns)
+                require_measured(opened, spec.every_column)
                 _require_room(spec, opened)
             state = stack.enter_context(
                 State.opened(
@@ -233,7 +233,7 @@ class Release(Work):
             )
             if state.get("outcome") is None:
                 check_facts(opened, spec.facts, consent)
-                require_measured(opened, spec.schema.columns)
+                require_measured(opened, spec.every_column)
             yield cls(spec, opened, state, source=source, randomness=randomness, consent=consent)
 
     # ------------------------------------------------------------------ the whole

@@ -22,7 +22,7 @@ from understudy.errors import UnderstudyError
 from understudy.mechanisms import Plan, Synthesizer, create
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, fingerprint_of
-from understudy.privacy.guarantee import Condition, condition_of
+from understudy.privacy.guarantee import ALSO_MEASURED, Condition, condition_of
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.release.criteria.base import Criterion, CriterionConfig, CriterionContext
 from understudy.release.projection import Projection
@@ -163,7 +163,16 @@ class Spec:
             item.rule != self.facts.rule for item in known
         ):
             known.append(Invariant("number of rows", self.facts.rule, rows.value, "", 0))
-        return condition_of(self.unit, known)
+        condition = condition_of(self.unit, known)
+        if any(column.measured_facts for column in self.every_column):
+            return replace(condition, text=f"{condition.text} {ALSO_MEASURED}".strip())
+        return condition
+
+    @property
+    def every_column(self) -> tuple[Column, ...]:
+        """The columns of the schema and their alternatives."""
+        others = (column for forms in self.transformations.values() for column in forms.values())
+        return (*self.schema.columns, *others)
 
     def facts_fingerprint(self) -> str:
         """Return a SHA-256 of the owner's facts: of what they mean, not of how they are written."""

@@ -146,9 +146,9 @@ def _text(value: Any) -> str:
 
 def _check_values(item: Dependency, columns: Mapping[str, Column]) -> list[str]:
     """Return what is wrong with a declared table: unknown values, repeated ones, values without a partner."""
-    if item.learnt:
-        return []
     source, target = columns[item.source], columns[item.target]
+    if item.learnt:
+        return _check_groups(item, source, target)
     problems = []
     for column, listed in (
         (source, [pair[0] for pair in item.values]),

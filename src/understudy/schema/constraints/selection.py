@@ -14,7 +14,7 @@ import numpy.typing as npt
 from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Column
 from understudy.schema.constraints.conditions import FALSE, TRUE, UNKNOWN, All, Check, View
-from understudy.schema.constraints.constraint import Constraint, _columns_of
+from understudy.schema.constraints.constraint import Constraint, _columns_in, _columns_of
 from understudy.schema.problems import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Selection:
         ConstraintError
             If it cannot be read, names an unknown column, or compares what cannot be compared.
         """
-        columns: Iterable[Column] = getattr(schema, "columns", schema)
+        columns = _columns_in(schema)
         grouped = {
             column.name: column.groups
             for column in columns
