@@ -124,18 +124,40 @@ def header_of(
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
+    header: bool = False,
 ) -> tuple[str, ...]:
     """Return the names of the columns of a table, which are public; no record is kept.
+
+    Parameters
+    ----------
+    source
+        A CSV or Parquet file, a folder of Parquet files, or a frame.
+    separator, encoding, names
+        Of a CSV file; see `read_table`. An empty list of names is refused: how many columns a file has would be counted in its first record.
+    header
+        Whether somebody said that the first line of a CSV file names its columns. Otherwise a line that reads like a record is refused.
 
     Raises
     ------
     DataError
         If the source has no header that can be read, or is of a kind that cannot be read without a schema.
+
+    Privacy
+    -------
+    Out: public, if the header is one. A first line with a field that is a number, a date, a truth word or a missing entry is taken for a record, by the line alone and
+    without a word of it in the message. A record of names and other words cannot be told from a header: read the names that a plan prints.
     """
     if isinstance(source, str | PathLike) and not is_database(source):
         path = Path(source)
         if is_csv(path):
+            if names is not None and not names:
+                raise DataError(
+                    f"Discovery needs the names of the columns of {path.name!r}, and they cannot be numbered: a record would decide how many there are. "
+                    "Give them in the order of the file (names=, --names)."
+                )
             stream = CsvStream(path, None, separator=separator, encoding=encoding or "utf-8", names=names)
+            if names is None and not header and any(map(_reads_like_an_entry, stream.header)):
+                raise DataError(_A_RECORD.format(file=path.name))
             return _checked(name for name in stream.header if name)
         if separator is not None or encoding is not None or names is not None:
             raise DataError(
@@ -143,6 +165,16 @@ def header_of(
             )
         return _checked(name for name in DatasetStream.from_paths([path], ()).header if name)
     return _checked(_names_of(_table_of(source)))
+
+
+_A_RECORD = (
+    "The first line of {file!r} may be a record: a field of it is empty or reads as a number, a date, a truth word or a missing entry. Column names become public, "
+    "so names were wanted there. If the line is a record, give the names of the columns (names=, --names). If it names the columns, rename those that read so."
+)
+
+
+def _reads_like_an_entry(field: str) -> bool:
+    return PROFILE[profile_of(field)].partition(" ")[0] in ("missing", "truth", "date", "number")
 
 
 def _checked(names: Iterable[str]) -> tuple[str, ...]:

@@ -227,6 +227,43 @@ def test_a_csv_file_is_text(tmp_path) -> None:
     assert header_of(path) == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "39,State-gov",
+        "Anna Smith,2020-01-31",
+        "Anna Smith,?",
+        "Anna Smith,",
+        "Bob,Yes",
+        "Bob;1.5",
+        "a,NA",
+        "31/12/2020\tx",
+    ],
+)
+def test_a_first_line_that_reads_like_a_record_does_not_name_columns(tmp_path: Path, line: str) -> None:
+    """The line alone decides, whatever follows, and nothing of it is in the message."""
+    path = tmp_path / "t.csv"
+    for rest in ("", "\nBob,flu\n", "\n1,2\n" * 3):
+        path.write_text(line + rest)
+        with pytest.raises(DataError, match="names were wanted") as caught:
+            header_of(path)
+        assert not any(word in str(caught.value) for word in ("39", "Anna", "Smith", "Bob", "2020", "gov"))
+    path.write_text(line.replace(";", ",").replace("\t", ",") + "\nBob,flu\n")
+    assert header_of(path, names=("who", "what")) == ("who", "what")
+    assert len(header_of(path, header=True)) == 2 - line.endswith(",")
+
+
+def test_names_pass_for_a_header_and_columns_are_never_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("age,sector,007,date of birth\n1,2,3,4\n")
+    assert header_of(path) == ("age", "sector", "007", "date of birth")
+    for record in ("29,east,ok", "29,east,a;b;c;d;e"):  # neighbours: one record would decide the columns
+        path.write_text(f"{record}\n30,west,ok\n")
+        with pytest.raises(DataError, match="names="):
+            header_of(path, names=())
+        assert header_of(path, names=("a", "b", "c")) == ("a", "b", "c")
+
+
 def test_what_cannot_be_read_is_refused_without_values(tmp_path) -> None:
     with pytest.raises(DataError, match="database"):
         read_entries("postgresql://x/y", ["a"])
