@@ -123,10 +123,10 @@ OBJECTS = st.one_of(
     st.sampled_from([dt.date(2019, 5, 5), dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 23, 30)]),
     st.builds(lambda moment, zone: moment.astimezone(zone), MOMENTS, ZONES),
     st.builds(lambda moment, zone: pd.Timestamp(moment).tz_convert(zone), MOMENTS, ZONES),
-    st.sampled_from([0, 1, -9, 2**53 + 1, 2**63, 10**20, 10**5000]),
+    st.sampled_from([0, 1, -9, 2**53 + 1, 2**63, 10**20]),
     st.sampled_from([True, False, np.bool_(True), np.bool_(False)]),
     st.sampled_from([0.0, -0.0, 1.0, 0.1, 1e20, float("inf"), np.float32(0.1), np.float64(1), np.float16(1), np.int8(1), np.uint64(2**63)]),
-    st.sampled_from([Decimal(1), Decimal("1.0"), Decimal("-0"), Decimal("Infinity"), Decimal("1E+999999"), Decimal("20200101")]),
+    st.sampled_from([Decimal(1), Decimal("1.0"), Decimal("-0"), Decimal("Infinity"), Decimal("20200101")]),
     st.sampled_from([None, float("nan"), np.float32("nan"), Decimal("NaN"), Decimal("sNaN"), pd.NA, pd.NaT, np.datetime64("NaT"), np.timedelta64("NaT"), complex("nan")]),
     st.sampled_from([np.datetime64("2020-01-01"), np.datetime64("2020-01-01T23:30"), np.datetime64("10000-01-01"), np.timedelta64(1, "D"), np.timedelta64(1, "s")]),
     st.sampled_from(["1", "1.0", "true", "2020-01-01", np.str_("1"), "", "NA", "x", b"1", 1 + 0j, (1,), dt.time(1), dt.timedelta(1), pd.Period("2020-01-01", "D")]),
@@ -154,6 +154,18 @@ def test_an_entry_reads_alike_alone_and_beside_any_others(entries: list[object])
     for column in COLUMNS:
         alone = [int(column.encode(_objects([entry])["a"])[0]) for entry in entries]
         assert column.encode(_objects(entries)["a"]).tolist() == alone
+
+
+@pytest.mark.parametrize(
+    "huge",
+    [10**5000, -(10**5000), Decimal("1E+999999"), Decimal("-1E+999999")],
+    ids=["long", "long negative", "decimal", "decimal negative"],
+)
+def test_a_number_too_long_to_be_written_ends_nothing(huge: object) -> None:
+    assert read_entries(_objects([huge, 1]), ["a"]).texts("a")["1"] == 1
+    for column in COLUMNS:
+        (alone,) = column.encode(_objects([1])["a"])
+        assert column.encode(_objects([huge, 1])["a"])[1] == alone
 
 
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"]

@@ -54,7 +54,7 @@ def read_date(entry: Any, format: str | None = None) -> dt.date | None:
         and isinstance(entry, int | np.integer | Decimal)
         and not isinstance(entry, bool | np.timedelta64)
     ):
-        entry = str(int(entry)) if abs(entry) < _MOST_AS_DATE else None
+        entry = str(int(entry)) if -_MOST_AS_DATE < entry < _MOST_AS_DATE else None
     if not isinstance(entry, str) or len(entry) > 64:
         return None
     text = entry.strip()
