@@ -218,6 +218,8 @@ def numbers_of_text(series: pd.Series[Any]) -> Entries | None:
 
     if not types.is_string_dtype(series.dtype):
         return None
+    if series.dtype == object and not _types_of(series.to_numpy()) <= {str}:
+        return None  # Arrow is not asked about other objects: some of them end the process
     try:
         text = pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -266,15 +268,17 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     return codes, list(uniques)
 
 
-def _equal_read_alike(entries: npt.NDArray[Any]) -> bool:
-    """Whether all entries but null objects are of one type whose equal entries read alike; types derived from it are others, as a moment is a date."""
+def _types_of(entries: npt.NDArray[Any]) -> set[type]:
+    """Return the exact types of entries, without those of null objects."""
     types = {kind for kind in set(map(type, entries)) if kind.__name__ not in _NULL_TYPES}
-    if (
-        len(types) == 2
-        and float in types
-        and all(is_nothing(entry) for entry in entries if type(entry) is float)
-    ):
+    if len(types) > 1 and float in types and all(is_nothing(e) for e in entries if type(e) is float):
         types.discard(float)
+    return types
+
+
+def _equal_read_alike(entries: npt.NDArray[Any]) -> bool:
+    """Whether all entries are of one type whose equal entries read alike; types derived from it are others, as a moment is a date."""
+    types = _types_of(entries)
     return len(types) <= 1 and types <= {str, int, float, bool, dt.date}
 
 
