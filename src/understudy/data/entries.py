@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,7 @@ from understudy.data.table import Words, read_without
 from understudy.errors import DataError
 from understudy.schema import Categorical, Codes, Schema
 from understudy.schema.coding.profile import PROFILE, profile_of, text_of_entry
-from understudy.schema.coding.reading import distinct_entries
-
-if TYPE_CHECKING:
-    import pandas as pd
+from understudy.schema.coding.reading import distinct_entries, series_of_arrow
 
 __all__ = ["EntryTable", "header_of", "read_entries"]
 
@@ -127,25 +124,57 @@ def header_of(
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
+    header: bool = False,
 ) -> tuple[str, ...]:
     """Return the names of the columns of a table, which are public; no record is kept.
+
+    Parameters
+    ----------
+    source
+        A CSV or Parquet file, a folder of Parquet files, or a frame.
+    separator, encoding, names
+        Of a CSV file; see `read_table`. An empty list of names is refused: how many columns a file has would be counted in its first record.
+    header
+        Whether somebody said that the first line of a CSV file names its columns. Otherwise a line that reads like a record is refused.
 
     Raises
     ------
     DataError
         If the source has no header that can be read, or is of a kind that cannot be read without a schema.
+
+    Privacy
+    -------
+    Out: public, if the header is one. A first line with a field that is a number, a date, a truth word or a missing entry is taken for a record, by the line alone and
+    without a word of it in the message. A record of names and other words cannot be told from a header: read the names that a plan prints.
     """
     if isinstance(source, str | PathLike) and not is_database(source):
         path = Path(source)
         if is_csv(path):
+            if names is not None and not names:
+                raise DataError(
+                    f"Discovery needs the names of the columns of {path.name!r}, and they cannot be numbered: a record would decide how many there are. "
+                    "Give them in the order of the file (names=, --names)."
+                )
             stream = CsvStream(path, None, separator=separator, encoding=encoding or "utf-8", names=names)
+            if names is None and not header and any(map(_reads_like_an_entry, stream.header)):
+                raise DataError(_A_RECORD.format(file=path.name))
             return _checked(name for name in stream.header if name)
         if separator is not None or encoding is not None or names is not None:
             raise DataError(
                 "separator=, encoding= and names= apply to CSV files only; this source is not one."
             )
         return _checked(name for name in DatasetStream.from_paths([path], ()).header if name)
-    return _checked(str(name) for name in _frame_of(source).columns)
+    return _checked(_names_of(_table_of(source)))
+
+
+_A_RECORD = (
+    "The first line of {file!r} may be a record: a field of it is empty or reads as a number, a date, a truth word or a missing entry. Column names become public, "
+    "so names were wanted there. If the line is a record, give the names of the columns (names=, --names). If it names the columns, rename those that read so."
+)
+
+
+def _reads_like_an_entry(field: str) -> bool:
+    return PROFILE[profile_of(field)].partition(" ")[0] in ("missing", "truth", "date", "number")
 
 
 def _checked(names: Iterable[str]) -> tuple[str, ...]:
@@ -154,22 +183,34 @@ def _checked(names: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def _frame_of(source: Any) -> pd.DataFrame:
-    """Return a source that is in memory as a pandas frame."""
+def _table_of(source: Any) -> Any:
+    """Return a source that is in memory as a pandas frame or an Arrow table."""
     pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if polars is not None and isinstance(source, polars.LazyFrame):
-        source = source.collect()
+        source = attempt(source.collect, _unreadable)
     if polars is not None and isinstance(source, polars.DataFrame):
-        source = source.to_arrow()
-        arrow = sys.modules["pyarrow"]
-    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
-        source = source.to_pandas()
-    if pandas is not None and isinstance(source, pandas.DataFrame):
-        return source  # type: ignore[no-any-return]
+        return attempt(source.to_arrow, _unreadable)
+    if (arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch)) or (
+        pandas is not None and isinstance(source, pandas.DataFrame)
+    ):
+        return source
     raise DataError(
         "A table without a schema can be a CSV or Parquet file, a folder of Parquet files, or a frame in memory. For a database, declare "
         "the schema, or write the table to a file first."
     )
+
+
+def _names_of(table: Any) -> list[str]:
+    return [str(name) for name in getattr(table, "column_names", table.columns)]
+
+
+def _column_of(table: Any, place: int) -> Any:
+    """Return a column as a pandas Series; dates of an Arrow table keep their type, which holds more years than Python's."""
+    return table.iloc[:, place] if hasattr(table, "iloc") else series_of_arrow(table.column(place))
+
+
+def _unreadable(error: Exception) -> DataError:
+    return DataError("The columns of the table cannot be read as text. Check their types.")
 
 
 def read_entries(
@@ -207,23 +248,20 @@ def read_entries(
     EntryTable(2 columns; records not shown)
     """
     if isinstance(source, str | PathLike) and not is_database(source):
-        frame = read_frame(source, separator=separator, encoding=encoding, names=names)
+        table = read_frame(source, separator=separator, encoding=encoding, names=names)
     else:
-        frame = _frame_of(source)
-    found = [str(name) for name in frame.columns]
+        table = _table_of(source)
+    found = _names_of(table)
     wanted = [*columns, *(() if id_column is None else (id_column,))]
     name_problems("The columns do not fit the table", found, wanted).raise_if_any(DataError)
 
-    def unreadable(error: Exception) -> DataError:
-        return DataError("The columns of the table cannot be read as text. Check their types.")
+    def read(name: str) -> Any:
+        return attempt(lambda: _column_of(table, found.index(name)), _unreadable)
 
-    texts = {
-        name: attempt(lambda name=name: _texts_of(frame.iloc[:, found.index(name)]), unreadable)  # type: ignore[misc]
-        for name in columns
-    }
+    texts = {name: attempt(lambda name=name: _texts_of(read(name)), _unreadable) for name in columns}  # type: ignore[misc]
     persons: dict[str, Persons] = {}
     if id_column is not None:
-        persons[id_column] = ids_from_pandas(frame.iloc[:, found.index(id_column)], id_column)
+        persons[id_column] = ids_from_pandas(read(id_column), id_column)
     return EntryTable.of(texts, persons=persons)
 
 

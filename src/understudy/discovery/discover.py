@@ -32,7 +32,7 @@ from understudy.discovery.ranges import (
     tail_of_days,
     tail_of_numbers,
 )
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, SchemaError
 from understudy.marginals import Measurement
 from understudy.privacy import Noise
 from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real, Schema
@@ -211,7 +211,10 @@ def discover(
     columns: dict[str, Column] = {}
     left_out: dict[str, str] = {}
     for name in plan.columns:
-        made = _column(name, profiles[name], kinds[name], keys.get(name), descents.get(name), rows, plan)
+        try:
+            made = _column(name, profiles[name], kinds[name], keys.get(name), descents.get(name), rows, plan)
+        except SchemaError:  # the answers are paid for: one column must not take the others with it
+            made = "what was measured about it does not make a column; declare the column"
         if isinstance(made, str):
             left_out[name] = made
         else:
@@ -631,8 +634,11 @@ def _public_order(values: Mapping[str, int]) -> tuple[str, ...] | None:
     return None
 
 
-def _values_column(name: str, profile: _Profile, keys: ReleasedKeys | None) -> Column:
-    numbers = [number for number, _ in _number_counts(keys)]
+def _values_column(name: str, profile: _Profile, keys: ReleasedKeys | None) -> Column | str:
+    absent = _sentinel(profile, keys)
+    numbers = [number for number, _ in _number_counts(keys) if number != absent]
+    if not numbers:
+        return "its only frequent number is one that stands for a missing entry; declare the column"
     shared = _of_numbers(profile, keys)
     if not all(number == int(number) for number in numbers):
         return Real(name, values=tuple(numbers), **shared)

@@ -167,6 +167,7 @@ class DiscoveryPlan:
         """Say in sentences what will be asked, with which noise."""
         n = len(self.columns)
         found = [
+            f"These column names become public: {', '.join(map(repr, self.columns))}. Stop if one of them is an entry of a record.",
             f"Discovery of {n} {'column' if n == 1 else 'columns'}, {self.accounting.describe(self.total)} in all"
             + (f" and a delta of {self.reserve:.3g}" if self.reserve else "")
             + f"; {len(self.given)} declared {'column costs' if len(self.given) == 1 else 'columns cost'} nothing.",
@@ -176,7 +177,7 @@ class DiscoveryPlan:
         if self.finds_texts:
             found += [
                 f"2. Frequent texts of a column: those with a noisy count of at least {self._least(False):,} rows "
-                f"(columns of numbers and codes: {self._least(True):,}); all others become 'other'."
+                f"(columns of numbers: {self._least(True):,}); all others become 'other'."
             ]
         else:
             found += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from understudy.data import read_table
 from understudy.data.entries import header_of, read_entries
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, shares_of
-from understudy.errors import BudgetError, LedgerMismatch, SchemaError, UsageError
+from understudy.errors import BudgetError, DataError, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.release.spec.spec import Spec
@@ -120,6 +121,19 @@ def test_nothing_to_discover_and_unknown_columns_are_said_before() -> None:
         plan_discovery(["b"], [given], unit=ADD, budget=PureDP(1.0), reserve=0.0)
 
 
+def test_a_record_does_not_become_public_as_column_names(tmp_path: Path) -> None:
+    """A file without a header is refused before anything is charged or written; where it cannot be told, the plan shows the names."""
+    path = tmp_path / "t.csv"
+    path.write_text("Anna Smith,41\nBob,30\n")
+    for names in (None, ()):
+        with pytest.raises(DataError, match="--names"):
+            plan_discover(path, unit=ADD, budget=GOOD, share=0.5, names=names)
+    assert [item.name for item in tmp_path.iterdir()] == ["t.csv"]
+    path.write_text("who,what\nBob,flu\n")
+    planned = plan_discover(path, unit=ADD, budget=GOOD, share=0.5)
+    assert any("become public: 'who', 'what'" in note for note in planned.notes)
+
+
 # ---------------------------------------------------------------------- hostile tables
 
 
@@ -137,6 +151,32 @@ HOSTILE: dict[str, list[object]] = {
     "negative": [str(-k * 1000) for k in range(300)],
     "dates": ["0001-01-01", "9999-12-31", "2020-02-29"] * 100,
 }
+
+
+def test_a_number_that_stands_for_missing_is_not_a_value() -> None:
+    """The two were declared at once, which no schema allows: an error after everything was charged."""
+    frame = pd.DataFrame(
+        {"a": ["-9"] * 500 + ["5"] * 500, "b": ["-99"] * 1000, "c": ["-9"] * 400 + ["1", "2"] * 300}
+    )
+    found, _ = _discover(frame)
+    column = found.schema.column("a")
+    assert -9 in column.missing_values
+    assert [int(part) for part in column.encode(["5", "-9"])] == [0, column.size - 1]
+    assert "missing" in found.left_out["b"]
+    assert -9 in found.schema.column("c").missing_values
+
+
+def test_a_column_that_cannot_be_built_is_left_out_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(name: str, *facts: object) -> None:
+        raise SchemaError(f"Column {name!r} has problems")
+
+    monkeypatch.setattr(sys.modules[discover.__module__], "_text_column", broken)
+    frame = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["1", "2"] * 500})
+    found, _ = _discover(frame)
+    assert found.schema.names == ("b",)
+    assert "declare" in found.left_out["a"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

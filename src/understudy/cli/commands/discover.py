@@ -73,7 +73,9 @@ def discover(
     by: By = None,
     plan: Annotated[
         bool,
-        typer.Option("--plan", help="Only say what would be asked and with which noise; no record is read."),
+        typer.Option(
+            "--plan", help="Only say which names become public, and what would be asked with which noise."
+        ),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,

@@ -21,6 +21,7 @@ __all__ = [
     "NAMES",
     "calendar_number",
     "label_of_day",
+    "local_day",
     "periods",
     "read_date",
     "read_days",
@@ -46,15 +47,14 @@ def read_date(entry: Any, format: str | None = None) -> dt.date | None:
     >>> read_date("2014-02-30") is None
     True
     """
-    if isinstance(entry, dt.datetime):
-        return entry.date()
-    if isinstance(entry, dt.date):
-        return entry
-    if isinstance(entry, np.datetime64):
-        day = entry.astype("datetime64[D]").item()
-        return day if isinstance(day, dt.date) else None
-    if format is not None and isinstance(entry, int | np.integer | Decimal) and not isinstance(entry, bool):
-        entry = str(int(entry))
+    if isinstance(entry, dt.date | np.datetime64):
+        return local_day(entry)
+    if (
+        format is not None
+        and isinstance(entry, int | np.integer | Decimal)
+        and not isinstance(entry, bool | np.timedelta64)
+    ):
+        entry = str(int(entry)) if -_MOST_AS_DATE < entry < _MOST_AS_DATE else None
     if not isinstance(entry, str) or len(entry) > 64:
         return None
     text = entry.strip()
@@ -72,14 +72,37 @@ def read_date(entry: Any, format: str | None = None) -> dt.date | None:
         return None
 
 
+_MOST_AS_DATE = 10**64
+"""Whole numbers from here on are longer than any date, and some of them cannot be written out."""
+
+
+def local_day(entry: dt.date | np.datetime64) -> dt.date | None:
+    """Return the day of a date or a moment where it was written; ``None`` beyond the years 1 to 9999.
+
+    Examples
+    --------
+    >>> local_day(np.datetime64("2014-03-01T23:30")), local_day(np.datetime64("10000-01-01"))
+    (datetime.date(2014, 3, 1), None)
+    """
+    try:
+        if isinstance(entry, dt.datetime):  # pandas timestamps are datetimes too, of more years
+            return entry.date()
+        day = entry.astype("datetime64[D]").item() if isinstance(entry, np.datetime64) else entry
+    except (ValueError, OverflowError, NotImplementedError):
+        return None
+    return day if isinstance(day, dt.date) else None
+
+
 def read_days(series: pd.Series[Any]) -> Entries | None:
     """Read a column that is stored as dates or times; ``None`` if it is stored in another way."""
     import pandas as pd
 
     dtype = series.dtype
     if isinstance(dtype, pd.PeriodDtype):
-        series = series.dt.to_timestamp()
-        dtype = series.dtype
+        absent = series.isna().to_numpy(dtype=bool)
+        # days are counted from 1970, and hold more years than the moments that pandas would make of periods
+        first = series.array.asfreq("D", how="start").asi8  # type: ignore[attr-defined]
+        return Entries(np.where(absent, 0, first), absent) if absent.any() else Entries(first)
     if isinstance(dtype, pd.ArrowDtype):
         return _read_arrow(series)
     if isinstance(dtype, pd.DatetimeTZDtype):

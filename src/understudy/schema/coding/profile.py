@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.schema.coding.calendar import read_date
+from understudy.schema.coding.calendar import local_day, read_date
 from understudy.schema.coding.reading import days_since_epoch, is_nothing, number_of, real_of
 
 __all__ = [
@@ -88,6 +88,8 @@ _LONGEST = 400
 def text_of_entry(entry: Any) -> str | None:
     """Return an entry as text, or None if there is nothing; every entry by itself, however the column is stored.
 
+    Every object has an answer: what is neither a text, a truth value, a number nor a date of the years 1 to 9999 is one text that no column can read.
+
     A whole number reads alike whether its column is stored as whole numbers or, for the sake of another row, as doubles.
 
     Examples
@@ -101,17 +103,15 @@ def text_of_entry(entry: Any) -> str | None:
         return None
     if isinstance(entry, bool | np.bool_):
         return str(bool(entry))
-    if isinstance(entry, int | float | np.integer | np.floating | Decimal):
-        number = number_of(entry)
-        return "\0" if number is None else canonical_number(real_of(number))
-    if isinstance(entry, dt.datetime):
-        plain = entry.replace(tzinfo=None)
-        return plain.date().isoformat() if plain.time() == dt.time() else plain.isoformat(sep=" ")
-    if isinstance(entry, dt.date):
-        return entry.isoformat()
-    if isinstance(entry, np.datetime64):
-        day = entry.astype("datetime64[D]").item()
-        return day.isoformat() if isinstance(day, dt.date) else "\0"
+    if isinstance(entry, dt.date | np.datetime64):
+        day = local_day(entry)
+        if day is None:
+            return "\0"
+        timed = isinstance(entry, dt.datetime) and entry.time() != dt.time()
+        return entry.replace(tzinfo=None).isoformat(sep=" ") if timed else day.isoformat()  # type: ignore[union-attr,call-arg]
+    number = number_of(entry)
+    if number is not None:
+        return canonical_number(real_of(number))
     return "\0"  # not usable
 
 

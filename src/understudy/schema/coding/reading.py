@@ -49,6 +49,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _PLAIN_INTEGER = r"^-?[0-9]{1,15}\z"
 _PLAIN_NUMBER = r"^-?[0-9]{1,15}(\.[0-9]{0,15})?\z"
 """Text that Arrow's reader and ours read as the same number (RE2; fifteen digits are exact in double precision)."""
+_DIGITS = 400
+_BEYOND = 10**_DIGITS
+"""Numbers with more digits are beyond every double, and Python writes the longest of them slowly or not at all."""
 _INFINITE = re.compile(r"([-+]?)inf(?:inity)?", re.IGNORECASE)
 _TRUE = frozenset({"true", "t", "yes", "y", "1", "1.0"})
 _FALSE = frozenset({"false", "f", "no", "n", "0", "0.0"})
@@ -99,14 +102,18 @@ def series_of_arrow(values: Any) -> Any:
 
 
 def is_nothing(entry: Any) -> bool:
-    """Whether an entry is one of the null objects: ``None``, NaN, ``pd.NA`` or ``NaT``."""
+    """Whether an entry is one of the null objects: ``None``, NaN of any type, ``pd.NA`` or ``NaT``."""
     if entry is None:
         return True
     if isinstance(entry, float | np.floating):
         return math.isnan(entry)
     if isinstance(entry, Decimal):
         return entry.is_nan()
-    return type(entry).__name__ in {"NAType", "NaTType"}
+    if isinstance(entry, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(entry))
+    if isinstance(entry, complex | np.complexfloating):
+        return bool(entry != entry)
+    return type(entry).__name__ in _NULL_TYPES
 
 
 def real_of(number: int | float) -> float:
@@ -125,11 +132,16 @@ def number_of(entry: Any) -> int | float | None:
     >>> number_of(" 12 "), number_of("1e3"), number_of(True), number_of("twelve")
     (12, 1000.0, 1, None)
     """
+    if isinstance(entry, np.timedelta64):  # numpy derives durations from whole numbers
+        return None
     if isinstance(entry, bool | np.bool_ | int | np.integer):
-        return int(entry)
+        whole = int(entry)
+        return whole if -_BEYOND < whole < _BEYOND else math.inf if whole > 0 else -math.inf
     if isinstance(entry, float | np.floating):
         return float(entry)
     if isinstance(entry, Decimal):
+        if entry.is_finite() and entry.adjusted() > _DIGITS:
+            return math.inf if entry > 0 else -math.inf
         return int(entry) if entry.is_finite() and entry == entry.to_integral_value() else float(entry)
     if isinstance(entry, str):
         return _number_of_text(entry.strip())
@@ -137,7 +149,7 @@ def number_of(entry: Any) -> int | float | None:
 
 
 def _number_of_text(text: str) -> int | float | None:
-    if len(text) > 400:  # no number needs that many digits, and int() of a long text is slow
+    if len(text) > _DIGITS:  # no number needs that many digits, and int() of a long text is slow
         return None
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -159,7 +171,9 @@ def truth_of(entry: Any) -> bool | None:
     """
     if isinstance(entry, bool | np.bool_):
         return bool(entry)
-    if isinstance(entry, int | float | np.integer | np.floating | Decimal):
+    if isinstance(entry, int | float | np.integer | np.floating | Decimal) and not isinstance(
+        entry, np.timedelta64
+    ):
         return True if entry == 1 else False if entry == 0 else None
     if isinstance(entry, str):
         word = entry.strip().lower()
@@ -204,6 +218,8 @@ def numbers_of_text(series: pd.Series[Any]) -> Entries | None:
 
     if not types.is_string_dtype(series.dtype):
         return None
+    if series.dtype == object and not _types_of(series.to_numpy()) <= {str}:
+        return None  # Arrow is not asked about other objects: some of them end the process
     try:
         text = pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -232,15 +248,19 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     -------
     One of several equal entries stands for all of them, and which one depends on the other records. So entries count
     as equal only where every column reads them alike: ``1``, ``1.0`` and ``True`` are three, and so are
-    one moment written in three time zones, because a date is the local one.
+    one moment written in three time zones, because a date is the local one. pandas finds equal entries faster than
+    `_distinct_objects` but takes all of these for equal, so it is asked only about entries of one type in which equal ones read alike:
+    both ways then give every entry the same reading, and which way is taken does not matter.
     """
     import pandas as pd
 
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.intp)
         return codes, list(series.cat.categories)
-    if series.dtype == object and pd.api.types.infer_dtype(series, skipna=True) not in _UNIFORM:
-        return _distinct_objects(series.to_numpy())
+    if series.dtype == object:
+        entries = series.to_numpy()
+        if not _equal_read_alike(entries):
+            return _distinct_objects(entries)
     try:
         codes, uniques = pd.factorize(series)
     except (TypeError, ValueError, NotImplementedError):  # nested storage such as Arrow lists
@@ -248,8 +268,21 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     return codes, list(uniques)
 
 
-# Object columns in which entries that pandas takes for equal read alike: not 1 and True, nor equal moments of two zones.
-_UNIFORM = frozenset({"string", "integer", "floating", "boolean", "decimal", "date"})
+def _types_of(entries: npt.NDArray[Any]) -> set[type]:
+    """Return the exact types of entries, without those of null objects."""
+    types = {kind for kind in set(map(type, entries)) if kind.__name__ not in _NULL_TYPES}
+    if len(types) > 1 and float in types and all(is_nothing(e) for e in entries if type(e) is float):
+        types.discard(float)
+    return types
+
+
+def _equal_read_alike(entries: npt.NDArray[Any]) -> bool:
+    """Whether all entries are of one type whose equal entries read alike; types derived from it are others, as a moment is a date."""
+    types = _types_of(entries)
+    return len(types) <= 1 and types <= {str, int, float, bool, dt.date}
+
+
+_NULL_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 
 
 class _NotHashable:
@@ -264,16 +297,22 @@ def _distinct_objects(entries: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
         if is_nothing(entry):
             found[row] = -1
             continue
-        zone = entry.utcoffset() if isinstance(entry, dt.datetime) else None
         try:
-            place = places.setdefault((type(entry), entry, zone), len(distinct))
-        except TypeError:
+            place = places.setdefault((type(entry), entry, _apart(entry)), len(distinct))
+        except (TypeError, ValueError, OverflowError):
             entry = _NotHashable()
             place = places.setdefault(_NotHashable, len(distinct))
         if place == len(distinct):
             distinct.append(entry)
         found[row] = place
     return found, distinct
+
+
+def _apart(entry: Any) -> Any:
+    """Return what keeps equal entries of one type apart: the offset of a zoned moment, the unit of numpy's."""
+    if isinstance(entry, dt.datetime):
+        return entry.utcoffset()
+    return entry.dtype if isinstance(entry, np.datetime64) else None
 
 
 def days_since_epoch(day: dt.date) -> int:
