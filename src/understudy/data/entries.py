@@ -169,7 +169,7 @@ def header_of(
 
 _A_RECORD = (
     "The first line of {file!r} may be a record: a field of it is empty or reads as a number, a date, a truth word or a missing entry. Column names become public, "
-    "so names were wanted there. If the line is a record, give the names of the columns (names=, --names). If it names the columns, rename those that read so."
+    "so names were wanted there. If the line is a record, give the names of the columns (names=, --names). If it names the columns, say so (--header), or rename those that read so."
 )
 
 

@@ -189,6 +189,7 @@ def plan_discover(
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
+    header: bool = False,
     out: Path | None = None,
 ) -> PlannedDiscovery:
     """Check everything about a discovery that can be checked without the records, and find its ledger.
@@ -200,7 +201,7 @@ def plan_discover(
     """
     payment = payment or Payment()
     reading = {"separator": separator, "encoding": encoding, "names": names}
-    step, stand_in = discovering(table, schema, share, unit=unit, **reading)  # type: ignore[arg-type]
+    step, stand_in = discovering(table, schema, share, unit=unit, header=header, **reading)  # type: ignore[arg-type]
     shares = step.shares(budget)
     plan = step.plan(unit, shares)
     place = None

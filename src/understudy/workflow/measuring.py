@@ -169,6 +169,7 @@ def discovering(
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
+    header: bool = False,
 ) -> tuple[Discover, Schema]:
     """Return the step that discovers a table, and a schema that stands in for the one it will find.
 
@@ -182,12 +183,12 @@ def discovering(
     """
     if given is not None:
         given.require_public()
-    header = header_of(table, separator=separator, encoding=encoding, names=names)
-    step = Discover(share=share, header=header, given=given)
+    columns_named = header_of(table, separator=separator, encoding=encoding, names=names, header=header)
+    step = Discover(share=share, header=columns_named, given=given)
     declared = {} if given is None else {column.name: column for column in given.columns}
     marks: list[Column] = [
         Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
-        for name in header
+        for name in columns_named
         if name not in declared and name != unit.id_column
     ]
     columns = (*marks, *declared.values())

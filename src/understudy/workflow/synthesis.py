@@ -358,7 +358,7 @@ def described_by(
     discover
         A share of the budget for what is not declared; None to rely on ``given`` alone.
     reading
-        How the header of a CSV file is read: ``separator``, ``encoding``, ``names``.
+        How the header of a CSV file is read: ``separator``, ``encoding``, ``names``, and ``header`` where its owner says that there is one.
     """
     if discover is None:
         if given is None:

@@ -121,6 +121,14 @@ def test_nothing_to_discover_and_unknown_columns_are_said_before() -> None:
         plan_discovery(["b"], [given], unit=ADD, budget=PureDP(1.0), reserve=0.0)
 
 
+def test_an_owner_may_say_that_the_first_line_names_the_columns(tmp_path: Path) -> None:
+    pd.DataFrame({"2019": ["a", "b"] * 300, "2020": ["c", "d"] * 300}).to_csv(tmp_path / "t.csv", index=False)
+    asked = {"unit": Unit.add_remove(), "budget": Budget.of(epsilon=4.0, delta=1e-6), "share": 0.5}
+    with pytest.raises(DataError, match="--header"):
+        plan_discover(tmp_path / "t.csv", **asked)
+    assert plan_discover(tmp_path / "t.csv", header=True, **asked).plan.columns == ("2019", "2020")
+
+
 def test_a_record_does_not_become_public_as_column_names(tmp_path: Path) -> None:
     """A file without a header is refused before anything is charged or written; where it cannot be told, the plan shows the names."""
     path = tmp_path / "t.csv"

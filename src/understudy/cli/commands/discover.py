@@ -107,6 +107,7 @@ def discover(
         separator=separator,
         encoding=encoding,
         names=parse_header(header, names),
+        header=header is True,
         out=out,
     )
     if plan:

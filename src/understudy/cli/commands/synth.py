@@ -168,7 +168,14 @@ def synth(
         return parse_method(method, described, workload, option)
 
     described, steps = described_by(
-        source, given, discover, unit=privacy_unit, separator=separator, encoding=encoding, names=columns
+        source,
+        given,
+        discover,
+        unit=privacy_unit,
+        separator=separator,
+        encoding=encoding,
+        names=columns,
+        header=header is True,
     )
     synthesizer = mechanism(described)
     delivery = Delivery(
