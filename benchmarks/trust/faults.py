@@ -76,7 +76,7 @@ def warm_up(place: Path) -> dict[str, Measured]:
     """Import and compile everything here once, then measure each job in a forked process."""
     import understudy.cli.commands.release
     import understudy.cli.commands.synth  # noqa: F401
-    from understudy.cli import registered as commands
+    from understudy.cli import main as commands
     from understudy.cli.main import app
     from understudy.release.bundle import bundle, verify  # noqa: F401
 

@@ -345,8 +345,8 @@ def import_commands() -> None:
 
     import understudy.data
     import understudy.release.bundle.verify  # noqa: F401
+    from understudy.cli import main as commands
     from understudy.cli import output as _output  # noqa: F401
-    from understudy.cli import registered as commands
     from understudy.cli.main import app
 
     commands.register(app)

@@ -233,7 +233,7 @@ def test_a_release_whose_bundle_cannot_be_written_goes_on_later(
     spec = write_spec(folder)
     from understudy.release.bundle import bundle
 
-    def full(*args: object) -> None:
+    def full(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:

@@ -439,7 +439,7 @@ class Schema:
         >>> Schema([a]).fingerprint() == Schema([b]).fingerprint()
         True
         """
-        content = replace(self, lists=()).to_dict()
+        content = self._to_dict(())  # values of a list count as written out
         for key in ("name", "description", "origin", "left_out"):
             content.pop(key, None)
         for item in content.get("derived", {}).values():
@@ -530,6 +530,9 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain lists and mappings, leaving out defaults; `from_dict` reads it back."""
+        return self._to_dict(self.lists)
+
+    def _to_dict(self, named: Lists) -> dict[str, Any]:
         plain: dict[str, Any] = {"version": FORMAT_VERSION}
         for key in ("name", "description"):
             if getattr(self, key):
@@ -541,7 +544,7 @@ class Schema:
         if self.left_out:
             plain["left_out"] = dict(self.left_out)
         columns = [column.to_dict() for column in self.columns]
-        if lists := with_lists(columns, self.lists):
+        if lists := with_lists(columns, named):
             plain["lists"] = lists
         plain["columns"] = columns
         stated = [rule for rule in self.constraints if not rule.dependency]
