@@ -10,7 +10,8 @@
     ├── UsageError (ValueError)             options of the command line that do not go together
     ├── BudgetError (ValueError)            a budget, unit or noise scale that makes no sense
     │   ├── BudgetExceeded                  a charge larger than what remains
-    │   └── NoSuchGuarantee                 a mechanism that cannot give the guarantee asked for
+    │   ├── NoSuchGuarantee                 a mechanism that cannot give the guarantee asked for
+    │   └── NothingDiscovered               a discovery that could tell no column from noise
     ├── LedgerError (RuntimeError)          a ledger that cannot be opened or written
     │   ├── LedgerCorrupted                 a ledger whose hash chain does not hold
     │   └── LedgerMismatch                  a ledger that belongs to another table, unit or budget
@@ -35,7 +36,7 @@ Each class has a ``code`` that never changes and is never given to another class
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "MissingExtra",
     "ModelFileError",
     "NoSuchGuarantee",
+    "NothingDiscovered",
     "OutputError",
     "Problems",
     "SchemaError",
@@ -157,6 +159,25 @@ class NoSuchGuarantee(BudgetError):
     advice: ClassVar[str] = (
         "Choose another kind of budget or another method; `understudy methods` says which go together."
     )
+
+
+class NothingDiscovered(BudgetError):
+    """Every column was left out.
+
+    Attributes
+    ----------
+    left_out
+        Why, by column.
+    """
+
+    code: ClassVar[str] = "US-BUDGET-04"
+    advice: ClassVar[str] = (
+        "Ask for a larger share or a larger budget, or declare the columns that are public knowledge."
+    )
+
+    def __init__(self, left_out: Mapping[str, str], message: str) -> None:
+        super().__init__(message)
+        self.left_out = dict(left_out)
 
 
 class LedgerError(UnderstudyError, RuntimeError):

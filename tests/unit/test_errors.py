@@ -21,6 +21,7 @@ CODES = {
     "US-BUDGET-01": "BudgetError",
     "US-BUDGET-02": "BudgetExceeded",
     "US-BUDGET-03": "NoSuchGuarantee",
+    "US-BUDGET-04": "NothingDiscovered",
     "US-BUNDLE-01": "BundleError",
     "US-DATA-01": "DataError",
     "US-GENERAL-01": "UnderstudyError",

@@ -32,7 +32,7 @@ from understudy.discovery.ranges import (
     tail_of_days,
     tail_of_numbers,
 )
-from understudy.errors import BudgetError, SchemaError
+from understudy.errors import BudgetError, NothingDiscovered, SchemaError
 from understudy.marginals import Measurement
 from understudy.privacy import Noise
 from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real, Schema
@@ -123,20 +123,6 @@ _CYCLE_NAMES = {
 """Last words of names of columns, which are public, that such a range goes with."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
-
-
-class NothingDiscovered(BudgetError):
-    """Every column was left out.
-
-    Attributes
-    ----------
-    left_out
-        Why, by column.
-    """
-
-    def __init__(self, left_out: Mapping[str, str], message: str) -> None:
-        super().__init__(message)
-        self.left_out = dict(left_out)
 
 
 @dataclass(frozen=True)

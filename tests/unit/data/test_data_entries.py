@@ -224,6 +224,15 @@ def test_no_date_of_any_year_ends_the_reading(
             assert texts["1970-01-01"] >= plain
 
 
+def test_far_moments_with_a_zone_do_not_end_the_process() -> None:
+    """pandas ends it (a segmentation fault) where such a column becomes Python objects."""
+    moments = pd.Series(np.array([2**62, 0, -(2**62)], dtype="int64").view("M8[s]"))
+    local = moments.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")
+    texts = read_entries(pd.DataFrame({"a": local}), ["a"]).texts("a")
+    assert texts.total() == 3
+    assert sum(text.startswith("1970-01-01") for text in texts.elements()) == 1
+
+
 def test_a_far_period_is_outside_and_the_others_stay() -> None:
     days = Date("a", minimum="2019-01-01", maximum="2020-12-31", resolution="year", missing=True, out_of_domain="to-missing")  # fmt: skip
     far = pd.Series(pd.PeriodIndex.from_ordinals([6_585_443, 18_262], freq="D"))

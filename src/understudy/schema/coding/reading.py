@@ -257,6 +257,10 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.intp)
         return codes, list(series.cat.categories)
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_localize(
+            None
+        )  # local time; pandas ends the process when it makes objects of far moments with a zone
     if series.dtype == object:
         entries = series.to_numpy()
         if not _equal_read_alike(entries):
