@@ -56,6 +56,9 @@ def private_folder(folder: Path, *, what: str) -> Iterator[Path]:
         except FileNotFoundError:  # somebody has just removed the folder
             continue
         except OSError as error:
+            removed = isinstance(error, FileExistsError) and (folder.is_dir() or not os.path.lexists(folder))
+            if removed:  # just when mkdir looked whether what is there is a folder
+                continue
             raise OutputError(
                 f"The state of the {what} cannot be kept in {str(folder)!r}: {error.strerror or error}."
             ) from None
