@@ -451,6 +451,7 @@ MISSED = """\
   Without these about fifteen in a hundred are left: a proof that is read alone (`inference.dual`, `curator.allowance`), a model or mechanism of a paper each (`modips`, `gum`, `rap`, `privbayes`), one end of a pair that would pass 700 lines together (`privacy.ledger`, `release.run.work`, `release.bundle.documents`, the regressions), or the part of a room that another room calls (`inference`, `evaluation`, `release.rehearsal`).
 - **Files entered.**
   Joining fragments took a few files off each road.
+  Levels, rules, values inside bins and the check of measured facts then put about a dozen back.
   What is left on them are files that hold one subject each, such as columns by kind, criteria by kind, accountings, and the ledger's format, check, store and report; fewer files would mean longer ones.
 - **Plans and schemas in one release.**
   The trial on made-up records before the first charge plans and builds schemas of its own, and is counted here.
