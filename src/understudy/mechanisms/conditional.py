@@ -105,9 +105,7 @@ class ConditionalRows:
                     "Compare with values inside the declared domain."
                 )
             held = self._held(distribution, part.columns, part.possible)
-            if isinstance(held, float):
-                if held <= 0.0:
-                    raise self._no_mass(f"columns {', '.join(map(repr, part.columns))}")
+            if held is None:
                 rest.append((part.columns, part.possible))
             else:
                 share *= held.total / distribution.total
@@ -116,16 +114,13 @@ class ConditionalRows:
 
     def _held(
         self, distribution: Distribution, columns: tuple[str, ...], allowed: npt.NDArray[np.bool_]
-    ) -> Distribution | float:
-        """Return the distribution under one part of the condition or, where it cannot be conditioned, one: drawing will tell."""
-        if not isinstance(distribution, Conditional):
-            return 1.0
-        if self.model.schema.domain.cells(columns) > _BATCH[1]:
-            return 1.0
+    ) -> Distribution | None:
+        """Return the distribution under one part of the condition, or None where it cannot be conditioned and drawing will tell."""
+        if not isinstance(distribution, Conditional) or self.model.schema.domain.cells(columns) > _BATCH[1]:
+            return None
         if not float((distribution.marginals([columns])[0] * allowed).sum()) > 0:
-            return 0.0
-        held = distribution.restricted(columns, allowed)
-        return 1.0 if held is None else held
+            raise self._no_mass(f"columns {', '.join(map(repr, columns))}")
+        return distribution.restricted(columns, allowed)
 
     @property
     def _text(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from understudy.curator import remember_measured, require_measured, table_facts
 from understudy.data.output import require_apart, require_writable
 from understudy.discovery import Discovery, DiscoveryPlan, NothingDiscovered
+from understudy.errors import UsageError
 from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import Budget, Ledger, Unit
@@ -269,7 +270,8 @@ def discover_schema(
     out
         File for the schema.
     ledger
-        File of the ledger, or one that is open already; by default that of the table.
+        File of the ledger, or one that is open already; by default that of the table. A ledger in memory would forget what it paid for, and nobody
+        could use the schema.
 
     Privacy
     -------
@@ -286,6 +288,11 @@ def discover_schema(
     >>> set(learnt.schema.names) <= set(frame.columns)
     True
     """
+    if ledger == "memory":
+        raise UsageError(
+            "A measured schema is good for the ledger that paid for it, so discovery needs one that lasts: give a file (ledger=), or leave it out. To try things "
+            "out in memory, discover and fit in one go: synthesize(table, discover=0.1, ledger='memory', ...)."
+        )
     planned = plan_discover(
         table,
         unit=Unit.of(unit),

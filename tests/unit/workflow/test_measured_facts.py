@@ -10,7 +10,7 @@ import pytest
 
 from understudy import Curator, Ledger, PureDP, Unit, create, read_table, synthesize
 from understudy.discovery import NothingDiscovered
-from understudy.errors import BudgetExceeded, LedgerMismatch, SchemaError
+from understudy.errors import BudgetExceeded, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import Budget
 from understudy.schema import Categorical, Schema
 from understudy.workflow import measure_errors
@@ -62,6 +62,15 @@ def test_the_ledger_vouches_for_what_was_asked_and_not_for_what_was_given(
         synthesize(
             table, schema=laundered, unit=UNIT, method="independent", epsilon=1.0, delta=1e-7, ledger=place
         )
+
+
+def test_discovery_needs_a_ledger_that_lasts(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="that lasts"):
+        discover_schema(table, unit=UNIT, share=0.3, **BUDGET, ledger="memory")
+    assert not (tmp_path / "memory").exists()
 
 
 def test_a_curator_asks_the_ledger(table: Path) -> None:
