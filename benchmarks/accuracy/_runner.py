@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,28 @@ def wait_for(
             process.returncode = -9
             return pid, None, usage
         time.sleep(0.2)
+
+
+def run_command(words: Sequence[str], folder: Path, env: Mapping[str, str], timeout: float) -> Record:
+    """Run ``understudy`` with words; a message without a traceback is a refusal."""
+    start = time.perf_counter()
+    with (folder / "said.txt").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "understudy", *words], stdout=said, stderr=said, env=dict(env)
+        )
+        _, status, usage = wait_for(process, timeout)
+        said.seek(0)
+        text = said.read().strip()
+    facts: Record = {
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / 1024,
+    }
+    if status is None:
+        return facts | {"status": "timeout", "timeout": timeout}
+    if status:
+        return facts | {"status": "failed" if "Traceback" in text else "refused", "message": text[-600:]}
+    return facts | {"status": "ok"}
 
 
 def run_ours(spec: Record, *, timeout: float) -> Record:

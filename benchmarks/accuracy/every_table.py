@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._tables import find_data
-from benchmarks.accuracy._runner import Record, run_all, wait_for
+from benchmarks.accuracy._runner import Record, run_all, run_command
 from benchmarks.accuracy.aim import NOTICE
 from understudy.data import LocalTable
 from understudy.marginals import all_kway
@@ -56,32 +54,17 @@ def run_cell(spec: Record, *, timeout: float, data: Path) -> Record:
     with tempfile.TemporaryDirectory() as folder:
         described, out = Path(folder) / "schema.yaml", Path(folder) / "rows.csv"
         schema.write(described)
-        command = [
-            sys.executable, "-m", "understudy", "synth", str(source), "--schema", str(described),
-            "--method", spec["method"], "--workload", spec["workload"], "--epsilon", str(spec["epsilon"]),
-            "--delta", str(spec["delta"]), "--unit", "add-remove", "--out", str(out), "--quiet",
-            "--ledger", str(Path(folder) / "table.ledger"),
+        words = [
+            "synth", str(source), "--schema", str(described), "--method", spec["method"], "--workload", spec["workload"],
+            "--epsilon", str(spec["epsilon"]), "--delta", str(spec["delta"]), "--unit", "add-remove", "--out", str(out),
+            "--quiet", "--ledger", str(Path(folder) / "table.ledger"),
         ]  # fmt: skip
-        start = time.perf_counter()
-        with (Path(folder) / "said.txt").open("w+", encoding="utf-8") as said:
-            # each cell is a first use of the table
-            own = os.environ | {"UNDERSTUDY_HOME": folder}
-            process = subprocess.Popen(command, stdout=said, stderr=said, env=own)
-            _, status, usage = wait_for(process, timeout)
-            said.seek(0)
-            message = said.read().strip()
-        facts: Record = {
-            "seconds": time.perf_counter() - start,
-            "cpu_seconds": usage.ru_utime + usage.ru_stime,
-            "peak_mb": usage.ru_maxrss / 1024,
-        }
-        if status is None:
-            return facts | {"status": "timeout", "timeout": timeout}
-        if status:
-            kind = "failed" if "Traceback" in message else "refused"
-            return facts | {"status": kind, "message": message[-600:]}
+        own = os.environ | {"UNDERSTUDY_HOME": folder}  # each cell is a first use of the table
+        facts = run_command(words, Path(folder), own, timeout)
+        if facts["status"] != "ok":
+            return facts
         rows = pd.read_csv(out)
-    return facts | {"status": "ok", "rows": len(rows), "error": error_of(schema, source, rows)}
+    return facts | {"rows": len(rows), "error": error_of(schema, source, rows)}
 
 
 def error_of(schema: Schema, source: Path, rows: pd.DataFrame) -> float:

@@ -29,11 +29,9 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,7 @@ import pandas as pd
 from benchmarks._kept import keep_table
 from benchmarks._tables import find_data
 from benchmarks.accuracy._output_error import ABSENT, errors_of
-from benchmarks.accuracy._runner import THREADS, Record, key_of, read_records, run_all, wait_for
+from benchmarks.accuracy._runner import THREADS, Record, key_of, read_records, run_all, run_command
 from benchmarks.accuracy.aim import NOTICE
 from understudy.datasets import messy
 from understudy.errors import DataError
@@ -208,12 +206,12 @@ def run_cell(spec: Record, *, timeout: float, data: Path, copies: Path) -> Recor
                 draft = [
                     "schema", "draft", str(copy), "--declare-public", "--out", str(described), *reading(source),
                 ]  # fmt: skip
-                before = _command(draft, folder, own, timeout)
+                before = run_command(draft, folder, own, timeout)
                 if before["status"] != "ok":
                     return before
             else:
                 (expert if approach == "expert" else uniform_schema(expert)).write(described)
-        done = _command(
+        done = run_command(
             [
                 "synth", str(copy), *facts, "--method", spec["method"], "--epsilon", str(spec["epsilon"]),
                 "--delta", str(spec["delta"]), "--unit", "add-remove", "--out", str(out), "--quiet",
@@ -244,28 +242,6 @@ def judged(source: Source, copy: Path, kept: Path) -> Record:
         "columns": {name: round(value, 4) for name, value in found.columns.items()},
         "absent": list(found.absent),
     }
-
-
-def _command(words: Sequence[str], folder: Path, env: Mapping[str, str], timeout: float) -> Record:
-    """Run ``understudy`` with words; a message without a traceback is a refusal."""
-    start = time.perf_counter()
-    with (folder / "said.txt").open("w+", encoding="utf-8") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "understudy", *words], stdout=said, stderr=said, env=dict(env)
-        )
-        _, status, usage = wait_for(process, timeout)
-        said.seek(0)
-        text = said.read().strip()
-    facts: Record = {
-        "seconds": time.perf_counter() - start,
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_mb": usage.ru_maxrss / 1024,
-    }
-    if status is None:
-        return facts | {"status": "timeout", "timeout": timeout}
-    if status:
-        return facts | {"status": "failed" if "Traceback" in text else "refused", "message": text[-600:]}
-    return facts | {"status": "ok"}
 
 
 def cells(tables: Sequence[str], approaches: Sequence[str], seeds: int) -> list[Record]:
