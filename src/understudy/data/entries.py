@@ -178,8 +178,14 @@ def _reads_like_an_entry(field: str) -> bool:
 
 
 def _checked(names: Iterable[str]) -> tuple[str, ...]:
+    """Refuse repeated names, by their places: a first line that is a record after all must not be quoted."""
     found = tuple(names)
-    name_problems("The columns cannot be told apart", found, found).raise_if_any(DataError)
+    for place, name in enumerate(found):
+        if name in found[:place]:
+            raise DataError(
+                f"The columns cannot be told apart: named columns {found.index(name) + 1} and {place + 1} have the same name. Rename one of them; if the first line "
+                "is a record, give the names of the columns (names=, --names)."
+            )
     return found
 
 

@@ -233,6 +233,16 @@ def test_far_moments_with_a_zone_do_not_end_the_process() -> None:
     assert sum(text.startswith("1970-01-01") for text in texts.elements()) == 1
 
 
+def test_repeated_names_are_not_quoted(tmp_path: Path) -> None:
+    """They may be a record."""
+    (tmp_path / "t.csv").write_text("anna,ward,anna\nbob,north,bob\n")
+    frame = pd.DataFrame([["bob", "north", "bob"]], columns=["anna", "ward", "anna"])
+    for source, words in ((tmp_path / "t.csv", "share a name"), (frame, "columns 1 and 3")):
+        with pytest.raises(DataError, match=words) as caught:
+            header_of(source)
+        assert "anna" not in str(caught.value)
+
+
 def test_a_far_period_is_outside_and_the_others_stay() -> None:
     days = Date("a", minimum="2019-01-01", maximum="2020-12-31", resolution="year", missing=True, out_of_domain="to-missing")  # fmt: skip
     far = pd.Series(pd.PeriodIndex.from_ordinals([6_585_443, 18_262], freq="D"))
