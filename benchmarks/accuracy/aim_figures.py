@@ -28,8 +28,9 @@ from typing import Any
 
 from benchmarks.accuracy._runner import ROOT, THREADS, Record, describe, finished, key_of, read_records
 
-for _name in THREADS:  # before anything that starts threads is imported
-    os.environ.setdefault(_name, "1")
+if __name__ == "__main__":  # before anything that starts threads is imported
+    for _name in THREADS:
+        os.environ.setdefault(_name, "1")
 
 from benchmarks._measured import RUNS, current_commit, write_page  # noqa: E402
 from benchmarks._tables import WORKLOADS, find_data  # noqa: E402

@@ -8,6 +8,7 @@ is charged for what is new alone. Work is the same if method, options, budget, u
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import json
@@ -344,8 +345,17 @@ def _forget(folder: Path, *, keep_lock: bool = False) -> None:
             (folder / name).unlink(missing_ok=True)
         if not keep_lock:
             (folder / _LOCK).unlink(missing_ok=True)
-            folder.rmdir()
+            _remove_folder(folder)
     except OSError as error:
         raise OutputError(
             f"What was kept of a fit in {str(folder)!r} cannot be removed: {error.strerror or error}."
         ) from None
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder, unless another process has taken it over since its lock was removed, or has removed it too."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise

@@ -468,3 +468,21 @@ def test_a_specification_file_and_a_table_file(tmp_path: Path, monkeypatch: pyte
         publish(
             Spec.parse(SPEC.replace("name: tiny", "name: other")), source="habits.csv", out="tiny-release"
         )
+
+
+def test_a_folder_that_the_next_process_takes_over_is_left_to_it(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the removal of the lock and that of the folder another process has put its own lock there."""
+    remove, taken = Path.unlink, []
+
+    def unlink(self: Path, missing_ok: bool = False) -> None:
+        remove(self, missing_ok=missing_ok)
+        if self.name == "lock":
+            self.touch()
+            taken.append(self)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    assert len(made(table).rows) > 0
+    assert taken
+    assert all(lock.exists() for lock in taken)
