@@ -32,14 +32,14 @@ if __name__ == "__main__":  # before anything that starts threads is imported
     for _name in THREADS:
         os.environ.setdefault(_name, "1")
 
-from benchmarks._measured import RUNS, current_commit, write_page  # noqa: E402
-from benchmarks._tables import WORKLOADS, find_data  # noqa: E402
-from benchmarks.accuracy._aim_pages import figure_one, figure_two, write_data  # noqa: E402
-from benchmarks.accuracy._cell import ANSWERS, warm  # noqa: E402
-from benchmarks.accuracy._cell import run as run_cell  # noqa: E402
-from benchmarks.accuracy._forked import run_forked  # noqa: E402
-from benchmarks.accuracy.aim import DELTA, NOTICE  # noqa: E402
-from understudy.errors import UnderstudyError  # noqa: E402
+from benchmarks._measured import RUNS, current_commit, write_page
+from benchmarks._tables import WORKLOADS, find_data
+from benchmarks.accuracy._aim_pages import figure_one, figure_two, write_data
+from benchmarks.accuracy._cell import ANSWERS, warm
+from benchmarks.accuracy._cell import run as run_cell
+from benchmarks.accuracy._forked import run_forked
+from benchmarks.accuracy.aim import DELTA, NOTICE
+from understudy.errors import UnderstudyError
 
 SMALL, LARGE = ("titanic", "nltcs", "adult"), ("salary", "fire", "msnbc")
 Form = tuple[str, Mapping[str, Any] | None]

@@ -483,6 +483,6 @@ def test_a_folder_that_the_next_process_takes_over_is_left_to_it(
             taken.append(self)
 
     monkeypatch.setattr(Path, "unlink", unlink)
-    assert len(made(table).rows) > 0
+    made(table)
     assert taken
     assert all(lock.exists() for lock in taken)
