@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -16,9 +15,10 @@ from understudy.data.counting.counting import code_dtype
 from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import attempt, is_csv, name_problems
+from understudy.data.holdout import HoldOut
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, check_max_rows, draw_words, ids_from_pandas, kept_rows
-from understudy.data.sources import read_frame
+from understudy.data.sources import in_memory, read_frame
 from understudy.data.sql.source import is_database
 from understudy.data.table import Words, read_without
 from understudy.errors import DataError
@@ -191,15 +191,9 @@ def _checked(names: Iterable[str]) -> tuple[str, ...]:
 
 def _table_of(source: Any) -> Any:
     """Return a source that is in memory as a pandas frame or an Arrow table."""
-    pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
-    if polars is not None and isinstance(source, polars.LazyFrame):
-        source = attempt(source.collect, _unreadable)
-    if polars is not None and isinstance(source, polars.DataFrame):
-        return attempt(source.to_arrow, _unreadable)
-    if (arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch)) or (
-        pandas is not None and isinstance(source, pandas.DataFrame)
-    ):
-        return source
+    table = attempt(lambda: in_memory(source), _unreadable)
+    if table is not None:
+        return table
     raise DataError(
         "A table without a schema can be a CSV or Parquet file, a folder of Parquet files, or a frame in memory. For a database, declare "
         "the schema, or write the table to a file first."
@@ -227,6 +221,7 @@ def read_entries(
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
+    hold_out: HoldOut | None = None,
 ) -> EntryTable:
     """Read the raw entries of some columns, every one as a text of its own.
 
@@ -240,6 +235,8 @@ def read_entries(
         The column that says who a row is about, for a person-level privacy unit; its entries are replaced by numbers and never shown.
     separator, encoding, names
         Of a CSV file; see `read_table`.
+    hold_out
+        Read one part of the rows; see `read_table`.
 
     Privacy
     -------
@@ -257,6 +254,9 @@ def read_entries(
         table = read_frame(source, separator=separator, encoding=encoding, names=names)
     else:
         table = _table_of(source)
+    if hold_out is not None:
+        divide = hold_out.frame if hasattr(table, "iloc") else hold_out.arrow
+        table = attempt(lambda: divide(table), _unreadable)
     found = _names_of(table)
     wanted = [*columns, *(() if id_column is None else (id_column,))]
     name_problems("The columns do not fit the table", found, wanted).raise_if_any(DataError)

@@ -19,6 +19,7 @@ from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Stream, Watch, attempt, is_csv, name_problems
 from understudy.data.files.survey import Described, is_survey, read_survey
+from understudy.data.holdout import HoldOut, PartStream
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
@@ -225,6 +226,7 @@ def read_table(
     max_memory_mb: int = 1024,
     watch: Watch | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    hold_out: HoldOut | None = None,
 ) -> Table:
     """Read a private table from wherever it is and encode it by its schema.
 
@@ -259,6 +261,9 @@ def read_table(
         Told how reading and counting of a table on disk goes; see `ArrowTable`.
     checkpoint
         A private folder where an `ArrowTable` keeps counts so far; see there for what that means.
+    hold_out
+        Read one part of the rows, chosen without a look at their values (`HoldOut`). Not for databases, whose rows have no order, and
+        not with ``prepare``. The number of rows that are read is private under every unit.
 
     Returns
     -------
@@ -284,9 +289,15 @@ def read_table(
     >>> table.count(("ward",)).tolist()
     [1, 2]
     """
+    if hold_out is not None:
+        id_column = _id_of_part(hold_out, id_column, prepare)
     wanted = wanted_columns(schema, id_column)
     limit = _limit_bytes(max_memory_mb)
     if isinstance(source, Session) or is_database(source):
+        if hold_out is not None:
+            raise DataError(
+                "Rows of a database have no fixed order to hold some of them out by. Export the table to a file."
+            )
         if not isinstance(source, Database | Session):
             raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
         refuse_reading_options(separator, encoding, names)
@@ -294,6 +305,10 @@ def read_table(
             raise DataError("checkpoint= applies to files that are read again; a database counts by itself.")
         return SqlTable(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
+    if hold_out is not None:
+        return _read_part(
+            source, schema, id_column, limit, hold_out, streamed, (separator, encoding, names), wanted
+        )
     if prepare:
         written: dict[str, Any] = {"separator": separator, "encoding": encoding, "names": names}
         return _read_prepared(source, schema, id_column, limit, prepare, written, streamed)
@@ -312,6 +327,78 @@ def read_table(
         files = [Path(fspath(item)) for item in source]
         return _read_dataset(DatasetStream.from_paths(files, wanted), schema, id_column, limit, streamed)
     return _read_object(source, schema, id_column, wanted, limit, streamed)
+
+
+def _id_of_part(part: HoldOut, id_column: str | None, prepare: Preparation | None) -> str | None:
+    if prepare is not None:
+        raise DataError("A table that is prepared on the way cannot be divided into parts.")
+    if part.id_column is not None and id_column not in (None, part.id_column):
+        raise DataError(
+            f"The hold-out keeps the rows of a person together by {part.id_column!r}, and the id column is {id_column!r}. Use one of them."
+        )
+    return part.id_column if id_column is None else id_column
+
+
+def _read_part(
+    source: Any,
+    schema: Schema,
+    id_column: str | None,
+    limit: int,
+    part: HoldOut,
+    streamed: Streamed,
+    written: tuple[str | None, str | None, Sequence[str] | None],
+    wanted: Sequence[str],
+) -> Table:
+    """Read one part of a source; the other rows are dropped before anything is encoded."""
+    separator, encoding, names = written
+    stream: Stream | None = None
+    paths = [source] if isinstance(source, str | PathLike) else source
+    if isinstance(paths, Sequence) and paths and all(isinstance(item, str | PathLike) for item in paths):
+        files = [Path(fspath(item)) for item in paths]
+        if len(files) == 1 and is_survey(files[0]):
+            refuse_reading_options(*written)
+            source = read_survey(files[0]).frame
+        elif len(files) == 1 and is_csv(files[0]):
+            stream = CsvStream(
+                files[0], wanted, separator=separator, encoding=encoding or "utf-8", names=names
+            )
+        else:
+            refuse_reading_options(*written)
+            stream = DatasetStream.from_paths(files, wanted)
+    else:
+        refuse_reading_options(*written)
+        if "pyarrow" in sys.modules:
+            import pyarrow.dataset as pads
+
+            if isinstance(source, pads.Dataset):
+                stream = DatasetStream(source, wanted, label="dataset")
+    if stream is not None:
+        divided = PartStream(stream, part)
+        return _load(divided, schema, id_column, limit, filtered=True) or streamed(
+            divided, schema, id_column=id_column, filtered=True
+        )
+    whole = in_memory(source)
+    if whole is None:
+        raise DataError(
+            f"A table cannot be read from an object of type {type(source).__qualname__!r}. Pass {_ACCEPTED}."
+        )
+    if hasattr(whole, "iloc"):
+        _check([str(name) for name in whole.columns], wanted)
+        return _from_pandas(part.frame(whole), schema, id_column, wanted)._marked(filtered=True)
+    _check(whole.schema.names, wanted)
+    return _from_arrow(part.arrow(whole), schema, id_column)._marked(filtered=True)
+
+
+def in_memory(source: Any) -> Any:
+    """Return a pandas frame or an Arrow table as it is, a Polars frame as an Arrow table, anything else as None."""
+    pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
+    if polars is not None and isinstance(source, polars.LazyFrame):
+        source = source.collect()
+    if polars is not None and isinstance(source, polars.DataFrame):
+        return source.to_arrow()
+    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
+        return source
+    return source if pandas is not None and isinstance(source, pandas.DataFrame) else None
 
 
 def _read_prepared(
@@ -344,25 +431,18 @@ def _read_prepared(
             prepared, schema, id_column=id_column, filtered=filtered
         )
     refuse_reading_options(**written)
-    pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
-    if polars is not None and isinstance(source, polars.LazyFrame):
-        source = source.collect()
-    if polars is not None and isinstance(source, polars.DataFrame):
-        source = source.to_arrow()
-        arrow = sys.modules["pyarrow"]
+    whole = in_memory(source)
 
     def unreadable(error: Exception) -> DataError:
         return DataError("The records cannot be prepared. Check the types of their columns.")
 
-    if pandas is not None and isinstance(source, pandas.DataFrame):
-        _check(
-            [str(name) for name in source.columns], prepare.wanted(wanted, [str(c) for c in source.columns])
-        )
-        frame = attempt(lambda: prepare.frame(source, wanted), unreadable)
+    if hasattr(whole, "iloc"):
+        _check([str(name) for name in whole.columns], prepare.wanted(wanted, [str(c) for c in whole.columns]))
+        frame = attempt(lambda: prepare.frame(whole, wanted), unreadable)
         return _from_pandas(frame, schema, id_column, wanted)._marked(filtered=filtered)
-    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
-        _check(source.schema.names, prepare.wanted(wanted, source.schema.names))
-        batch = attempt(lambda: prepare.batch(source, wanted), unreadable)
+    if whole is not None:
+        _check(whole.schema.names, prepare.wanted(wanted, whole.schema.names))
+        batch = attempt(lambda: prepare.batch(whole, wanted), unreadable)
         return _from_arrow(batch, schema, id_column)._marked(filtered=filtered)
     raise DataError(
         f"A table cannot be prepared from an object of type {type(source).__qualname__!r}. Pass {_ACCEPTED}."

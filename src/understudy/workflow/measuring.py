@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from understudy.curator import remember_measured
 from understudy.data.entries import header_of, read_entries
+from understudy.data.holdout import HoldOut
 from understudy.discovery import (
     Discovery,
     DiscoveryPlan,
@@ -72,8 +73,8 @@ class SchemaStep(Protocol):
         """Say in advance what will be asked, and with which noise; refuse what cannot be done."""
         ...
 
-    def read(self, fit: Read) -> Any:
-        """Read what the step asks about, before the ledger is opened. Private."""
+    def read(self, fit: Read, hold_out: HoldOut | None = None) -> Any:
+        """Read what the step asks about, without rows that are set aside, before the ledger is opened. Private."""
         ...
 
     def measure(self, fit: Fit, work: PaidWork, read: Any, shares: Shares, progress: Progress) -> Discovery:
@@ -127,7 +128,7 @@ class Discover:
         """Say in advance what will be asked, and with which noise."""
         return self.plan(fit.unit, shares).describe()
 
-    def read(self, fit: Read) -> Any:
+    def read(self, fit: Read, hold_out: HoldOut | None = None) -> Any:
         """Read the raw entries of the columns that are not declared. Private."""
         columns = [
             name for name in self.header if name not in _declared(self.given) and name != fit.unit.id_column
@@ -139,6 +140,7 @@ class Discover:
             separator=fit.separator,
             encoding=fit.encoding,
             names=fit.names,
+            hold_out=hold_out,
         )
 
     def measured(self, schema: Schema) -> Sequence[Column]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
+from understudy.data.holdout import HoldOut
 from understudy.data.identity import table_file
 from understudy.data.output import require_writable
 from understudy.discovery import Discovery
@@ -89,6 +90,10 @@ class Fit:
         A private folder for exact counts of a table larger than memory; see `read_table`.
     files
         What else is read, by what it is: no output may replace the table or one of these.
+    hold_out, hold_out_file
+        A share of the rows (or people) to set aside, or an earlier division: neither the steps nor the fit read those rows, and the guarantee is about the whole
+        table all the same (`HoldOut`). The file keeps share and key of a new division, or holds those of an earlier one; by default it lies beside the ledger,
+        and there is none for a ledger in memory.
     steps, rebuild
         Steps that measure the schema under shares of the budget before the fit (:mod:`understudy.workflow.measuring`), and how the mechanism is made for the
         schema that they find. ``schema`` and ``synthesizer`` then stand in for those, to be checked in advance.
@@ -104,6 +109,8 @@ class Fit:
     names: Sequence[str] | None = None
     checkpoint: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
+    hold_out: float | HoldOut | None = None
+    hold_out_file: Path | None = None
     steps: tuple[SchemaStep, ...] = ()
     rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
 
@@ -200,6 +207,8 @@ class Synthesis:
         Answers of an interrupted run that were repeated at no cost.
     discovery
         The schema that was measured before the fit, and what it leaves out, where that was asked for.
+    hold_out, hold_out_file
+        Which rows had no part in the fit, where some were set aside, and the file that keeps it. Private.
     """
 
     model: Model
@@ -214,6 +223,8 @@ class Synthesis:
     new_ledger: bool
     repeated: int
     discovery: Discovery | None = field(default=None, repr=False)
+    hold_out: HoldOut | None = field(default=None, repr=False)
+    hold_out_file: Path | None = None
 
 
 def synthesize(
@@ -227,6 +238,7 @@ def synthesize(
     rho: float | None = None,
     mu: float | None = None,
     discover: float | None = None,
+    hold_out: float | HoldOut | None = None,
     workload: str | Workload | None = None,
     options: Mapping[str, Any] | None = None,
     rows: int | None = None,
@@ -259,6 +271,10 @@ def synthesize(
     discover
         A share of the budget, such as 0.1, for learning what is not declared: kinds, values, ranges. The column names are public; the rest is measured
         with noise and charged to the same ledger (:mod:`understudy.discovery`).
+    hold_out
+        A share of the rows (of the people, where the unit is a person), such as 0.2, that the fit does not read, so that what is learnt from the stand-in can
+        be tested on them; or the division of an earlier fit. No held-out row is written anywhere: which ones they are is a key in the result and in a private
+        file beside the ledger. The guarantee is about the whole table.
     workload, options
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
     rows, seed
@@ -315,6 +331,7 @@ def synthesize(
         unit=protected,
         budget=budget,
         files={} if schema is None or isinstance(schema, Schema) else {"schema": Path(schema)},
+        hold_out=hold_out,
         steps=steps,
         rebuild=mechanism,
     )
@@ -411,9 +428,14 @@ def plan_synthesis(
     place = _place(fit, payment, delivery)
     if place is not None:
         require_writable(place.path, what="ledger")
-    check_apart(fit, delivery, place)
+    kept_at = _hold_out_file(fit, place)
+    hold_out = _divided(fit, kept_at)
+    kept = {} if kept_at is None else {"hold-out file": kept_at}
+    check_apart(replace(fit, files={**fit.files, **kept}), delivery, place)
     delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
     notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
+    if hold_out is not None:
+        notes = (*notes, _told_of(hold_out, kept_at))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(
@@ -424,7 +446,67 @@ def plan_synthesis(
         reserve=reserve,
         place=place,
         steps=steps,
+        hold_out=hold_out,
+        hold_out_file=kept_at,
         notes=(*notes, *steps.notes, *(f"Warning: {warning}" for warning in warnings)),
+    )
+
+
+def _hold_out_file(fit: Fit, place: LedgerPlace | None) -> Path | None:
+    """Return where share and key of a division are kept: in a file that was named, or beside the ledger."""
+    if fit.hold_out_file is not None and fit.hold_out is None:
+        raise UsageError("A hold-out file goes with a share of rows to hold out (--hold-out, hold_out=).")
+    if fit.hold_out is None or isinstance(fit.hold_out, HoldOut):
+        return None
+    if fit.hold_out_file is not None:
+        return fit.hold_out_file
+    return None if place is None else place.path.with_suffix(".hold-out")
+
+
+def _divided(fit: Fit, kept_at: Path | None) -> HoldOut | None:
+    """Return which rows are set aside: an earlier division, or a new one, whose key is drawn here."""
+    if fit.hold_out is None:
+        return None
+    if isinstance(fit.table, Database):
+        raise UsageError(
+            "Rows of a database have no fixed order to hold some of them out by. Export the table to a file."
+        )
+    if fit.schema.row_count is not None:
+        raise UsageError(
+            "The schema declares row_count, the number of rows of the whole table, and a fit with a hold-out reads fewer. Leave row_count out of "
+            "the schema for this fit."
+        )
+    if isinstance(fit.hold_out, HoldOut):
+        found = replace(fit.hold_out, aside=False)
+    elif kept_at is not None and kept_at.exists():
+        found = HoldOut.read(kept_at)
+        if found.share != fit.hold_out:
+            raise UsageError(
+                f"{str(kept_at)!r} holds out {found.share:g} of the rows, and {fit.hold_out:g} was asked for. Ask for the same share, or keep the new division in "
+                "another file (--hold-out-file, hold_out_file=)."
+            )
+    else:
+        if kept_at is not None:
+            require_writable(kept_at, what="hold-out file")
+        return HoldOut.of(fit.table, fit.hold_out, id_column=fit.unit.id_column)
+    if found.id_column != fit.unit.id_column:
+        raise UsageError(
+            f"The hold-out divides {_by(found.id_column)}, and the unit protects {_by(fit.unit.id_column)}. Make a hold-out for this unit."
+        )
+    found.require(fit.table)
+    return found
+
+
+def _by(id_column: str | None) -> str:
+    return "rows" if id_column is None else f"people (by {id_column!r})"
+
+
+def _told_of(hold_out: HoldOut, kept_at: Path | None) -> str:
+    whose = "rows" if hold_out.id_column is None else "people, with all their rows,"
+    where = "" if kept_at is None else f" Which ones is told by the private file {str(kept_at)!r} alone."
+    return (
+        f"About {hold_out.share:.0%} of the {whose} are held out: chosen at random without a look at their values, and not read by the fit. "
+        f"The guarantee is about the whole table.{where}"
     )
 
 
@@ -457,6 +539,8 @@ class PlannedSynthesis:
         Where the ledger is or will be; None for one in memory or one that was handed over.
     steps
         What the steps before the fit may spend, and what is left for the fit.
+    hold_out, hold_out_file
+        Which rows are set aside, and where share and key are kept. Private.
     notes
         What a person should read before the fit is run.
     """
@@ -468,6 +552,8 @@ class PlannedSynthesis:
     reserve: float
     place: LedgerPlace | None
     steps: Steps = field(default_factory=Steps)
+    hold_out: HoldOut | None = field(default=None, repr=False)
+    hold_out_file: Path | None = None
     notes: tuple[str, ...] = ()
 
     def run(self, *, progress: Progress = no_progress) -> Synthesis:
@@ -497,8 +583,10 @@ class PlannedSynthesis:
         progress("preparing", 0.0)
         if not fit.steps:
             fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
+        if self.hold_out is not None and self.hold_out_file is not None and not self.hold_out_file.exists():
+            self.hold_out.write(self.hold_out_file)
         progress("reading", 0.0)
-        entries = [step.read(fit) for step in fit.steps]
+        entries = [step.read(fit, self.hold_out) for step in fit.steps]
         records = None if fit.steps else self._records(fit, progress)
         sets = None if delivery is None else delivery.sets
         facts = work_facts(
@@ -508,6 +596,7 @@ class PlannedSynthesis:
             budget=fit.budget,
             **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
+            **({} if self.hold_out is None else {"hold_out": self.hold_out.fingerprint()}),
         )
         many = None
         with (
@@ -548,6 +637,8 @@ class PlannedSynthesis:
             new_ledger=new,
             repeated=repeated,
             discovery=learnt.found,
+            hold_out=self.hold_out,
+            hold_out_file=self.hold_out_file,
             **made,
         )
 
@@ -562,6 +653,7 @@ class PlannedSynthesis:
             names=fit.names,
             watch=progress,
             checkpoint=fit.checkpoint,
+            hold_out=self.hold_out,
         )
 
     @property

@@ -126,6 +126,20 @@ def synth(
             "counting goes on after an interruption. As sensitive as the table; emptied when done."
         ),
     ] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the rows (of the people, with a person unit) that the fit does not read, such as 0.2: "
+            "evaluate --hold-out tests on them what is learnt from the synthetic table."
+        ),
+    ] = None,
+    hold_out_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Private file for the secret key that says which rows are held out; it holds no record. Default: beside the ledger. "
+            "An existing one is used again."
+        ),
+    ] = None,
     unfinished: Unfinished = "refuse",
     in_database: TableInDatabase = None,
     immutable: Immutable = False,
@@ -200,6 +214,8 @@ def synth(
         names=columns,
         checkpoint=checkpoint,
         files={"table": Path(table), **({} if schema is None else {"schema": schema})},
+        hold_out=hold_out,
+        hold_out_file=hold_out_file,
         steps=steps,
         rebuild=mechanism,
     )
@@ -253,6 +269,7 @@ def _document(made: Synthesis, method: str, delivery: Delivery) -> dict[str, Any
         **({} if sets is None else {"sets": list(map(str, made.written)), "how": delivery.how}),
         "model": None if delivery.model is None else str(delivery.model),
         **({} if made.discovery is None else {"discovered": discovered(made.discovery)}),
+        **({} if made.hold_out_file is None else {"hold_out_file": str(made.hold_out_file)}),
         "ledger": str(made.ledger),
         "repeated_answers": made.repeated,
         "spent": summary(made.standing),
