@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
     from understudy.release.spec.spec import Spec
     from understudy.schema import Domain, Schema
-    from understudy.workflow import publish, synthesize
+    from understudy.workflow import evaluate, publish, synthesize
 
 __version__: str
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "all_kway",
     "create",
     "datasets",
+    "evaluate",
     "methods",
     "publish",
     "read_table",
@@ -84,6 +85,7 @@ _HOMES = {
     "ZCDP": "privacy",
     "all_kway": "marginals",
     "create": "mechanisms",
+    "evaluate": "workflow",
     "methods": "mechanisms",
     "publish": "workflow",
     "read_table": "data",

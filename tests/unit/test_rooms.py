@@ -68,6 +68,7 @@ ALLOWED: dict[str, set[str]] = {
         "mechanisms",
         "bulk",
         "release",
+        "evaluation",
         "datasets",
     },
     "adapters": {

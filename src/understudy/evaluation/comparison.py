@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,6 +96,15 @@ def require_sklearn() -> Any:
     return sklearn
 
 
+def one_thread() -> contextlib.AbstractContextManager[Any]:
+    """Keep linear algebra and learners to one thread: on so few records threads wait for one another, the more so on a busy machine."""
+    require_sklearn()
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    limited: contextlib.AbstractContextManager[Any] = threadpool_limits(limits=1)
+    return limited
+
+
 Table = Mapping[str, npt.ArrayLike] | npt.ArrayLike
 
 MOST_CELLS = 50_000_000
@@ -113,6 +123,9 @@ class Comparison:
         What the codes mean.
     real, synthetic
         Codes, ``[rows, columns]`` or by column name.
+    known_values
+        Of columns of numbers whose codes are bins: the numbers of both tables themselves, NaN where there is none, for measures that
+        do not bin. Dates are days.
 
     Examples
     --------
@@ -125,6 +138,7 @@ class Comparison:
     schema: Schema
     real: Table
     synthetic: Table
+    known_values: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("real", "synthetic"):
@@ -133,7 +147,8 @@ class Comparison:
     @classmethod
     def of_frames(cls, schema: Schema, real: pd.DataFrame, synthetic: pd.DataFrame) -> Comparison:
         """Encode two frames of values."""
-        return cls(schema, schema.encode_frame(real), schema.encode_frame(synthetic))
+        known = known_numbers(schema, real, synthetic)
+        return cls(schema, schema.encode_frame(real), schema.encode_frame(synthetic), known)
 
     @property
     def domain(self) -> Domain:
@@ -169,6 +184,16 @@ class Comparison:
             a, b, cells = places[: len(a)], places[len(a) :], int(places.max(initial=-1)) + 1
         return np.bincount(a, minlength=cells), np.bincount(b, minlength=cells)
 
+    def occurring(self, clique: Sequence[str]) -> tuple[Codes, Codes]:
+        """Return both histograms over the combinations that occur in one of the tables, where most do not; all of them otherwise."""
+        columns = tuple(clique)
+        if self.domain.cells(columns) <= 4 * (len(self.real_codes) + len(self.synthetic_codes)):
+            return self.counts(columns)
+        a, b = (self._cell(codes, columns) for codes in (self.real_codes, self.synthetic_codes))
+        _, places = np.unique(np.concatenate([a, b]), return_inverse=True)
+        cells = int(places.max(initial=-1)) + 1
+        return np.bincount(places[: len(a)], minlength=cells), np.bincount(places[len(a) :], minlength=cells)
+
     def _cell(self, codes: Codes, columns: tuple[str, ...]) -> Codes:
         """Return the number of the cell of each record; exact while the cells fit 63 bits."""
         if self.domain.cells(columns) >= 2**62:
@@ -196,12 +221,51 @@ class Comparison:
         at = self.domain.index(name)
         return meaning[self.real_codes[:, at]], meaning[self.synthetic_codes[:, at]]
 
+    def values(self, name: str) -> tuple[Floats, Floats]:
+        """Return the numbers of both tables as they are, or the middles of their bins where only those are known."""
+        if name in self.known_values:
+            return self.known_values[name]
+        found = self.numbers(name)
+        if found is None:
+            raise WorkloadError(f"Column {name!r} holds no numbers.")
+        return found
+
     @property
     def numeric_columns(self) -> tuple[str, ...]:
         """Columns whose codes stand for numbers."""
         return tuple(
             column.name for column in self.schema.columns if isinstance(column, Integer | Real | Date)
         )
+
+
+def known_numbers(
+    schema: Schema, real: pd.DataFrame, synthetic: pd.DataFrame
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return the numbers of both tables by column, as far as they can be read."""
+    found = {}
+    for column in schema.columns:
+        if isinstance(column, Integer | Real | Date):
+            sides = (plain_numbers(column, real[column.name]), plain_numbers(column, synthetic[column.name]))
+            if not any(np.isnan(side).all() for side in sides):
+                found[column.name] = sides
+    return found
+
+
+def plain_numbers(column: Column, entries: pd.Series[Any]) -> Floats:
+    """Return the entries of a column as numbers, dates as days; NaN for whatever is none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> plain_numbers(Integer("age", minimum=0, maximum=9), pd.Series(["3", None, "?"]))
+    array([ 3., nan, nan])
+    """
+    import pandas as pd
+
+    if isinstance(column, Date):
+        days = pd.to_datetime(entries, errors="coerce", format="ISO8601" if entries.dtype == object else None)
+        return np.asarray((days - pd.Timestamp(0)) / pd.Timedelta(days=1), dtype=np.float64)
+    return np.asarray(pd.to_numeric(entries, errors="coerce"), dtype=np.float64)
 
 
 def numbers_of(column: Column) -> Floats | None:

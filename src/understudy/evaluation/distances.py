@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.evaluation.comparison import Comparison, as_codes, one_hot_all, require_sklearn
+from understudy.evaluation.comparison import Comparison, as_codes, one_hot_all, one_thread, require_sklearn
 from understudy.evaluation.result import Result
 from understudy.marginals import count_codes
 from understudy.schema import Domain
@@ -79,7 +79,8 @@ def propensity_errors(both: Comparison, *, most_rows: int = 20_000, seed: int = 
     features = features[:, features.std(axis=0) > 0]
     values: dict[str, float] = {}
     if features.shape[1]:
-        logistic = LogisticRegression(C=1e6, max_iter=500).fit(features, labels)
+        with one_thread():
+            logistic = LogisticRegression(C=1e6, max_iter=500).fit(features, labels)
         error = float(((logistic.predict_proba(features)[:, 1] - share) ** 2).mean())
         expected = features.shape[1] * (1 - share) ** 2 * share / rows
         values |= {"logistic": error, "ratio": error / expected}

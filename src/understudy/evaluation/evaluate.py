@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,14 +31,29 @@ from understudy.evaluation.measures import (
     cramers_v_differences,
     interval_overlaps,
     k_marginal_score,
-    kway_distances,
     mutual_information_differences,
     rare_cell_errors,
     subgroup_distances,
     workload_errors,
 )
+from understudy.evaluation.other_tools import OtherScores, other_scores
+from understudy.evaluation.prediction import Learning, learning
 from understudy.evaluation.result import Result
+from understudy.evaluation.scores import (
+    ROWS,
+    ColumnView,
+    Distance,
+    Overview,
+    Score,
+    Worst,
+    column_views,
+    distance_score,
+    distances,
+    triples_of,
+    worst_distance,
+)
 from understudy.marginals import Workload, all_kway
+from understudy.schema import Domain
 
 WARNING = (
     "Computed from the real records without noise: this page is as private as they are. Do not publish it, and do "
@@ -63,16 +80,41 @@ class Evaluation:
 
     Attributes
     ----------
+    rows
+        Of the real and of the synthetic table.
     sections
         Results in the order of :data:`SECTIONS`.
     left_out
         What was not computed, and why.
+    overview
+        What is said first: a score per section, the worst cases, every column.
+    learning
+        Train on synthetic, test on real; None if it was not asked for.
+    others
+        Headline scores of other tools; None if they were not asked for.
     """
 
     rows: tuple[int, int]
     sections: tuple[Section, ...]
     left_out: tuple[str, ...] = ()
     warning: str = field(default=WARNING)
+    overview: Overview = field(default_factory=Overview)
+    learning: Learning | None = None
+    others: OtherScores | None = None
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """One score per section, each of its own kind."""
+        return self.overview.scores
+
+    def score(self, section: str) -> Score:
+        """Return the score of one section."""
+        for score in self.scores:
+            if score.section == section:
+                return score
+        raise WorkloadError(
+            f"This evaluation has no score for {section!r}. Known: {', '.join(item.section for item in self.scores)}."
+        )
 
     def result(self, measure: str) -> Result:
         """Return one result by the words of its measure."""
@@ -87,6 +129,9 @@ class Evaluation:
         return {
             "warning": self.warning,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
+            **self.overview.to_dict(),
+            "learning": None if self.learning is None else self.learning.to_dict(),
+            "other_tools": None if self.others is None else self.others.to_dict(),
             "sections": [
                 {
                     "title": section.title,
@@ -111,8 +156,10 @@ class Options:
     target
         Column for classifiers, regressions and conditional means. Without it those use the last categorical or
         boolean column, and the last numeric one.
+    exclude
+        Columns that are no predictors of the target.
     holdout
-        Real records that had no part in the synthesis, as codes; disclosure measures compare with them.
+        Real records that had no part in the synthesis, as codes: learners are tested on them, and disclosure measures compare with them.
     identifiers, sensitive
         Columns an attacker knows, and the one he wants.
     workload
@@ -125,6 +172,7 @@ class Options:
 
     sections: Sequence[str] | None = None
     target: str | None = None
+    exclude: Sequence[str] = ()
     holdout: Codes | None = None
     identifiers: Sequence[str] | None = None
     sensitive: str | None = None
@@ -139,10 +187,12 @@ SECTIONS = (
     "dependence",
     "groups",
     "regression",
+    "learning",
     "classifiers",
     "telling apart",
     "face",
     "disclosure",
+    "other tools",
 )
 """Names of the sections, in the order of the report."""
 
@@ -171,17 +221,23 @@ def evaluate(
     unknown = [name for name in chosen.sections or () if name not in SECTIONS]
     if unknown:
         raise WorkloadError(f"No section named {unknown[0]!r}. Known: {', '.join(SECTIONS)}.")
-    for name in (chosen.target, chosen.sensitive, *(chosen.identifiers or ())):
+    if chosen.exclude and chosen.target is None:
+        raise WorkloadError(
+            "Columns are excluded from predicting a target; say which one (target=, --target)."
+        )
+    for name in (chosen.target, chosen.sensitive, *(chosen.identifiers or ()), *chosen.exclude):
         if name is not None:
             both.domain.index(name)
     both.require_rows()
     wanted = [name for name in SECTIONS if chosen.sections is None or name in chosen.sections]
-    sections, left_out = [], []
+    sections: list[Section] = []
+    left_out: list[str] = []
+    found = _Found()
     for index, title in enumerate(wanted):
         progress(title, index / len(wanted))
         begin = time.perf_counter()
         results = []
-        for measure in _measures(title, both, chosen):
+        for measure in _measures(title, both, chosen, found):
             try:
                 results.append(measure())
             except (MissingExtra, WorkloadError) as error:
@@ -190,33 +246,172 @@ def evaluate(
         sections.append(Section(title, _ABOUT[title], kept, time.perf_counter() - begin))
     progress("done", 1.0)
     rows = (len(both.real_codes), len(both.synthetic_codes))
-    return Evaluation(rows, tuple(sections), tuple(dict.fromkeys(left_out)))
+    return Evaluation(
+        rows,
+        tuple(sections),
+        tuple(dict.fromkeys(left_out)),
+        overview=_overview(both, chosen, found, sections),
+        learning=found.learning,
+        others=found.others,
+    )
+
+
+@dataclass
+class _Found:
+    """What sections have found that the overview speaks of."""
+
+    columns: tuple[ColumnView, ...] = ()
+    pairs: tuple[Distance, ...] = ()
+    triples: tuple[Distance, ...] = ()
+    learning: Learning | None = None
+    others: OtherScores | None = None
+
+
+def _overview(both: Comparison, options: Options, found: _Found, sections: Sequence[Section]) -> Overview:
+    """Put together what is said first."""
+    results = {result.measure: result for section in sections for result in section.results}
+    singles = tuple(item.distance for item in found.columns)
+    scores, worst = [], []
+    for section, words, items in (
+        ("columns", "average distance of a column", singles),
+        ("pairs", "average distance of a pair of columns", found.pairs),
+        ("triples", "average distance of three columns", found.triples),
+    ):
+        if items:
+            scores.append(distance_score(section, words, items))
+            worst.append(worst_distance(section, items))
+    learned = found.learning
+    if learned is not None:
+        first = (learned.without_leaks or learned.learned)[0]
+        gone = ", ".join(leak.column for leak in learned.leaks) if learned.without_leaks else ""
+        question = f"{learned.question}, without {gone}, which gives it away" if gone else learned.question
+        scores.append(
+            Score(
+                "learning",
+                f"{question}: area under the curve of {first.learner} trained on synthetic rows",
+                first.synthetic,
+                "chance that a row of the class scores above another one",
+                "higher",
+                f"less than {max(0.005, 2 * first.error):.3f} below real training rows; 0.5 is guessing",
+                reference=first.real,
+                against="trained on real rows",
+            )
+        )
+        worst[2:] = [
+            Worst(
+                "learning",
+                question,
+                f"{first.learner.capitalize()} trained on synthetic rows reaches an area under the curve of {first.synthetic:.3f}, on real rows {first.real:.3f}.",
+            )
+        ]
+    broken = results.get("share of records that break a constraint")
+    if broken is not None:
+        rule, share = broken.worst
+        scores.append(
+            Score(
+                "rules",
+                "synthetic rows that break the rule they break most often",
+                share,
+                ROWS,
+                "lower",
+                "0",
+                worst=(rule, share),
+            )
+        )
+        if share > 0:
+            worst[2:] = [Worst("rules", rule, f"{share:.1%} of the synthetic rows break this rule.")]
+    alone = results.get("share of unique records")
+    if alone is not None:
+        scores.append(
+            Score(
+                "rows",
+                "rows that occur once in their table",
+                alone.values["synthetic"],
+                ROWS,
+                "closer",
+                "about that of the real table",
+                reference=alone.values["real"],
+                against="the real table",
+            )
+        )
+    apart = results.get("telling synthetic from real records")
+    if apart is not None:
+        scores.append(
+            Score(
+                "telling apart",
+                "rows that a random forest assigns to the right table",
+                apart.values["forest"],
+                ROWS,
+                "lower",
+                "below 0.6; 0.5 is chance",
+                reference=0.5,
+                against="chance",
+            )
+        )
+    relations = results.get("absolute difference of Cramér's V")
+    if relations is not None:
+        scores.append(
+            Score(
+                "dependence",
+                "average error of the strength of a relation of two columns",
+                relations.mean,
+                "Cramér's V, from 0 (unrelated) to 1",
+                "lower",
+                "below 0.05",
+                worst=relations.worst,
+            )
+        )
+    compared = {
+        "real_rows": len(both.real_codes),
+        "synthetic_rows": len(both.synthetic_codes),
+        "columns": len(both.domain),
+        "held_out_rows": None if options.holdout is None else len(options.holdout),
+        "target": options.target,
+        "excluded": list(options.exclude),
+    }
+    return Overview(
+        tuple(scores),
+        tuple(item for item in worst if item is not None)[:3],
+        found.columns,
+        found.pairs,
+        found.triples,
+        math.comb(len(both.domain), 3),
+        compared,
+    )
 
 
 _ABOUT = {
-    "marginals": "Counts of one, two and three columns. Total variation: 0 is the same, 1 has nothing in common.",
+    "marginals": "Counts of one, two and three columns. Total variation: the share of rows that would have to change for the tables to agree.",
     "dependence": "Relations between two columns.",
     "groups": "Means, medians and distributions within groups, and rare combinations.",
     "regression": "A linear regression on both tables, compared coefficient by coefficient.",
+    "learning": "A column predicted by learners trained on synthetic rows, on real rows that they have not seen.",
     "classifiers": "Classifiers trained on synthetic records and tested on real ones.",
     "telling apart": "How well a model tells synthetic from real records.",
     "face": "What the synthetic table looks like: unique records, small groups, broken rules.",
     "disclosure": "What declared attackers gain. A failed attack is no proof of privacy; the ledger is.",
+    "other tools": "What SDMetrics and SDNist say first, computed from their published definitions.",
 }
 
 
-def _measures(title: str, both: Comparison, options: Options) -> Iterator[Callable[[], Result]]:
+def _measures(
+    title: str, both: Comparison, options: Options, found: _Found
+) -> Iterator[Callable[[], Result]]:
     """Yield the measures of one section, each still to be computed."""
     domain, label = both.domain, _label_column(both, options.target)
     number = _number_column(both, options.target)
     if title == "marginals":
-        width = min(3, len(domain))
-        pairs = min(2, width)
-        seen: dict[int, Result] = {}
-        for k in range(1, width + 1):
-            yield _kway(both, k, seen)
-        yield lambda: k_marginal_score(seen[pairs])
-        yield lambda: workload_errors(both, options.workload or all_kway(domain, width))
+        yield lambda: _of_columns(both, found)
+        if len(domain) > 1:
+            yield lambda: _of_sets(both, found, 2, options.seed)
+        if len(domain) > 2:
+            yield lambda: _of_sets(both, found, 3, options.seed)
+        yield lambda: k_marginal_score(
+            _as_result(2, found.pairs)
+            if found.pairs
+            else _as_result(1, [item.distance for item in found.columns])
+        )
+        yield lambda: workload_errors(both, options.workload or _default_workload(domain, options.seed))
     elif title == "dependence":
         yield lambda: correlation_differences(both)
         yield lambda: correlation_differences(both, ranks=True)
@@ -233,6 +428,10 @@ def _measures(title: str, both: Comparison, options: Options) -> Iterator[Callab
     elif title == "regression" and number is not None and len(domain) > 1:
         yield lambda: coefficient_differences(both, number)
         yield lambda: interval_overlaps(both, number)
+    elif title == "learning" and options.target is not None:
+        yield lambda: _learning(both, options, found)
+    elif title == "other tools":
+        yield lambda: _others(both, found)
     elif title == "classifiers" and label is not None and len(domain) > 1:
         yield from _classifiers(both, label, options)
     elif title == "telling apart":
@@ -254,14 +453,59 @@ def _measures(title: str, both: Comparison, options: Options) -> Iterator[Callab
             yield lambda: membership_inference(both, held, seed=options.seed)
 
 
-def _kway(both: Comparison, k: int, seen: dict[int, Result]) -> Callable[[], Result]:
-    """Compute the k-way distances and remember them for the score."""
+def _of_columns(both: Comparison, found: _Found) -> Result:
+    found.columns = column_views(both)
+    return _as_result(1, [item.distance for item in found.columns])
 
-    def compute() -> Result:
-        seen[k] = kway_distances(both, k)
-        return seen[k]
 
-    return compute
+def _of_sets(both: Comparison, found: _Found, k: int, seed: int) -> Result:
+    names = both.domain.names
+    if k == 2:
+        found.pairs = distances(both, combinations(names, 2))
+        return _as_result(2, found.pairs)
+    found.triples = distances(both, triples_of(names, seed=seed))
+    return _as_result(3, found.triples)
+
+
+def _as_result(k: int, items: Sequence[Distance]) -> Result:
+    values = {" ".join(item.columns): item.value for item in items}
+    return Result(f"total variation of {k}-way marginals", values, better="lower")
+
+
+def _default_workload(domain: Domain, seed: int) -> Workload:
+    """Return the marginals of the workload error: all triples, or a random choice of them; all columns of a narrow table."""
+    if len(domain) < 3:
+        return all_kway(domain, len(domain))
+    cliques = tuple(triples_of(domain.names, seed=seed))
+    return Workload(domain, cliques, (1.0,) * len(cliques))
+
+
+def _learning(both: Comparison, options: Options, found: _Found) -> Result:
+    assert options.target is not None
+    found.learning = learning(
+        both,
+        options.target,
+        holdout=options.holdout,
+        exclude=options.exclude,
+        most_rows=options.most_rows,
+        seed=options.seed,
+    )
+    values = {}
+    for item in found.learning.learned:
+        values |= {
+            f"{item.learner}, synthetic training rows": item.synthetic,
+            f"{item.learner}, real training rows": item.real,
+        }
+    return Result(f"area under the curve of predicting {options.target}", values, better="higher")
+
+
+def _others(both: Comparison, found: _Found) -> Result:
+    found.others = other_scores(both)
+    values = {
+        "SDMetrics quality": found.others.quality,
+        "SDNist k-marginal, of 1": found.others.k_marginal / 1000,
+    }
+    return Result("scores of other tools", values, better="higher")
 
 
 def _some(both: Comparison, options: Options) -> tuple[Codes, Codes]:

@@ -2,7 +2,7 @@
 
 from understudy.report.bars import Verdict, audit_chart
 from understudy.report.charts import Panel, marginal_chart
-from understudy.report.evaluation import evaluation_page
+from understudy.report.evaluation import accounted_page, evaluation_page
 from understudy.report.page import (
     ENGLISH,
     Block,
@@ -33,6 +33,7 @@ __all__ = [
     "Texts",
     "Verdict",
     "Whiskers",
+    "accounted_page",
     "audit_chart",
     "chance",
     "comparison_panels",

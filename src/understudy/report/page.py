@@ -196,6 +196,8 @@ class Table:
         Whether the reader gets a box that narrows the rows.
     open_at
         Tables with more rows than this start folded.
+    folded
+        Whether the table starts folded, searchable or not.
     """
 
     caption: str
@@ -204,6 +206,7 @@ class Table:
     numeric: Sequence[int] = ()
     searchable: bool = False
     open_at: int = 30
+    folded: bool = False
 
     def html(self) -> str:
         """Return the table, with its search box and fold where it has them."""
@@ -229,7 +232,7 @@ class Table:
             f"<tbody>{body}</tbody></table></div>"
         )
         inside = f'<div class="{"searchable" if self.searchable else "plain"}">{box}{table}</div>'
-        if len(self.rows) <= self.open_at or self.searchable:
+        if not self.folded and (len(self.rows) <= self.open_at or self.searchable):
             return inside
         return (
             f"<details><summary>{escape(self.caption)} ({len(self.rows):,} rows)</summary>{inside}</details>"
@@ -246,7 +249,24 @@ class Table:
         return "\n".join([line(self.head), f"|{'|'.join(marks)}|", *map(line, self.rows)])
 
 
-Block = Text | Heading | Bullets | Html | Table
+@dataclass(frozen=True)
+class Folded:
+    """Blocks that the reader opens."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+    def html(self) -> str:
+        """Return the blocks behind their summary."""
+        inside = "".join(block.html() for block in self.blocks)
+        return f"<details><summary>{escape(self.summary)}</summary>{inside}</details>"
+
+    def markdown(self) -> str:
+        """Return the blocks below their summary."""
+        return "\n\n".join([f"### {_inline(self.summary)}", *(block.markdown() for block in self.blocks)])
+
+
+Block = Text | Heading | Bullets | Html | Table | Folded
 
 
 @dataclass(frozen=True)
@@ -397,14 +417,19 @@ th{background:var(--panel);font-weight:600}
 .n{text-align:end;font-variant-numeric:tabular-nums}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0;padding:0;list-style:none}
 .cards li{background:var(--panel);border:1px solid var(--line);border-inline-start:4px solid var(--accent);border-radius:.4rem;padding:.7rem .9rem}
-.cards b{display:block;font-size:1.35rem}
+.cards b{display:block;font-size:1.35rem}.cards i{font-style:normal;font-weight:600;color:var(--accent)}.cards span{display:block;font-size:.85rem;line-height:1.35}
+.worst{padding-inline-start:1.4rem;margin:.4rem 0}.worst li{margin:.3rem 0}.worst i{font-style:normal;color:var(--soft)}.worst i::before{content:"("}.worst i::after{content:"):"}
+h1,h2,h3,summary,caption,.lines,.cards,.worst,.search{overflow-wrap:anywhere}
+.lines{list-style:none;margin:.6rem 0;padding:0}.lines .n{overflow-wrap:normal}.lines>li,.lines>details>summary{display:grid;grid-template-columns:minmax(0,1fr) minmax(5rem,22rem) 4rem;gap:.7rem;align-items:center;padding:.18rem 0}
+.lines>details{margin:0;border-bottom:1px solid var(--line)}.lines>li{border-bottom:1px solid var(--line)}.lines .what{overflow-wrap:anywhere;color:var(--ink)}.lines>details>summary .what::before{content:"\\25b8\\00a0";color:var(--accent)}.lines>details[open]>summary .what::before{content:"\\25be\\00a0"}.lines>details>summary::-webkit-details-marker{display:none}.lines .n{color:var(--ink)}
+.bar{width:100%;height:.8rem;color:var(--ink)}
 .pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(24rem,100%),1fr));gap:1rem}.pictures figure{margin:.3rem 0}
 figure{margin:1rem 0}svg,img{max-width:100%;height:auto}
 svg text{fill:var(--ink)}
 details{margin:.6rem 0}summary{cursor:pointer;color:var(--accent)}
 .search input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.3rem;padding:.25rem .5rem;min-width:14rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-@media (max-width:40rem){h1{padding-inline-end:0}#theme{position:static;max-width:none;margin:.4rem 0}}
+@media (max-width:40rem){.wide-only{display:none}.lines>li,.lines>details>summary{grid-template-columns:minmax(0,1fr) 6rem 3.4rem;gap:.5rem}h1{padding-inline-end:0}#theme{position:static;max-width:none;margin:.4rem 0}}
 @page{margin:18mm 16mm}
 @media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;--ink:#111;--soft:#444;--ground:#fff;--panel:#f3f3f3;--line:#bbb;--accent:ACCENT}.skip,#theme,nav,.search,.found{display:none}.banner{position:static}body{font-size:10pt}h2{break-after:avoid}tr,figure{break-inside:avoid}details{display:block}details>*{display:block}}
 """

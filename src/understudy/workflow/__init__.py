@@ -9,6 +9,7 @@ kept beside the ledger until it is delivered (:mod:`understudy.workflow.paid`, :
 goes on and pays for nothing twice, and where the output cannot be written the error says where the fitted model is kept.
 """
 
+from understudy.workflow.assessment import evaluate
 from understudy.workflow.delivery import Delivery, check_memory
 from understudy.workflow.learning import Learnt, PlannedDiscovery, discover_schema, plan_discover
 from understudy.workflow.paid import Unfinished, paid_work, work_facts
@@ -47,6 +48,7 @@ __all__ = [
     "check_memory",
     "described_by",
     "discover_schema",
+    "evaluate",
     "is_accepted",
     "measure_errors",
     "mechanism_for",

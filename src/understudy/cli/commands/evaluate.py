@@ -48,10 +48,21 @@ def evaluate(
     synthetic: Annotated[Path, typer.Argument(help="The synthetic table.")],
     schema: SchemaPath,
     target: Annotated[
-        str | None, typer.Option(help="Column for classifiers, regressions and group means.")
+        str | None,
+        typer.Option(
+            help="Column to predict after training on synthetic rows; also for regressions and group means."
+        ),
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(help="Columns that must not help to predict the target, comma-separated.")
     ] = None,
     holdout: Annotated[
-        Path | None, typer.Option(help="Real records that had no part in the synthesis; a fair baseline.")
+        Path | None,
+        typer.Option(
+            "--hold-out",
+            "--holdout",
+            help="Real records that had no part in the synthesis: the .hold-out file of synth --hold-out, or a table of them.",
+        ),
     ] = None,
     identifiers: Annotated[
         str | None, typer.Option(help="Columns an attacker knows, comma-separated.")
@@ -94,10 +105,12 @@ def evaluate(
     and is not written beside a published bundle. With --epsilon (or --rho, --mu) it computes the accounted
     measures through the ledger instead, which may be published.
     """
+    from understudy.cli.output import progress_bar
     from understudy.data import is_database
     from understudy.data.output import require_apart, require_writable
     from understudy.schema import Schema
     from understudy.workflow import Payment
+    from understudy.workflow import evaluate as compare
 
     if is_database(str(real)) or ":/" in str(real):
         raise UsageError(
@@ -117,9 +130,12 @@ def evaluate(
     if any(value is not None for value in (epsilon, delta, rho, mu)):
         if unit is None:
             raise UsageError("An evaluation under a budget needs --unit: who is protected.")
-        if report is not None:
-            raise UsageError("--report shows exact numbers; under a budget use --out or --json.")
-        plain = {"--target": target, "--holdout": holdout, "--identifiers": identifiers}
+        plain = {
+            "--target": target,
+            "--exclude": exclude,
+            "--hold-out": holdout,
+            "--identifiers": identifiers,
+        }
         plain |= {"--sensitive": sensitive, "--sections": sections}
         if given := [name for name, value in plain.items() if value is not None]:
             raise UsageError(
@@ -140,24 +156,27 @@ def evaluate(
             ),
             written=written,
             out=out,
+            report=report,
             json=json,
         )
         return
     for path in (out, report):
         if path is not None and not beside_bundle:
             _refuse_bundle(path)
-    found = _plain(
-        real,
-        synthetic,
-        described,
-        target,
-        holdout,
-        parse_names(identifiers, "--identifiers"),
-        sensitive,
-        parse_names(sections, "--sections"),
-        quiet or json,
-        written=written,
-    )
+    with progress_bar("evaluate", quiet=quiet or json) as progress:
+        found = compare(
+            real,
+            synthetic,
+            schema=described,
+            target=target,
+            exclude=parse_names(exclude, "--exclude") or (),
+            hold_out=holdout,
+            identifiers=parse_names(identifiers, "--identifiers"),
+            sensitive=sensitive,
+            sections=parse_names(sections, "--sections"),
+            progress=progress,
+            **written,
+        )
     _write(found, described, out=out, report=report, json=json)
 
 
@@ -170,48 +189,6 @@ def _refuse_bundle(path: Path) -> None:
                 f"{str(place)!r} is a published bundle, and an evaluation without a budget is as private as the real "
                 "records. Write it elsewhere, or insist with --beside-bundle."
             )
-
-
-def _plain(
-    real: Path,
-    synthetic: Path,
-    schema: Schema,
-    target: str | None,
-    holdout: Path | None,
-    identifiers: list[str] | None,
-    sensitive: str | None,
-    sections: list[str] | None,
-    quiet: bool,
-    *,
-    written: dict[str, Any],
-) -> Evaluation:
-    """Read both tables and compute everything."""
-    import numpy as np
-
-    from understudy.cli.output import progress_bar
-    from understudy.data import read_table
-    from understudy.evaluation import Comparison, Options
-    from understudy.evaluation import evaluate as compare
-
-    def codes(path: Path, **words: Any) -> Any:
-        chunks = list(read_table(path, schema, **words).chunks())
-        return (
-            {name: np.concatenate([chunk[name] for chunk in chunks]) for name in schema.names}
-            if chunks
-            else {}
-        )
-
-    with progress_bar("evaluate", quiet=quiet) as progress:
-        progress("reading", 0.0)
-        both = Comparison(schema, codes(real, **written), codes(synthetic))
-        held = None
-        if holdout is not None:
-            told = codes(holdout, **written)
-            held = np.stack([told[name] for name in schema.names], axis=1).astype(np.int64)
-        options = Options(
-            sections=sections, target=target, holdout=held, identifiers=identifiers, sensitive=sensitive
-        )
-        return compare(both, options, progress=progress)
 
 
 def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path | None, json: bool) -> None:
@@ -232,6 +209,33 @@ def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path 
         print_json(document)
         return
     say(found.warning)
+    for item in found.overview.worst:
+        tell(f"{item.what}: {item.sentence}")
+    if found.scores:
+        print_table(
+            "scores",
+            ("section", "what", "score", "to compare", "good"),
+            [
+                (
+                    score.section,
+                    score.name,
+                    f"{score.value:.4g}",
+                    "" if score.reference is None else f"{score.reference:.4g} ({score.against})",
+                    score.good,
+                )
+                for score in found.scores
+            ],
+        )
+    learned = found.learning
+    for leak in () if learned is None else learned.leaks:
+        tell(
+            f"{leak.column} (nearly) gives {found.overview.compared['target']} away: area under the curve {leak.alone:.4f} alone, and {leak.without:.4f} of all others "
+            f"without it. Leave it out with --exclude {leak.column}."
+        )
+    if learned is not None and not learned.fair:
+        tell(
+            "Not a fair test of learning: the synthesis has seen the test rows. Set rows aside before the fit: understudy synth --hold-out 0.2."
+        )
     for section in found.sections:
         rows = [
             (
@@ -261,6 +265,7 @@ def _accounted(
     payment: Payment,
     written: dict[str, Any],
     out: Path | None,
+    report: Path | None,
     json: bool,
 ) -> None:
     """Measure under the budget and print what was released."""
@@ -284,6 +289,10 @@ def _accounted(
         import json as writer
 
         write_text(out, writer.dumps(document, indent=1, allow_nan=False))
+    if report is not None:
+        from understudy.report import accounted_page
+
+        write_text(report, accounted_page(document, title=schema.name or "evaluation"))
     if json:
         print_json(document)
         return
@@ -292,6 +301,7 @@ def _accounted(
         ("measure", "value", "standard deviation of the noise"),
         [(item.measure, f"{item.value:.5g}", f"{item.deviation:.2g}") for item in found.errors],
     )
-    if out is not None:
-        tell(f"Wrote {out}.")
+    for path in (out, report):
+        if path is not None:
+            tell(f"Wrote {path}.")
     tell(f"Ledger {found.ledger}:\n{found.standing.describe()}")
