@@ -101,6 +101,7 @@ def test_the_bounds_can_be_searched(opened: tuple[str, Any, list[str]]) -> None:
     name, page, _ = opened
     if name in ("readme", "dictionary"):
         pytest.skip("short documents have no bounds to search")
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     part = page.locator(".searchable").first
     rows = part.locator("tbody tr:visible")
     all_rows = rows.count()
@@ -123,6 +124,7 @@ def test_nothing_runs_off_the_side(opened: tuple[str, Any, list[str]], width: in
 
 def test_the_keyboard_reaches_everything(opened: tuple[str, Any, list[str]]) -> None:
     name, page, _ = opened
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     reached = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import zipfile
 from dataclasses import replace
@@ -181,3 +182,28 @@ def test_no_bundle_there(tmp_path: Path) -> None:
     assert understudy("verify", tmp_path / "nothing").code == 4
     (tmp_path / "empty").mkdir()
     assert understudy("verify", tmp_path / "empty").code == 4
+
+
+def test_values_that_may_not_occur_are_marked_with_their_bounds(tmp_path: Path) -> None:
+    """Ten values that nobody has: that the noise lifts all ten intervals above zero has a chance below 0.025 ** 10."""
+    absent = [f"never{number}" for number in range(10)]
+    text = SPEC.replace("FORM", "pass-only").replace("  EPSILON\n", "  epsilon: 1\n").replace("CRITERION", "")
+    text = text.replace("[x, y, z]", f"[x, y, z, {', '.join(absent)}]").replace("laplace", "independent")
+    with Release.open(Spec.parse(text), ledger=tmp_path / "t.ledger", source=frame()) as running:
+        outcome = running.run()
+    assert isinstance(outcome, ReleaseResult), outcome
+    assert outcome.model is not None
+    path = write_bundle(outcome, tmp_path / "out")
+    verify_bundle(path)
+    rare = outcome.model.unresolved(numbers=False)
+    assert set(rare["value"]) & set(absent)
+    written, page, report = (
+        (path / name).read_text() for name in ("dictionary.md", "dictionary.html", "report.html")
+    )
+    for value, most in zip(rare["value"], rare["at_most"], strict=True):
+        words = f"between 0 and {math.ceil(most):,} rows in the real table: do not read this as a fact"
+        assert f"| {value} | {words} |" in written
+        assert words in page
+        assert f"<td>{value}</td><td>{words}</td>" in report
+    assert "| x |  |" in written  # 400 rows are a fact
+    assert "Nothing here was learnt" not in written

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from command import understudy
 
+from understudy.data.holdout import HoldOut
 from understudy.privacy import Ledger
 
 SCHEMA = """
@@ -38,6 +39,7 @@ def folder(tmp_path: Path) -> Path:
     for name, seed in (("real", 0), ("made", 1), ("held", 2)):
         frame(200, seed).to_csv(tmp_path / f"{name}.csv", index=False)
     (tmp_path / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
+    (tmp_path / "schema.hold-out").write_text(SCHEMA, encoding="utf-8")
     return tmp_path
 
 
@@ -77,8 +79,14 @@ def test_it_is_not_written_beside_a_bundle(folder: Path) -> None:
 
 def test_under_a_budget_it_goes_through_the_ledger(folder: Path) -> None:
     words = ("--epsilon", 1, "--unit", "add-remove", "--ledger", folder / "t.ledger")
-    result = evaluate(folder, *words, "--json")
+    result = evaluate(folder, *words, "--json", "--report", folder / "noisy.html")
     assert result.code == 0, result.err
+    page = (folder / "noisy.html").read_text()
+    assert "Every number here about the real table was measured with noise" in page
+    assert "standard deviation of the noise" in page
+    assert "Privacy spent" in page
+    assert "epsilon=1" in page
+    assert "without noise" not in page
     document = json.loads(result.out)
     assert any("total variation" in item["measure"] for item in document["measures"])
     assert "without noise" not in result.out
@@ -88,11 +96,42 @@ def test_under_a_budget_it_goes_through_the_ledger(folder: Path) -> None:
     assert again.code != 0
 
 
+def test_a_hold_out_from_the_fit_to_the_page(folder: Path) -> None:
+    """The file of the fit divides the table again: test rows are those that the fit did not read, and no row was written."""
+    before = {path.name for path in folder.iterdir()}
+    made = understudy(
+        "synth", folder / "real.csv", "--schema", folder / "schema.yaml", "--method", "independent", "--epsilon", 5,
+        "--unit", "add-remove", "--out", folder / "rows.csv", "--hold-out", 0.3, "--json",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    kept = Path(json.loads(made.out)["hold_out_file"])
+    assert {path.name for path in folder.iterdir()} - before == {"real.ledger", "real.hold-out", "rows.csv"}
+    assert not re.search(r"\b[abc],[fm],", kept.read_text())
+    division = HoldOut.read(kept)
+    result = understudy(
+        "evaluate", folder / "real.csv", folder / "rows.csv", "--schema", folder / "schema.yaml", "--hold-out", kept,
+        "--target", "sex", "--sections", "learning", "--json",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    aside = int(division.set_aside.chosen(200).sum())
+    assert found["learning"]["fair"]
+    assert found["learning"]["rows"]["test"] == found["compared"]["held_out_rows"] == aside
+    assert found["rows"]["real"] == 200 - aside
+    (folder / "real.csv").write_text((folder / "made.csv").read_text())
+    again = evaluate(folder, "--hold-out", kept)
+    assert again.code != 0
+    assert "another table" in again.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--epsilon", 1), "--unit"),
-        (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--report", "x.html"), "--report"),
+        (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--exclude", "sex"), "--exclude"),
+        (("--exclude", "sex"), "--target"),
+        (("--target", "sex", "--exclude", "nothing"), "nothing"),
+        (("--hold-out", "schema.hold-out"), "not a file that"),
         (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--target", "age"), "--target"),
         (("--sections", "beauty"), "beauty"),
         (("--target", "nothing"), "nothing"),

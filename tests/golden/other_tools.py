@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,10 @@ def _table(rows: int, seed: int, relation: float) -> pd.DataFrame:
 
 def _sdmetrics(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
     import sdmetrics
-    from sdmetrics.reports.single_table import QualityReport
+
+    with warnings.catch_warnings():  # the report for one table is to be replaced by one for many
+        warnings.simplefilter("ignore", FutureWarning)
+        from sdmetrics.reports.single_table import QualityReport
 
     report = QualityReport()
     columns = {name: {"sdtype": kind} for name, kind in KINDS.items()}
@@ -91,7 +95,7 @@ def _sdmetrics(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
             row["Column"]: float(row["Score"]) for _, row in report.get_details("Column Shapes").iterrows()
         },
         "pairs": {
-            f"{row['Column 1']} {row['Column 2']}": float(row["Score"])
+            f"{row['Column 1']} {row['Column 2']}": None if np.isnan(row["Score"]) else float(row["Score"])
             for _, row in report.get_details("Column Pair Trends").iterrows()
         },
     }

@@ -284,11 +284,11 @@ def _overview(both: Comparison, options: Options, found: _Found, sections: Seque
     if learned is not None:
         first = (learned.without_leaks or learned.learned)[0]
         gone = ", ".join(leak.column for leak in learned.leaks) if learned.without_leaks else ""
-        question = f"{learned.question}, without {gone}, which gives it away" if gone else learned.question
+        question = f"{learned.question}, without {gone}" if gone else learned.question
         scores.append(
             Score(
                 "learning",
-                f"{question}: area under the curve of {first.learner} trained on synthetic rows",
+                f"area under the curve of {first.learner} trained on synthetic rows and asked {question}",
                 first.synthetic,
                 "chance that a row of the class scores above another one",
                 "higher",
@@ -343,7 +343,7 @@ def _overview(both: Comparison, options: Options, found: _Found, sections: Seque
                 apart.values["forest"],
                 ROWS,
                 "lower",
-                "below 0.6; 0.5 is chance",
+                "below 60 %; half is chance",
                 reference=0.5,
                 against="chance",
             )

@@ -342,7 +342,7 @@ class Model:
         """
         return self.uncertainty.mean_interval(column, values, confidence=confidence)
 
-    def unresolved(self, *, confidence: float = 0.95) -> pd.DataFrame:
+    def unresolved(self, *, confidence: float = 0.95, numbers: bool = True) -> pd.DataFrame:
         """List the values of columns that the measurements cannot tell from values that nobody has.
 
         Their interval begins at zero rows. What the model and synthetic rows have of such a value is mostly noise: counts
@@ -353,6 +353,8 @@ class Model:
         ----------
         confidence
             Probability over the noise that the interval of any one value holds.
+        numbers
+            Whether bins of numbers and dates are listed, too. They are read together, and their sums are resolved where single bins are not.
 
         Returns
         -------
@@ -364,6 +366,8 @@ class Model:
         found: list[tuple[str, str, float, float]] = []
         expected = self.marginals([(name,) for name in self.schema.names])
         for column, counts in zip(self.schema.columns, expected, strict=True):
+            if not numbers and column.kind not in ("categorical", "ordinal", "boolean"):
+                continue
             ends = self.interval((column.name,), confidence=confidence)
             if ends.basis == "trivial":
                 continue

@@ -153,7 +153,8 @@ def _columns(columns: Sequence[Mapping[str, Any]]) -> list[Block]:
     shown, rest = columns[:40], columns[40:]
     blocks: list[Block] = [
         Text(
-            f"Bars show the share of rows that would have to change, {scale:.1%} at full length; the mark is what two samples of one population would show. "
+            f"Bars show the share of rows that would have to change, {scale:.1%} at full length; the mark is what two samples of one population would show, and a bar of more than "
+            "twice that is orange. "
             "Open a column to see its values."
         ),
         Html(f'<div class="lines">{"".join(_column(item, scale) for item in shown)}</div>'),

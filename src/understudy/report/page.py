@@ -92,6 +92,10 @@ ENGLISH: Texts = {
     "process_head": "step|what was done",
     "dictionary_caption": "Data dictionary",
     "dictionary_head": "column|kind|values|unit|description",
+    "rare": "Of these values the noisy measurements cannot tell whether anybody has them: their interval begins at zero rows. What the synthetic table has of them is mostly noise. "
+    "Each interval holds with a confidence of 95 %.",
+    "rare_caption": "Values that may not occur at all",
+    "rare_head": "column|value|what is known",
     "files_caption": "Files",
     "files_head": "file|what it is",
     "verify": "Anybody can check hashes, charges and data again, without the real table: understudy verify FOLDER",

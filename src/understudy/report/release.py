@@ -43,6 +43,8 @@ class ReportContent:
         Columns, and pairs of columns (title, labels down, labels across, differences).
     bounds
         Columns, kind and bound; ``confidence`` as words.
+    rare
+        Column, value and bound of values that cannot be told from values without any row.
     """
 
     title: str
@@ -70,6 +72,7 @@ class ReportContent:
     confidence: str = "95 %"
     process: Rows
     dictionary: Rows
+    rare: Rows = ()
     files: Rows
     extra: Sequence[str] = field(default_factory=tuple)
 
@@ -86,7 +89,7 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
         (phrases["h_bounds"], _bounds(content, phrases)),
         (phrases["h_use"], [Text(phrases["intended"]), Text(phrases["unintended"])]),
         (phrases["h_process"], [_table(phrases, "process", content.process)]),
-        (phrases["h_dictionary"], [_table(phrases, "dictionary", content.dictionary, searchable=True)]),
+        (phrases["h_dictionary"], _dictionary(content, phrases)),
         (phrases["h_files"], [_table(phrases, "files", content.files), Text(phrases["verify"])]),
     ]
     return render(
@@ -111,6 +114,13 @@ def _table(
         numeric=numeric,
         searchable=searchable and len(rows) > 8,
     )
+
+
+def _dictionary(content: ReportContent, phrases: Texts) -> list[Block]:
+    blocks: list[Block] = [_table(phrases, "dictionary", content.dictionary, searchable=True)]
+    if content.rare:
+        blocks += [Text(phrases["rare"]), _table(phrases, "rare", content.rare)]
+    return blocks
 
 
 def _what(content: ReportContent, phrases: Texts) -> list[Block]:

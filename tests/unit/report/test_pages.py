@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from understudy.evaluation import Comparison, Options, evaluate
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.privacy.accounting.conversions import gdp_delta
 from understudy.release.bundle.reporting import epsilon_delta, posterior_range, trade_off_curve
@@ -23,13 +24,15 @@ from understudy.report import (
     Table,
     Text,
     Whiskers,
+    accounted_page,
     comparison_panels,
     evaluation_page,
     release_page,
     render,
 )
-from understudy.report.page import Html
+from understudy.report.page import Folded, Html
 from understudy.report.pictures import budget_bar, heat_table, trade_off
+from understudy.schema import Boolean, Categorical, Integer, Schema
 
 NASTY = '<script>alert("x")</script> & "quotes"'
 
@@ -98,6 +101,7 @@ def content(**changes: Any) -> ReportContent:
         "bounds": [[NASTY, "supported", "0.01"]],
         "process": [["method", NASTY]],
         "dictionary": [[NASTY, "integer", "1, 2", "", ""]] * 12,
+        "rare": [[NASTY, NASTY, "between 0 and 3 rows"]],
         "files": [["data.csv", NASTY]],
     }
     return ReportContent(**(given | changes))
@@ -177,6 +181,55 @@ def test_the_evaluation_page_wears_its_warning() -> None:
     assert "Private, all of it." in page
     assert "#8f2323" in page  # not the colour of a release
     assert "#0b5f85" not in page
+
+
+def hostile() -> dict[str, Any]:
+    """A whole evaluation of a table whose names and labels are markup."""
+    labels = [f"{NASTY}{number}" for number in range(15)]
+    columns = (
+        Categorical(NASTY, values=tuple(labels)),
+        Boolean(f"{NASTY} told"),
+        Integer("n", minimum=0, maximum=30, missing=True),
+    )
+    schema = Schema(columns=columns)
+    generator = np.random.default_rng(1)
+    codes = np.stack([generator.integers(0, size, 300) for size in schema.domain.sizes], axis=1)
+    codes[:, 1] = codes[:, 0] > 7  # one gives the other away
+    options = Options(target=f"{NASTY} told", sections=["marginals", "learning", "other tools", "face"])
+    return evaluate(Comparison(schema, codes, codes[::-1]), options).to_dict()
+
+
+def test_nothing_of_an_evaluation_is_taken_for_markup() -> None:
+    page = evaluation_page(hostile(), title="survey")
+    tree = parsed(page)
+    assert tree.scripts == 1
+    assert NASTY not in page
+    assert "gives the target away" in page
+    assert "Not a fair test" in page
+    assert len(tree.ids) == len(set(tree.ids))
+    assert "style=" not in page  # the policy of the page would drop it
+
+
+def test_the_page_under_a_budget_says_what_is_noise() -> None:
+    found = {
+        "guarantee": f"epsilon=1 {NASTY}",
+        "measures": [{"measure": NASTY, "value": 0.25, "deviation": 0.01}],
+        "spent": {"total": 2.0, "remaining": 0.5, "accounting": "pure"},
+    }
+    page = accounted_page(found, title=NASTY)
+    parsed(page)
+    assert NASTY not in page
+    assert "measured with noise" in page
+    assert "0.23 to 0.27" in page
+    assert "1.5 of 2 " in page
+    assert "#8f2323" not in page  # it may be published
+    assert 'class="banner"' not in page
+
+
+def test_folds_are_headings_in_plain_text() -> None:
+    folded = Folded("More", [Text("Inside."), Table("Things", ("a",), [["x"]], searchable=True, folded=True)])
+    assert folded.html().count("<details>") == 2
+    assert folded.markdown().startswith("### More\n\nInside.")
 
 
 def test_tables_fold_and_search() -> None:

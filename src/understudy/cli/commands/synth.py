@@ -292,10 +292,8 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         tell(how_close(made.parts))
     if made.many is not None:
         tell(f"{delivery.sets} sets, made by {delivery.how}. {_COMBINING[made.many.kind]}")
-    kinds = {column.name: column.kind for column in made.model.schema.columns}
-    unresolved = made.model.unresolved()
-    unresolved = unresolved[unresolved["column"].map(kinds).isin(("categorical", "ordinal", "boolean"))]
-    if len(unresolved):  # bins of numbers are read together, and their sums are resolved
+    unresolved = made.model.unresolved(numbers=False)
+    if len(unresolved):
         tell(
             f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns are not resolved: at this budget they "
             f"cannot be told from values with no rows at all (at most {unresolved['at_most'].max():,.0f}, with 95 % "

@@ -11,7 +11,15 @@ from decimal import ROUND_CEILING, Context
 from typing import Any
 
 from understudy.privacy import Budget
-from understudy.release.bundle.reporting import at_least, between, odds_limit, shown_labels
+from understudy.release.bundle.reporting import (
+    RARE_CONFIDENCE,
+    at_least,
+    between,
+    odds_limit,
+    rare_values,
+    rare_words,
+    shown_labels,
+)
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
@@ -443,23 +451,28 @@ def _acceptance_words(result: ReleaseResult) -> list[Block]:
 
 
 def dictionary(result: ReleaseResult) -> Page:
-    """Return the data dictionary: every column with every value it can take, from the public schema alone."""
+    """Return the data dictionary: every column with every value it can take, and what is known of values that may not occur at all."""
     title = result.spec.title or result.spec.name
     rules = [rule.text for rule in result.schema.constraints]
+    rare = rare_values(result.model)
     sections: list[tuple[str, list[Block]]] = [
-        (column.name, _column(column)) for column in result.schema.columns
+        (column.name, _column(column, rare.get(column.name, {}))) for column in result.schema.columns
     ]
     sections += [(item.name, [Text(_about(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
-    return Page(
-        f"{title}: data dictionary",
-        sections,
-        lead=[Text("What each column can hold. Nothing here was learnt from the real records.")],
-    )
+    lead = [Text("What each column can hold. Nothing here was learnt from the real records.")]
+    if rare:
+        lead = [
+            Text(
+                "What each column can hold. Values that the noisy measurements of the real table cannot tell from values without any row are marked, with the most rows that they "
+                f"have with a confidence of {RARE_CONFIDENCE:.0%}; what the synthetic table has of them is mostly noise. Nothing else here was learnt from the real records."
+            )
+        ]
+    return Page(f"{title}: data dictionary", sections, lead=lead)
 
 
-def _column(column: Column) -> list[Block]:
+def _column(column: Column, rare: Mapping[str, int]) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.finest.size:,}"]
     facts += [f"Unit: {column.unit}"] if column.unit else []
     decimals = getattr(column, "decimals", None)
@@ -470,11 +483,18 @@ def _column(column: Column) -> list[Block]:
     formulas = formula_values(column)
     facts += [f"Spreadsheets take for formulas: {', '.join(formulas)}"] if formulas else []
     labels = [label for label in column.finest.labels if label]
-    shown = (
-        Table(f"Values of {column.name}", ("value",), [[label] for label in labels], open_at=60)
-        if len(labels) <= 200
-        else Text(shown_labels(labels))
-    )
+    whole = len(labels) <= 200
+    noted = {label: rare_words(most) for label, most in rare.items() if whole and label in labels}
+    facts += [
+        f"{label or 'Missing'}: {rare_words(most)}" for label, most in rare.items() if label not in noted
+    ]
+    caption = f"Values of {column.name}"
+    shown: Block = Text(shown_labels(labels))
+    if whole and noted:
+        rows = [[label, noted.get(label, "")] for label in labels]
+        shown = Table(caption, ("value", "what is known of rare values"), rows, open_at=60)
+    elif whole:
+        shown = Table(caption, ("value",), [[label] for label in labels], open_at=60)
     return [*([Text(column.description)] if column.description else []), Bullets(facts), shown]
 
 

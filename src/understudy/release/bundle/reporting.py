@@ -36,6 +36,8 @@ __all__ = [
 _PRIORS = (0.01, 0.1, 0.5, 0.9)
 _MOST_BOUNDS = 300
 _MOST_PAIRS = 6
+RARE_CONFIDENCE = 0.95
+"""With which the bound of any one rare value holds."""
 _PARTS = {
     "rows": "number of rows",
     "model": "the model",
@@ -141,8 +143,43 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             [c.name, c.kind, shown_labels(c.finest.labels), c.unit or "", c.description or ""]
             for c in schema.columns
         ],
+        rare=[
+            [column, value, rare_words(most)]
+            for column, values in rare_values(model).items()
+            for value, most in values.items()
+        ],
         files=[[name, words] for name, words in _files(folder)],
     )
+
+
+def rare_values(model: Model | None) -> dict[str, dict[str, int]]:
+    """Return, by column, the values that cannot be told from values without any row, and how many rows they have at most.
+
+    Computed from the noisy measurements of a published model; none where no model is published or it gives no intervals.
+
+    Privacy
+    -------
+    In: a model that is published in the same bundle. Out: published; nothing but arithmetic on it.
+    """
+    found: dict[str, dict[str, int]] = {}
+    if model is None or not model.measurements:
+        return found
+    table = model.unresolved(confidence=RARE_CONFIDENCE, numbers=False)
+    for column, value, most in zip(table["column"], table["value"], table["at_most"], strict=True):
+        if math.isfinite(most):
+            found.setdefault(str(column), {})[str(value)] = math.ceil(most)
+    return found
+
+
+def rare_words(most: int) -> str:
+    """Say what a bound on a rare value means.
+
+    Examples
+    --------
+    >>> rare_words(31)
+    'between 0 and 31 rows in the real table: do not read this as a fact'
+    """
+    return f"between 0 and {most:,} rows in the real table: do not read this as a fact"
 
 
 def between(budget: Budget, steps: int) -> Budget:
