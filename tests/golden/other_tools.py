@@ -11,6 +11,8 @@ Without the second argument the score of SDNist is left out. Nothing of this pro
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import json
 import sys
 import warnings
@@ -76,18 +78,15 @@ def _table(rows: int, seed: int, relation: float) -> pd.DataFrame:
 
 
 def _sdmetrics(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
-    import sdmetrics
-
+    version = importlib.metadata.version("sdmetrics")
     with warnings.catch_warnings():  # the report for one table is to be replaced by one for many
         warnings.simplefilter("ignore", FutureWarning)
-        from sdmetrics.reports.single_table import QualityReport
-
-    report = QualityReport()
+        report = importlib.import_module("sdmetrics.reports.single_table").QualityReport()
     columns = {name: {"sdtype": kind} for name, kind in KINDS.items()}
     report.generate(real, made, {"columns": columns}, verbose=False)
     found = report.get_properties().set_index("Property")["Score"]
     return {
-        "version": sdmetrics.__version__,
+        "version": version,
         "column_shapes": float(found["Column Shapes"]),
         "column_pair_trends": float(found["Column Pair Trends"]),
         "quality": float(report.get_score()),
@@ -104,10 +103,10 @@ def _sdmetrics(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
 def _sdnist(folder: str, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
     """SDNist scores columns that are binned already, without missing entries: those of the tables that are so."""
     sys.path.insert(0, f"{folder}/sdnist/metrics")
-    from kmarginal import KMarginal
+    metric = importlib.import_module("kmarginal").KMarginal
 
     chosen = ["visits", "grade", "smokes"]
-    return {"columns": chosen, "k_marginal": float(KMarginal(real[chosen], made[chosen]).compute_score())}
+    return {"columns": chosen, "k_marginal": float(metric(real[chosen], made[chosen]).compute_score())}
 
 
 if __name__ == "__main__":

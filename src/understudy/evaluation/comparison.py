@@ -138,7 +138,7 @@ class Comparison:
     schema: Schema
     real: Table
     synthetic: Table
-    known_values: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
+    known_values: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("real", "synthetic"):
@@ -148,7 +148,7 @@ class Comparison:
     def of_frames(cls, schema: Schema, real: pd.DataFrame, synthetic: pd.DataFrame) -> Comparison:
         """Encode two frames of values."""
         known = known_numbers(schema, real, synthetic)
-        return cls(schema, schema.encode_frame(real), schema.encode_frame(synthetic), known)
+        return cls(schema, schema.encode_frame(real), schema.encode_frame(synthetic), known_values=known)
 
     @property
     def domain(self) -> Domain:

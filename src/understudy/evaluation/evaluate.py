@@ -490,7 +490,7 @@ def _learning(both: Comparison, options: Options, found: _Found) -> Result:
         most_rows=options.most_rows,
         seed=options.seed,
     )
-    values = {}
+    values: dict[str, float] = {}
     for item in found.learning.learned:
         values |= {
             f"{item.learner}, synthetic training rows": item.synthetic,

@@ -152,8 +152,8 @@ def cramers_v_differences(both: Comparison) -> Result:
     return _pair_differences(both, cramers_v, "Cramér's V")
 
 
-def cramers_v(counts: Codes) -> float:
-    """Return Cramér's V of a table of counts, over the rows and columns that occur.
+def cramers_v(counts: Codes | Floats) -> float:
+    """Return Cramér's V of a table of counts or shares, over the rows and columns that occur.
 
     Examples
     --------

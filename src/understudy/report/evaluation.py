@@ -10,8 +10,8 @@ from understudy.report.page import Block, Bullets, Folded, Html, Page, Table, Te
 
 __all__ = ["accounted_page", "evaluation_page"]
 
-TOP = 10
-"""Pairs and triples that are shown; the others are folded."""
+TOP, FOLDED = 10, 50
+"""Pairs and triples that are shown, and those in a folded table; all of them are in the numbers as a file."""
 
 _LEAST_SCALE = 0.02
 """Bars are drawn to a full length of at least this share of rows, so that small differences look small."""
@@ -49,7 +49,9 @@ def evaluation_page(found: Mapping[str, Any], *, title: str) -> str:
         sections.append(("Pairs and triples of columns", _sets(found)))
     if found.get("learning"):
         sections.append((f"Learning: {found['learning']['question']}", _learning(found["learning"])))
-    details = [_section(item) for item in found["sections"] if item["title"] not in _SHOWN_ELSEWHERE]
+    details: list[Block] = [
+        _section(item) for item in found["sections"] if item["title"] not in _SHOWN_ELSEWHERE
+    ]
     if details:
         sections.append(("All measures", details))
     if found.get("other_tools"):
@@ -75,7 +77,8 @@ def _reading() -> list[Block]:
         Text(
             "The distance of a column, of a pair or of three columns is their total variation: the share of rows that would have to change for "
             "both tables to have the same counts. Two samples of one population have such a distance, too, and the larger the more values there are; a distance "
-            "is good if it is not much larger than that. The scores are of different kinds and are not averaged."
+            "is good if it is not much larger than that. The scores are of different kinds and are not averaged. Of long lists the worst are shown; all numbers are in the "
+            "file that --out writes."
         ),
         Text(
             "A failed attack proves nothing about privacy, and neither does the distance of synthetic records to their closest real record: both depend on "
@@ -166,7 +169,7 @@ def _columns(columns: Sequence[Mapping[str, Any]]) -> list[Block]:
 
 
 def _scale(items: Sequence[Mapping[str, Any]]) -> float:
-    return max([_LEAST_SCALE, *(item["value"] for item in items), *(item["sampling"] for item in items)])
+    return max([_LEAST_SCALE, *(float(item[name]) for item in items for name in ("value", "sampling"))])
 
 
 def _line(name: str, item: Mapping[str, Any], scale: float) -> str:
@@ -226,8 +229,9 @@ def _sets(found: Mapping[str, Any]) -> list[Block]:
         lines = "".join(f"<li>{_line(' × '.join(item['columns']), item, scale)}</li>" for item in items[:TOP])
         heading = f"The {min(TOP, len(items))} worst {word}s" if len(items) > 1 else f"The {word}"
         listed = Html(f'<ul class="lines">{lines}</ul>')
+        some = f"the worst {FOLDED} of {len(items):,} {word}s" if len(items) > FOLDED else f"all {word}s"
         every = Table(
-            f"All {word}s",
+            f"{some[0].upper()}{some[1:]}",
             ("columns", "share of rows", "two samples", "beyond that"),
             [
                 [
@@ -236,7 +240,7 @@ def _sets(found: Mapping[str, Any]) -> list[Block]:
                     f"{item['sampling']:.2%}",
                     f"{item['value'] - item['sampling']:+.2%}",
                 ]
-                for item in items
+                for item in items[:FOLDED]
             ],
             numeric=(1, 2, 3),
             searchable=True,
@@ -244,12 +248,12 @@ def _sets(found: Mapping[str, Any]) -> list[Block]:
         )
         more: list[Block] = [every] if len(items) > TOP else []
         if word == "triple":
-            some = (
+            drawn = (
                 f" (of {found['triples_of']:,}, {len(items):,} were drawn at random)"
                 if found["triples_of"] > len(items)
                 else ""
             )
-            blocks.append(Folded(f"{heading}{some}", [listed, *more]))
+            blocks.append(Folded(f"{heading}{drawn}", [listed, *more]))
         else:
             blocks += [
                 Html(f"<h3>{heading}</h3>"),
@@ -397,10 +401,12 @@ def _summary(section: Mapping[str, Any]) -> Table:
 
 def _details(result: Mapping[str, Any]) -> Table:
     ordered = sorted(result["values"].items(), key=lambda item: item[1], reverse=result["better"] == "lower")
+    measure = result["measure"]
+    more = f", the worst {FOLDED} of {len(ordered):,}" if len(ordered) > FOLDED else ""
     return Table(
-        result["measure"].capitalize(),
+        f"{measure[0].upper()}{measure[1:]}{more}",
         ("of", "value"),
-        [[name, f"{value:.5g}"] for name, value in ordered],
+        [[name, f"{value:.5g}"] for name, value in ordered[:FOLDED]],
         numeric=(1,),
         searchable=len(ordered) > 12,
         folded=True,

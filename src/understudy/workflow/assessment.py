@@ -80,7 +80,7 @@ def evaluate(
     0.0
     """
     described = schema if isinstance(schema, Schema) else Schema.read(schema)
-    written = {"separator": separator, "encoding": encoding, "names": names}
+    written: dict[str, Any] = {"separator": separator, "encoding": encoding, "names": names}
     progress("reading", 0.0)
     division = _division(hold_out)
     if division is not None:
@@ -92,7 +92,9 @@ def evaluate(
     elif hold_out is not None:
         held = _codes(hold_out, described, **written)
     sides = _values(real, division, **written), _values(synthetic, None)
-    both = Comparison(described, codes, _codes(synthetic, described), known_numbers(described, *sides))
+    both = Comparison(
+        described, codes, _codes(synthetic, described), known_values=known_numbers(described, *sides)
+    )
     options = Options(
         sections=sections,
         target=target,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 @pytest.fixture(scope="module")
 def golden() -> tuple[Any, dict[str, Any]]:
-    sys.path.insert(0, str(GOLDEN))
-    try:
-        import other_tools as made
-    finally:
-        sys.path.remove(str(GOLDEN))
+    place = importlib.util.spec_from_file_location("golden_other_tools", GOLDEN / "other_tools.py")
+    assert place is not None
+    assert place.loader is not None
+    made = importlib.util.module_from_spec(place)
+    place.loader.exec_module(made)
     return made, json.loads((GOLDEN / "other_tools.json").read_text(encoding="utf-8"))
 
 

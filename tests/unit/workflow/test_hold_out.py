@@ -65,6 +65,7 @@ def test_discovery_does_not_see_them_either(file: Path) -> None:
         frame, unit="add-remove", epsilon=50.0, delta=1e-6, discover=0.5, method="independent",
         ledger=file.parent / "d.ledger", hold_out=division, rows=10,
     )  # fmt: skip
+    assert found.discovery is not None
     assert "here" in found.discovery.schema.column("a").labels
     assert "aside" not in found.discovery.schema.column("a").labels
 
@@ -94,12 +95,13 @@ def test_people_stay_together() -> None:
 
 def test_what_cannot_be_divided_is_refused_before_anything_is_made(file: Path) -> None:
     counted = replace(SCHEMA, row_count=400)
-    for words, said in (
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"schema": counted}, "row_count"),
         ({"hold_out": 1.5}, "between 0 and 1"),
         ({"hold_out": HoldOut(0.2, bytes(32), id_column="who")}, "people"),
         ({"hold_out": HoldOut.of(table(seed=9), 0.2)}, "another table"),
-    ):
+    )
+    for words, said in refused:
         with pytest.raises(UnderstudyError, match=said):
             synthesize(
                 file, **{"schema": SCHEMA, "unit": "add-remove", "epsilon": 1.0, "hold_out": 0.2, **words}

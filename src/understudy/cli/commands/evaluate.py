@@ -126,7 +126,11 @@ def evaluate(
         | {"ledger": ledger},
     )
     described = Schema.read(schema)
-    written = {"separator": separator, "encoding": encoding, "names": parse_header(header, names)}
+    written: dict[str, Any] = {
+        "separator": separator,
+        "encoding": encoding,
+        "names": parse_header(header, names),
+    }
     if any(value is not None for value in (epsilon, delta, rho, mu)):
         if unit is None:
             raise UsageError("An evaluation under a budget needs --unit: who is protected.")
