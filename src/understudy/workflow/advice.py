@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,9 @@ __all__ = [
     "Rehearsal",
     "Wish",
     "advise",
+    "answer",
     "expected_errors",
+    "table_errors",
 ]
 
 KINDS = {"columns": 1, "pairs": 2, "triples": 3}
@@ -79,6 +80,7 @@ _FEW_CELLS = 20
 _NANOSECONDS_PER_VALUE = 50.0
 _BYTES_PER_VALUE = 40
 """Of reading a table, and of holding it with its stand-in."""
+_BEYOND = 1.2
 _MOST_FITS = 7
 """Fits to one table in search of an epsilon, at most."""
 
@@ -314,6 +316,19 @@ def _compared(
             cells.append(np.stack([there[held], np.abs(made[held] / there[held] - 1)]))
         found[kind] = (float(np.mean(distances)), np.concatenate(cells, axis=1))
     return found
+
+
+def table_errors(
+    real: Codes, drawn: Codes, domain: Domain, *, budget: Budget, seconds: float, seed: int = 0
+) -> ExpectedErrors:
+    """Return the errors of rows against those they stand for, as a rehearsal computes them.
+
+    Privacy
+    -------
+    Exact: for tables that are public or made up.
+    """
+    rows = len(next(iter(real.values())))
+    return _summary(budget, rows, [_Run(_compared(real, drawn, domain, seed), seconds)])
 
 
 def _shares(codes: Codes, names: tuple[str, ...], domain: Domain) -> npt.NDArray[np.float64]:
@@ -572,9 +587,11 @@ def answer(
         one(guess)
     best = _crossing(seen, target)
     tried = tuple(sorted(seen.items()))
-    if best is None:
-        worst = max(seen)
-        return Answer(wish=wish, epsilon=None, delta=delta, error=ratio * seen[worst], tried=tried)
+    if best is None:  # all are larger, if only by a little
+        largest = max(seen)
+        best = largest * (seen[largest] / target) ** (1 / _slope(seen, largest))
+        if best > LARGEST_EPSILON:
+            return Answer(wish=wish, epsilon=None, delta=delta, error=ratio * seen[largest], tried=tried)
     progress("checking on all tables", _MOST_FITS / (_MOST_FITS + 1))
     reached = max(error(best, DEPENDENCES), 1e-9)
     slope = _slope(seen, best)
@@ -601,6 +618,7 @@ def _guess(seen: Mapping[float, float], target: float) -> float | None:
         return best
     edge = max(seen) if min(seen.values()) > target else min(seen)
     step = (seen[edge] / target) ** (1 / _slope(seen, edge))
+    step *= _BEYOND if step > 1 else 1 / _BEYOND  # a little too far, so that the wish lies between two points
     guess = min(LARGEST_EPSILON, max(_SMALLEST_EPSILON, edge * min(12.0, max(1 / 12, step))))
     return None if guess == edge else guess
 
@@ -887,5 +905,7 @@ def _like(errors: ExpectedErrors, here: ExpectedErrors, there: ExpectedErrors) -
 
 def _megabytes(rows: int, columns: int) -> float:
     """Return the most memory that this process has held, and what the rest of a larger table needs."""
+    import resource  # not on every system
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
     return peak + max(0, rows - _MOST_ROWS) * columns * _BYTES_PER_VALUE / 2**20

@@ -108,7 +108,8 @@ def plan(
         Wish.parse(want)
     if picture is not None:
         require_writable(picture, what="picture")
-    if not rehearsal and (want is not None or picture is not None):
+    asked_for = want is not None or picture is not None
+    if not rehearsal and asked_for:
         raise UsageError("--want and --picture need the rehearsal; leave --no-rehearsal out.")
     wish_alone = want is not None and epsilon is None
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
@@ -118,29 +119,33 @@ def plan(
     synthesizer.require(budget)
     planned = synthesizer.plan(described, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
-    if n_rows is None and (want is not None or picture is not None):
+    if n_rows is None and asked_for:
         raise UsageError(
             "--want and --picture need the number of rows: give one that is public, or a guess, with --rows-about."
         )
-    advice = None
-    if rehearsal and n_rows is not None and not described.facts_from_data():
-        with progress_bar("plan", quiet=quiet or json) as progress:
-            advice = advise(
-                described,
-                unit=privacy_unit,
-                method=synthesizer,
-                epsilon=epsilon,
-                delta=delta,
-                rho=rho,
-                mu=mu,
-                rows=n_rows,
-                want=want,
-                progress=progress,
-            )
-        if picture is not None:
-            picture.write_text(draw_errors(advice), encoding="utf-8")
-    if wish_alone:
-        assert advice is not None
+    advice, refused = None, []
+    if rehearsal and n_rows is not None and (asked_for or not described.facts_from_data()):
+        try:
+            with progress_bar("plan", quiet=quiet or json) as progress:
+                advice = advise(
+                    described,
+                    unit=privacy_unit,
+                    method=synthesizer,
+                    epsilon=epsilon,
+                    delta=delta,
+                    rho=rho,
+                    mu=mu,
+                    rows=n_rows,
+                    want=want,
+                    progress=progress,
+                )
+        except UnderstudyError as error:  # the rest of the plan can do without
+            if asked_for:
+                raise
+            refused.append(f"The fit was not rehearsed: {error}")
+    if picture is not None and advice is not None:
+        picture.write_text(draw_errors(advice), encoding="utf-8")
+    if wish_alone and advice is not None:
         if json:
             print_json({"method": advice.method, "advice": advice.to_dict()})
             return
@@ -166,6 +171,7 @@ def plan(
     )
     notes = [
         *(note for note in said if note),
+        *refused,
         *planned.notes,
         *_not_public(described),
         *formula_warnings(described),
