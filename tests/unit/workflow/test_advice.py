@@ -235,7 +235,7 @@ class Curve(Rehearsal):
 @pytest.mark.parametrize("start", [1.0, 20.0, 0.02])
 def test_the_epsilon_is_found_with_few_fits(target: float, start: float) -> None:
     def error(epsilon: float, dependence: float) -> float:
-        return dependence * 0.05 / epsilon**0.9 + 0.0005
+        return dependence * 0.05 * math.exp(-0.9 * math.log(epsilon)) + 0.0005
 
     curve = Curve(error)
     found = answer(curve, Wish("pairs", target), start=start, delta=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,11 +128,12 @@ def test_drawing_from_a_model(tmp_path: Path) -> None:
     write_sample(load_model(tmp_path / "m"), folder, rows=3_000, rows_per_chunk=500, seed=1, progress=watched)
     watched.check()
     model = made.model
-    for draw in (
+    draws: list[Callable[[Watched], object]] = [
         lambda tell: model.sample(100, seed=1, progress=tell),
         lambda tell: model.sample(100, where="stay_days >= 3", seed=1, progress=tell),
         lambda tell: model.sample(given=FRAME[["ward"]].head(20), seed=1, progress=tell),
-    ):
+    ]
+    for draw in draws:
         watched = Watched(folder)
         draw(watched)
         fractions = [fraction for _, fraction, _ in watched.said]
