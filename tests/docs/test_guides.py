@@ -45,6 +45,28 @@ def test_fit_a_table(
     assert f"use {gdp_to_approx((2 * each) ** 0.5, 1e-9):.2f} of the 2" in text
 
 
+def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from understudy.workflow import advice
+
+    monkeypatch.chdir(tmp_path)
+    text = _page("plan")
+    for language, block in STEP.findall(text):
+        if language == "python":
+            exec(compile(block, "plan.md", "exec"), {"__name__": "__main__"})
+            continue
+        for line in block.splitlines():
+            _understudy(line)
+    said = capsys.readouterr().out
+    assert "Expected error, as the share of rows in a wrong cell" in said
+    assert "Columns within 2 %: an epsilon of about" in said
+    assert Path("errors.svg").exists()
+    assert f"within {100 * advice.RELY:g} % of their count" in text
+    assert f"more than {advice._MOST_ROWS:,} rows" in text
+    assert f"no epsilon below {advice.LARGEST_EPSILON:g} is enough" in text
+    for wish in re.findall(r'--want "([^"]+)"', text):
+        advice.Wish.parse(wish)
+
+
 def test_discover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise is real: that a column of 6,000 rows at epsilon 4 is not found has a probability below 1e-9."""
     from understudy.schema import Schema

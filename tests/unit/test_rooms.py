@@ -17,6 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "_system": {"errors"},
     "synthesizers": {"_deprecation"},  # the name of `mechanisms` in 0.1
     "parallel": {"errors"},
+    "progress": set(),
     "schema": {"errors", "_html"},
     "privacy": {"errors", "_compile", "_html", "_system"},
     "marginals": {"errors", "schema"},
@@ -35,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
         "privacy",
         "inference",
         "parallel",
+        "progress",
         "report",
     },
     "discovery": {"errors", "schema", "privacy", "marginals", "curator"},
@@ -59,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "ledgers",
         "parallel",
+        "progress",
         "schema",
         "privacy",
         "marginals",
@@ -81,7 +84,7 @@ ALLOWED: dict[str, set[str]] = {
         "mechanisms",
         "workflow",
     },
-    "bulk": {"errors", "_system", "schema", "data", "engine", "mechanisms", "parallel"},
+    "bulk": {"errors", "_system", "schema", "data", "engine", "mechanisms", "parallel", "progress"},
     "release": {
         "errors",
         "ledgers",

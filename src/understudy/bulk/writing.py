@@ -24,6 +24,7 @@ from understudy.engine.record_fitting.lanes import LANES, Counts, Wave
 from understudy.errors import OutputError, UnderstudyError, WorkloadError
 from understudy.mechanisms import ChunkedSample, Model, Progress, load_model, save_model, usual_chunk_rows
 from understudy.parallel import Workers, run, workers
+from understudy.progress import Phases, no_progress
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def write_sample(
     restart
         Throw an unfinished sample away first.
     progress
-        Called with words and a fraction.
+        Called with words and a fraction; 1 when the folder has its name.
 
     Returns
     -------
@@ -266,7 +267,7 @@ def write_sample(
     ...     sorted(path.name for path in done.path.iterdir()), done.rows
     (['_manifest.json', 'part-000000.parquet', 'part-000001.parquet', 'part-000002.parquet', 'part-000003.parquet'], 1000)
     """
-    tell = progress or (lambda stage, fraction: None)
+    phases = Phases(progress or no_progress, {"preparing": 1.0, "rows": 18.0, "publishing": 1.0})
     staging = Staging(out)
     staging.require_free()
     fitted = model if isinstance(model, Model) else load_model(Path(model))
@@ -277,6 +278,7 @@ def write_sample(
         raise WorkloadError(f"The seed ({seed}) must not be negative.")
     check_partitions(fitted.schema, partition_by, out)
     with staging.locked():
+        phases.part("preparing")("asking the model", 0.0)
         if restart:
             staging.clear(keep=None if isinstance(model, Model) else Path(model))
         plan, sample = _agree(
@@ -294,7 +296,8 @@ def write_sample(
         how = workers(
             jobs, backend=backend, task_mb=sample.task_mb, tasks=max(map(_width, sample.waves), default=1)
         )
-        reports, error = _all_waves(staging, plan, sample, how, tell)
+        phases.part("rows")("drawing and writing", 0.0)
+        reports, error = _all_waves(staging, plan, sample, how, phases.part("rows"))
         if not sample.waves:  # no rows: one file that says which columns there would be
             empty = fitted.sample(0, seed=plan["seed"])
             write_frame(empty, staging.parts / part_name(0, staging.suffix), schema=fitted.schema)
@@ -308,6 +311,7 @@ def write_sample(
             error,
             max(shares) if shares else None,
         )
+        phases.part("publishing")("closing the folder", 0.0)
         manifest = {key: plan[key] for key in ("model", "rows_per_chunk", "lanes", "partition_by")}
         staging.publish(
             {
@@ -319,6 +323,7 @@ def write_sample(
             },
             files=done.files,
         )
+    phases.done()
     return done
 
 
@@ -383,7 +388,7 @@ def _all_waves(
         for report in _run_all(tasks, how, staging):
             fresh += report.rows
             speed = rate(fresh / max(1e-9, time.monotonic() - started))
-            tell(f"writing, {speed}", (there + fresh) / sample.rows)
+            tell(f"drawing and writing, {speed}", (there + fresh) / sample.rows)
         complete = [item for item in map(read_report, paths) if item is not None]
         if len(complete) < len(paths):
             raise staging.lost()

@@ -11,8 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
+from rich.text import Text
+
+from understudy.progress import time_left
 
 if TYPE_CHECKING:
     from understudy.bulk import WrittenSample
@@ -72,6 +83,14 @@ def compiles_first() -> bool:
     return next(iter(caches), None) is None
 
 
+class _TimeLeft(ProgressColumn):
+    """How long it will still take if it goes on as it went."""
+
+    def render(self, task: Task) -> Text:
+        """Say it, as soon as it can be said."""
+        return Text(time_left(task.elapsed or 0.0, task.completed / (task.total or 1.0)))
+
+
 @contextmanager
 def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
     """Show a progress bar; yields a callback ``(stage, fraction)``."""
@@ -84,6 +103,7 @@ def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
+        _TimeLeft(),
         console=errors,
         transient=True,
     )

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
 from understudy.curator.curator import Curator
 from understudy.curator.facts import remember_measured
 from understudy.data import LocalTable
-from understudy.privacy import Budget, Ledger, Unit
+from understudy.privacy import Budget, Ledger, SeededRandomness, Unit
 from understudy.schema import Schema
 
 __all__ = ["practice_curator"]
 
 
 def practice_curator(
-    schema: Schema, *, rows: int, unit: Unit, budget: Budget, approximate_delta: float = 0.0
+    schema: Schema,
+    *,
+    rows: int,
+    unit: Unit,
+    budget: Budget,
+    approximate_delta: float = 0.0,
+    codes: Mapping[str, npt.NDArray[Any]] | None = None,
+    seed: int | None = None,
 ) -> Curator:
     """Return a curator of records that were made up from a schema, with a ledger in memory that can pay ``budget``.
 
-    Every column runs through its codes in order, at a pace of its own; records that break a rule of the schema are left
-    out.
+    Every column runs through its codes in order, at a pace of its own, unless ``codes`` brings ``rows`` made-up records (such as
+    :func:`understudy.datasets.schema_tables.simulated_codes`); records that break a rule of the schema are left out. With a ``seed`` the noise is
+    the same each time: nobody is protected here.
 
     Privacy
     -------
@@ -34,14 +47,15 @@ def practice_curator(
     import numpy as np
 
     place = np.arange(rows)
-    codes = {
+    made_up = codes or {
         column.name: (place // (1 + index)) * (1 + 2 * index) % column.size
         for index, column in enumerate(schema.columns)
     }
-    kept = schema.holds_codes(codes)
+    kept = schema.holds_codes(made_up)
     ledger = Ledger.in_memory(
         budget=budget, unit=unit, table="made-up records", approximate_delta=approximate_delta
     )
     remember_measured(ledger, schema.columns)  # made-up records have paid for nothing and reveal nothing
-    table = LocalTable(schema, {name: column[kept] for name, column in codes.items()})
-    return Curator(table, unit=unit, ledger=ledger)
+    table = LocalTable(schema, {name: column[kept] for name, column in made_up.items()})
+    randomness = None if seed is None else SeededRandomness(seed)
+    return Curator(table, unit=unit, ledger=ledger, randomness=randomness)

@@ -36,6 +36,8 @@ from understudy.parallel import available_mb
 from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Noise, PureDP, Unit, accounting_for
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE, ZCDP_ACCOUNTING
 from understudy.privacy.guarantee import ALSO_MEASURED
+from understudy.progress import Progress as Progress
+from understudy.progress import no_progress as no_progress
 from understudy.schema import Clique, Domain, Schema
 
 # ----------------------------------------------------------------------------------------
@@ -163,14 +165,7 @@ def _condition(curator: Curator) -> str:
     return text.strip()
 
 
-Progress = Callable[[str, float], None]
-"""Called with the name of a stage and the fraction of the whole fit that is done."""
-
 ALL_BUDGETS: tuple[type, ...] = (PureDP, ApproxDP, ZCDP, GDP)
-
-
-def no_progress(stage: str, fraction: float) -> None:
-    """Ignore progress."""
 
 
 @dataclass(frozen=True)

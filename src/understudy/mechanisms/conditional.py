@@ -21,6 +21,7 @@ from understudy.engine import Conditional, Distribution
 from understudy.engine.record_fitting.records import Allowed
 from understudy.errors import ConstraintError, DataError, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
+from understudy.progress import Phases, Progress, no_progress
 from understudy.schema import Selection
 from understudy.schema.problems import did_you_mean
 
@@ -161,11 +162,14 @@ class ConditionalRows:
         *,
         given: pd.DataFrame | Mapping[str, Any] | None = None,
         seed: int | None = None,
+        progress: Progress = no_progress,
     ) -> pd.DataFrame:
         """Draw rows under the condition, or one for each row of fixed columns; see `Model.sample`."""
+        phases = Phases(progress, {"condition": 1.0, "rows": 9.0})
+        phases.part("condition")("asking the model", 0.0)
         generator = np.random.default_rng(seed)
         if given is not None:
-            return self._sample_given(n, given, generator)
+            return self._sample_given(n, given, generator, phases.part("rows"))
         held = self.restricted
         rows = self._rows(n)
         if self.model.total * held.share < FEW_ROWS:
@@ -179,10 +183,17 @@ class ConditionalRows:
             all_rows=self.model.total,
         )
         if whole:
-            pieces = list(drawer.chunks(rows, rows_per_chunk=max(1, rows), generator=generator))
+            pieces = list(
+                drawer.chunks(
+                    rows,
+                    rows_per_chunk=max(1, rows),
+                    generator=generator,
+                    progress=phases.part("rows"),
+                )
+            )
             drawn = pieces[0] if pieces else np.zeros((0, len(self.model.schema.names)), dtype=np.uint8)
             return self._decoded(drawn, generator)
-        return self._accepted(drawer, rows, generator)
+        return self._accepted(drawer, rows, generator, phases.part("rows"))
 
     @property
     def _conditions(self) -> tuple[Allowed, ...]:
@@ -205,7 +216,9 @@ class ConditionalRows:
             "the rows drawn are plausible, and no evidence that there are any."
         )
 
-    def _accepted(self, drawer: Drawer, rows: int, generator: np.random.Generator) -> pd.DataFrame:
+    def _accepted(
+        self, drawer: Drawer, rows: int, generator: np.random.Generator, progress: Progress
+    ) -> pd.DataFrame:
         """Draw rows and keep those whose values satisfy the condition, until there are enough."""
         import pandas as pd
 
@@ -213,6 +226,7 @@ class ConditionalRows:
         found = tried = 0
         request = int(np.clip(2 * rows, *_BATCH))
         while found < rows:
+            progress("drawing rows", found / rows)
             if tried >= _MOST_DRAWN:
                 raise ConstraintError(
                     f"Only {found:,} of {tried:,} rows that the model draws satisfy {self._text!r}; {rows:,} were asked for. Ask for "
@@ -242,7 +256,11 @@ class ConditionalRows:
     # -- rows with some columns fixed ----------------------------------------------------------
 
     def _sample_given(
-        self, n: int | None, given: pd.DataFrame | Mapping[str, Any], generator: np.random.Generator
+        self,
+        n: int | None,
+        given: pd.DataFrame | Mapping[str, Any],
+        generator: np.random.Generator,
+        progress: Progress,
     ) -> pd.DataFrame:
         import pandas as pd
 
@@ -266,6 +284,7 @@ class ConditionalRows:
         pieces: list[pd.DataFrame] = []
         waiting = np.arange(len(fixed))
         for _ in range(_REDRAWS):
+            progress("drawing rows", 1 - len(waiting) / max(1, len(fixed)))
             drawn = self._records_given(columns, codes[waiting], generator)
             frame, fits = self._fitting(drawn, generator)
             for name in columns:

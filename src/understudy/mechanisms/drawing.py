@@ -15,6 +15,7 @@ from understudy.engine.record_fitting.records import Allowed, Carry, fit_chunk, 
 from understudy.errors import ConstraintError
 from understudy.marginals import Workload
 from understudy.mechanisms.rules import Repair, learnt_rules
+from understudy.progress import Phases, Progress, no_progress
 from understudy.schema import Clique, Constraint, Schema
 from understudy.schema.problems import MAX_CELLS
 
@@ -22,6 +23,8 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 _QUICK_SWEEPS = 2
 """How often a sample of a part of the rows is gone through by record fitting."""
+_PHASES = {"drawing": 1.0, "asking": 2.0, "fitting": 7.0}
+"""Roughly how the time of a piece is spent where there is a workload: rows, the model's answers to it, moving the rows."""
 _MAX_ATTEMPTS = 60
 """How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
 
@@ -43,21 +46,43 @@ class Drawer:
     all_rows: float = 0.0
     """How many rows a whole table has; a sample of less than half of them is fitted quickly rather than as well as it goes."""
 
-    def chunks(self, rows: int, *, rows_per_chunk: int, generator: np.random.Generator) -> Iterator[Codes]:
+    def chunks(
+        self,
+        rows: int,
+        *,
+        rows_per_chunk: int,
+        generator: np.random.Generator,
+        progress: Progress = no_progress,
+    ) -> Iterator[Codes]:
         """Draw rows in pieces; what one piece leaves over in the marginals the next makes up for."""
         carry: Carry | None = None
         for start in range(0, rows, rows_per_chunk):
             count = min(rows_per_chunk, rows - start)
-            codes, carry = self._piece(count, generator, carry, whole=count == rows)
+
+            def tell(stage: str, fraction: float, start: int = start, count: int = count) -> None:
+                progress(stage, (start + fraction * count) / rows)
+
+            codes, carry = self._piece(count, generator, carry, tell, whole=count == rows)
             yield codes
 
     def _piece(
-        self, rows: int, generator: np.random.Generator, carry: Carry | None, *, whole: bool
+        self,
+        rows: int,
+        generator: np.random.Generator,
+        carry: Carry | None,
+        progress: Progress,
+        *,
+        whole: bool,
     ) -> tuple[Codes, Carry | None]:
+        phases = Phases(progress, _PHASES)
+        phases.part("drawing")("drawing rows", 0.0)
         drawn = self.valid(rows, generator)
-        if self.workload is None or not self._goals[0]:
+        if self.workload is None or not self.fitted[0]:
             return drawn, None
+        phases.part("asking")("asking the model", 0.0)
         cliques, weights, targets = self._goals
+        fitting = phases.part("fitting")
+        fitting("fitting rows", 0.0)
         small = rows < self.all_rows / 2
         result, carry = fit_chunk(
             drawn,
@@ -69,6 +94,7 @@ class Drawer:
             carry=carry,
             temperature=None if whole and not small else 0.0,  # small tables in one piece are annealed
             proposals=_QUICK_SWEEPS * rows * len(self.schema.names) if small else None,
+            watch=lambda fraction: fitting("fitting rows", fraction),
             seed=int(generator.integers(1 << 62)),
         )
         fitted, counts = self.put_back(drawn, result.codes, carry.fitted, carry.counts)

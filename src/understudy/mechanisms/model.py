@@ -19,6 +19,7 @@ from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.drawing import Drawer
 from understudy.privacy import Budget, Unit, budget_from_dict
+from understudy.progress import Phases, Progress, no_progress
 from understudy.report import Picture, Whiskers, comparison_panels
 from understudy.schema import Schema, Selection
 
@@ -139,7 +140,9 @@ class Model:
             return self.schema.row_count
         return max(0, round(self.total))
 
-    def sample_codes(self, n: int | None = None, *, seed: int | None = None) -> dict[str, Codes]:
+    def sample_codes(
+        self, n: int | None = None, *, seed: int | None = None, progress: Progress = no_progress
+    ) -> dict[str, Codes]:
         """Draw encoded records that satisfy every constraint of the schema.
 
         Parameters
@@ -148,10 +151,14 @@ class Model:
             Number of rows; by default the declared row count, or else the model's estimate.
         seed
             Makes the draw repeatable. Safe: the model is already public.
+        progress
+            Called with the name of a stage and a fraction.
         """
         rows = self._rows(n)
         generator = np.random.default_rng(seed)
-        pieces = list(self._drawer.chunks(rows, rows_per_chunk=max(1, rows), generator=generator))
+        pieces = list(
+            self._drawer.chunks(rows, rows_per_chunk=max(1, rows), generator=generator, progress=progress)
+        )
         width = len(self.schema.names)
         drawn = pieces[0] if pieces else np.zeros((0, width), dtype=np.uint8)
         return {name: drawn[:, index] for index, name in enumerate(self.schema.names)}
@@ -173,6 +180,7 @@ class Model:
         where: str | Selection | None = None,
         given: pd.DataFrame | Mapping[str, Any] | None = None,
         seed: int | None = None,
+        progress: Progress = no_progress,
     ) -> pd.DataFrame:
         """Draw rows as a pandas frame with the columns and types of the schema.
 
@@ -187,6 +195,8 @@ class Model:
             Columns that are fixed, one value per row: one row is drawn for each, with these values and the rest as the model has it.
         seed
             Makes the draw repeatable. Safe: the model is already public.
+        progress
+            Called with the name of a stage and a fraction, which stays below 1.
 
         Raises
         ------
@@ -199,10 +209,13 @@ class Model:
             If the model expects fewer than ten such rows in the whole table: then they are guesses.
         """
         if where is None and given is None:
-            return self.decode(self.sample_codes(n, seed=seed), seed=seed)
+            phases = Phases(progress, {"codes": 9.0, "values": 1.0})
+            codes = self.sample_codes(n, seed=seed, progress=phases.part("codes"))
+            phases.part("values")("turning codes into values", 0.0)
+            return self.decode(codes, seed=seed)
         from understudy.mechanisms.conditional import ConditionalRows
 
-        return ConditionalRows(self, where).sample(n, given=given, seed=seed)
+        return ConditionalRows(self, where).sample(n, given=given, seed=seed, progress=progress)
 
     def share(self, where: str | Selection) -> float:
         """Return the share of the model's rows for which a condition is true.

@@ -11,6 +11,8 @@ from understudy.report.charts import sheet
 
 _WIDTH, _HEIGHT, _GAP, _PER_ROW = 300, 210, 26, 3
 _LEFT, _TOP, _BOTTOM = 46, 26, 30
+_MOST_PLACES = 8
+"""More places than this are not written under the axis one by one."""
 _COLOURS = (
     "#0b6e99", "#c4622d", "#5b8c3e", "#7d4fa3", "#b8912a", "#8a8f98", "#c2457a", "#2d8f85",
     "#1d2430", "#d98880", "#6fb1d0", "#a3a847", "#b39ddb", "#7b4b2a",
@@ -29,11 +31,14 @@ class LinePanel:
         Points ``(x, low, middle, high)`` by name of the series; all positive.
     missing
         Places ``x`` by name of the series where there is no number: drawn as crosses along the top.
+    scattered
+        Names of series whose points are not joined by a line.
     """
 
     title: str
     series: Mapping[str, Sequence[tuple[float, float, float, float]]] = field(default_factory=dict)
     missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    scattered: frozenset[str] = frozenset()
 
 
 def line_chart(title: str, panels: Sequence[LinePanel], *, x_label: str, y_label: str) -> str:
@@ -107,7 +112,7 @@ def _panel(panel: LinePanel, left: float, top: float, colours: Mapping[str, str]
         parts.append(
             f'<text x="{left + _LEFT - 5}" y="{y + 4:.1f}" text-anchor="end" fill="#5a6472">{tick:g}</text>'
         )
-    for value in sorted(places):
+    for value in sorted(places) if len(places) <= _MOST_PLACES else _ticks(x_low, x_high):
         parts.append(
             f'<text x="{across(value):.1f}" y="{top + _HEIGHT - 12}" text-anchor="middle" fill="#5a6472">{value:g}</text>'
         )
@@ -115,7 +120,8 @@ def _panel(panel: LinePanel, left: float, top: float, colours: Mapping[str, str]
         colour = colours[name]
         ordered = sorted(series)
         path = " ".join(f"{across(point[0]):.1f},{up(point[2]):.1f}" for point in ordered)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        if name not in panel.scattered:
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
         for value, low, middle, high in ordered:
             x = across(value)
             parts.append(

@@ -1,6 +1,6 @@
 """The application layer: everything that happens around one fit or one release, for the command line, the estimator and notebooks alike.
 
-:func:`synthesize` does what ``understudy synth`` does, :func:`publish` what ``understudy release`` does. (The second is not called
+:func:`advise` says beforehand what to expect, :func:`synthesize` does what ``understudy synth`` does, :func:`publish` what ``understudy release`` does. (The second is not called
 ``release`` because that is the package with the parts of a release: one name for both would depend on what was imported before.)
 
 Both go in two steps. *Planning* checks everything that can be checked without the records, makes the plan of the fit once and finds the ledger;
@@ -9,6 +9,7 @@ kept beside the ledger until it is delivered (:mod:`understudy.workflow.paid`, :
 goes on and pays for nothing twice, and where the output cannot be written the error says where the fitted model is kept.
 """
 
+from understudy.workflow.advice import advise
 from understudy.workflow.assessment import evaluate
 from understudy.workflow.delivery import Delivery, check_memory
 from understudy.workflow.learning import Learnt, PlannedDiscovery, discover_schema, plan_discover
@@ -45,6 +46,7 @@ __all__ = [
     "Publication",
     "Synthesis",
     "Unfinished",
+    "advise",
     "check_memory",
     "described_by",
     "discover_schema",

@@ -14,6 +14,7 @@ from understudy.errors import OutputError, UsageError
 from understudy.mechanisms import Model, MultipleSynthesis, Progress
 from understudy.mechanisms.multiple import check_sets, share_of
 from understudy.parallel import available_mb
+from understudy.progress import Phases
 from understudy.schema import Schema
 from understudy.workflow.paid import PaidWork
 
@@ -185,14 +186,16 @@ def deliver(
 ) -> dict[str, Any]:
     """Write models and rows; if that fails, keep what was paid for somewhere and say where."""
     if many is not None:
-        return _deliver_sets(delivery, many)
+        return _deliver_sets(delivery, many, progress)
     if delivery.in_parts:
         return _deliver_parts(delivery, model, work, progress)
     try:
         if delivery.model is not None:
             model.save(delivery.model)
-        frame = model.sample(delivery.rows, seed=delivery.seed)
+        phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
+        frame = model.sample(delivery.rows, seed=delivery.seed, progress=phases.part("drawing"))
         if delivery.out is not None:
+            phases.part("writing")("writing", 0.0)
             write_frame(frame, delivery.out, schema=model.schema)
     except Exception as error:
         kept = work.model_path or _rescue(model)
@@ -205,7 +208,7 @@ def deliver(
     return {"frame": frame, "rows": len(frame), "written": tuple(delivery.tables())}
 
 
-def _deliver_sets(delivery: Delivery, many: MultipleSynthesis) -> dict[str, Any]:
+def _deliver_sets(delivery: Delivery, many: MultipleSynthesis, progress: Progress) -> dict[str, Any]:
     """Write every set, and the models."""
     distinct = many.models if many.kind == "independent" else many.models[:1]
     rows = delivery.rows if delivery.rows is not None else many.rows
@@ -213,11 +216,14 @@ def _deliver_sets(delivery: Delivery, many: MultipleSynthesis) -> dict[str, Any]
         for model, path in zip(distinct, delivery.models(), strict=False):
             model.save(path)
         if delivery.out is not None:
-            for frame, path in zip(
-                many.frames(delivery.rows, seed=delivery.seed), delivery.tables(), strict=True
-            ):
+            tables = delivery.tables()
+            progress(f"drawing set 1 of {len(tables)}", 0.0)
+            frames = many.frames(delivery.rows, seed=delivery.seed)
+            for number, (frame, path) in enumerate(zip(frames, tables, strict=True), start=1):
                 write_frame(frame, path, schema=many.models[0].schema)
                 rows = len(frame)
+                if number < len(tables):
+                    progress(f"drawing set {number + 1} of {len(tables)}", number / len(tables))
     except Exception as error:
         kept = [str(saved) for saved in map(_rescue, distinct) if saved is not None]
         note = f" The fitted models, already paid for, are kept in {', '.join(kept)}." if kept else ""

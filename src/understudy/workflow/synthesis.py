@@ -35,6 +35,7 @@ from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
+from understudy.progress import Phases
 from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
@@ -289,7 +290,7 @@ def synthesize(
         What the owner of the table agrees to, and what to do about another fit on the ledger that was interrupted (``"refuse"``, ``"keep"`` or
         ``"drop"`` its paid answers).
     progress
-        Called with the name of a stage and a fraction.
+        Called with the name of a stage and the fraction of the whole call that is done; 1 when the rows are written.
 
     Several sets, folders of parts, separators and further names are fields of `Fit`, `Payment` and `Delivery`; plan with these and run:
     ``plan_synthesis(fit, payment=..., delivery=...).run()``.
@@ -580,14 +581,19 @@ class PlannedSynthesis:
         elif isinstance(payment.ledger, Ledger):
             check_facts(payment.ledger, owner, payment.consent)
             require_measured(payment.ledger, self._declared)
-        progress("preparing", 0.0)
+        phases = Phases(
+            progress, {"reading": 1.0, "fitting": 6.0, **({} if delivery is None else {"rows": 4.0})}
+        )
+        learning = Phases(phases.part("fitting"), {"schema": 1.0 if fit.steps else 0.0, "model": 4.0})
+        reading = phases.part("reading")
+        reading("preparing", 0.0)
         if not fit.steps:
             fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
         if self.hold_out is not None and self.hold_out_file is not None and not self.hold_out_file.exists():
             self.hold_out.write(self.hold_out_file)
-        progress("reading", 0.0)
+        reading("reading", 0.0)
         entries = [step.read(fit, self.hold_out) for step in fit.steps]
-        records = None if fit.steps else self._records(fit, progress)
+        records = None if fit.steps else self._records(fit, reading)
         sets = None if delivery is None else delivery.sets
         facts = work_facts(
             fit.synthesizer,
@@ -605,14 +611,18 @@ class PlannedSynthesis:
                 ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
         ):
-            learnt = run_steps(fit, self.steps, work, entries, progress)
+            learnt = run_steps(fit, self.steps, work, entries, learning.part("schema"))
             if records is None:
                 plan = learnt.fit.synthesizer.plan(learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget)
                 learnt.fit.synthesizer.prepare(
                     learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget, plan=plan
                 )
-                records = self._records(learnt.fit, progress)
-            asked: dict[str, Any] = {"unit": fit.unit, "budget": learnt.fit.budget, "progress": progress}
+                records = self._records(learnt.fit, learning.part("schema"))
+            asked: dict[str, Any] = {
+                "unit": fit.unit,
+                "budget": learnt.fit.budget,
+                "progress": learning.part("model"),
+            }
             if delivery is None or sets is None:
                 model = self._whole(work.fit(learnt.fit.synthesizer, records, **asked))
             else:
@@ -624,10 +634,10 @@ class PlannedSynthesis:
             standing = ledger.guarantee()
             made: dict[str, Any] = {"rows": 0}
             if delivery is not None:
-                progress("sampling", 1.0)
-                made = deliver(delivery, model, many, work, progress=progress)
+                made = deliver(delivery, model, many, work, progress=phases.part("rows"))
             repeated = work.repeated
             work.done()
+        phases.done()
         return Synthesis(
             model=model,
             many=many,

@@ -16,6 +16,7 @@ from understudy.cli.options import (
     Mu,
     OptionalUnit,
     OptionWords,
+    Quiet,
     Rho,
     WorkloadText,
     parse_budget,
@@ -27,6 +28,7 @@ from understudy.errors import SchemaError, UnderstudyError, UsageError
 if TYPE_CHECKING:
     from understudy.release.run.planning import CriterionPlan, ReleasePlan
     from understudy.schema import Schema
+    from understudy.workflow.advice import Advice, Expected
 
 
 def plan(
@@ -50,36 +52,106 @@ def plan(
     option: OptionWords = None,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, help="A public guess of the number of rows, to express errors as shares."),
+        typer.Option(
+            "--rows",
+            "--rows-about",
+            min=1,
+            help="The number of rows, public or a guess of yours: errors depend on it. The table is not read.",
+        ),
     ] = None,
+    want: Annotated[
+        str | None,
+        typer.Option(
+            help='What is wanted, such as "pairs within 2 %" (also columns, triples) or "cell of 500 rows within 10 %": answered with an epsilon.'
+        ),
+    ] = None,
+    rehearsal: Annotated[
+        bool,
+        typer.Option(
+            "--rehearsal/--no-rehearsal",
+            help="Whether the fit is rehearsed on made-up tables of this schema, which takes about five to ten times as long as a fit.",
+        ),
+    ] = True,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the expected errors by budget into this file (.svg).")
+    ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Show noise, budget and expected errors before anything is read.
 
-    Takes a specification, or one fit described by --schema, --method, --unit and a budget. Public facts alone are used.
+    Takes a specification, or one fit described by --schema, --method, --unit and a budget. Public facts alone are used. Where the number of
+    rows is known, the fit is rehearsed on made-up tables of the schema: expected errors, time, memory, and what more budget would buy.
     """
     if spec is not None:
         if schema is not None or method is not None:
             raise UsageError(
                 "Give a specification, or --schema and --method, not both. (A schema goes behind --schema.)"
             )
+        if want is not None or picture is not None:
+            raise UsageError(
+                "--want and --picture are for one fit (--schema, --method, --unit); understudy rehearse tries a release."
+            )
         _plan_release(spec, rows=rows, json=json)
         return
     if schema is None or method is None or unit is None:
         raise UsageError("Give a specification, or --schema, --method and --unit.")
-    from understudy.cli.output import print_json, print_table, tell
+    from understudy.cli.output import print_json, print_table, progress_bar, tell
+    from understudy.data.output import require_writable
     from understudy.privacy.guarantee import condition_of, rows_rule
     from understudy.privacy.ledger.ledger import Invariant
     from understudy.schema import Schema
     from understudy.schema.spreadsheets import formula_warnings
+    from understudy.workflow.advice import Wish, advise
 
-    budget = parse_budget(epsilon, delta, rho, mu)
+    if want is not None:
+        Wish.parse(want)
+    if picture is not None:
+        require_writable(picture, what="picture")
+    asked_for = want is not None or picture is not None
+    if not rehearsal and asked_for:
+        raise UsageError("--want and --picture need the rehearsal; leave --no-rehearsal out.")
+    wish_alone = want is not None and epsilon is None
+    budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
     synthesizer = parse_method(method, described, workload, option)
     synthesizer.require(budget)
     planned = synthesizer.plan(described, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
+    if n_rows is None and asked_for:
+        raise UsageError(
+            "--want and --picture need the number of rows: give one that is public, or a guess, with --rows-about."
+        )
+    advice, refused = None, []
+    if rehearsal and n_rows is not None and (asked_for or not described.facts_from_data()):
+        try:
+            with progress_bar("plan", quiet=quiet or json) as progress:
+                advice = advise(
+                    described,
+                    unit=privacy_unit,
+                    method=synthesizer,
+                    epsilon=epsilon,
+                    delta=delta,
+                    rho=rho,
+                    mu=mu,
+                    rows=n_rows,
+                    want=want,
+                    progress=progress,
+                )
+        except UnderstudyError as error:  # the rest of the plan can do without
+            if asked_for:
+                raise
+            refused.append(f"The fit was not rehearsed: {error}")
+    if picture is not None and advice is not None:
+        picture.write_text(draw_errors(advice), encoding="utf-8")
+    if wish_alone and advice is not None:
+        if json:
+            print_json({"method": advice.method, "advice": advice.to_dict()})
+            return
+        for sentence in advice.sentences():
+            tell(sentence)
+        return
     measured: list[dict[str, Any]] = [
         {
             "columns": list(item.clique),
@@ -93,9 +165,13 @@ def plan(
         for item in planned.measurements
     ]
     facts_known = (budget, described, privacy_unit)
-    said = (synthesizer.accounting_note(*facts_known), synthesizer.delta_note(*facts_known))
+    said = (
+        synthesizer.accounting_note(*facts_known),
+        synthesizer.delta_note(*facts_known) if advice is None else "",  # the advice says what it would buy
+    )
     notes = [
         *(note for note in said if note),
+        *refused,
         *planned.notes,
         *_not_public(described),
         *formula_warnings(described),
@@ -113,7 +189,8 @@ def plan(
         "notes": notes,
     }
     if json:
-        print_json(facts | {"measurements": measured})
+        advised = {} if advice is None else {"advice": advice.to_dict()}
+        print_json(facts | {"measurements": measured} | advised)
         return
     tell(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)")
     if condition:
@@ -135,10 +212,69 @@ def plan(
         ],
     )
     if not n_rows:
-        tell("With --rows (a public guess) the noise is also shown as a share of the table.")
+        tell(
+            "With --rows-about (the number of rows, or a guess) the fit is rehearsed: expected errors, time and memory."
+        )
     tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
+    if advice is not None:
+        _tell_advice(advice)
     for note in notes:
         tell(f"Note: {note}")
+
+
+def _tell_advice(advice: Advice) -> None:
+    """Print what to expect, with a bar for each kind of marginal."""
+    from understudy.cli.output import tell
+    from understudy.workflow.advice import KINDS
+
+    errors = advice.errors
+    assert errors is not None
+    tell(f"Rehearsed on {errors.tables} made-up tables of this schema with {advice.rows:,} rows:")
+    shown = [(kind, found) for kind in KINDS if (found := errors.of(kind)) is not None]
+    largest = max(found.high for _, found in shown)
+    for kind, found in shown:
+        tell(f"  {kind:<8} {_bar(found, largest)} {100 * found.middle:.2g} %")
+    for sentence in advice.sentences():
+        tell(sentence)
+
+
+def _bar(found: Expected, largest: float, width: int = 40) -> str:
+    """Draw an error as a bar, and how far it may go as dots.
+
+    Examples
+    --------
+    >>> from understudy.workflow.advice import Expected
+    >>> _bar(Expected(0.1, 0.2, 0.4), 0.4, width=8)
+    '####....'
+    """
+    middle, high = (max(1, round(width * value / largest)) for value in (found.middle, found.high))
+    return ("#" * middle + "." * (high - middle)).ljust(width)
+
+
+def draw_errors(advice: Advice) -> str:
+    """Draw the expected errors by budget as an SVG document."""
+    from understudy.report.lines import LinePanel, line_chart
+    from understudy.workflow.advice import KINDS
+
+    points: dict[str, list[tuple[float, float, float, float]]] = {}
+    here = [] if advice.errors is None else [advice.errors]
+    symbol = "epsilon"
+    for errors in (*here, *(other for name, other in advice.others.items() if name != "delta")):
+        plain = errors.budget.to_dict()
+        symbol = next(name for name in ("epsilon", "rho", "mu") if name in plain)
+        for kind in KINDS:
+            found = errors.of(kind)
+            if found is not None:
+                points.setdefault(kind, []).append((plain[symbol], found.low, found.middle, found.high))
+    if advice.answer is not None and not here:
+        wish = advice.answer.wish
+        name = wish.kind if wish.cell is None else f"cells of {wish.cell:,} rows in {wish.kind}"
+        points[name] = [(epsilon, error, error, error) for epsilon, error in advice.answer.tried]
+    title = f"Expected errors of {advice.method} on made-up tables of {advice.rows:,} rows"
+    panels = [LinePanel(kind, {"expected": sorted(series)}) for kind, series in points.items()]
+    return line_chart(
+        title, panels, x_label=symbol, y_label="share of rows in a wrong cell, with the range over tables"
+    )
 
 
 def _not_public(schema: Schema) -> list[str]:

@@ -68,6 +68,7 @@ def sample(
     from understudy.data.output import is_folder, require_apart, require_writable
     from understudy.mechanisms import load_model
     from understudy.mechanisms.conditional import FEW_ROWS, RareRows
+    from understudy.progress import Phases
 
     result: dict[str, Any]
     if is_folder(out):
@@ -114,10 +115,13 @@ def sample(
         check_memory(number if number is not None else fitted.default_rows(), fitted.schema, out)
         with progress_bar("sample", quiet=quiet or json) as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", RareRows)  # said below, with the number
-            progress("drawing", 0.0)
-            frame = fitted.sample(number, where=where, given=fixed, seed=seed)
-            progress("writing", 0.7)
+            phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
+            frame = fitted.sample(
+                number, where=where, given=fixed, seed=seed, progress=phases.part("drawing")
+            )
+            phases.part("writing")("writing", 0.0)
             write_frame(frame, target, schema=fitted.schema)
+            phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:
             share = fitted.share(where)

@@ -11,7 +11,7 @@ Everything here is post-processing of a released model: it reads no private data
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,6 +177,7 @@ def fit_chunk(
     keep_columns: bool = True,
     allowed: Sequence[Allowed] = (),
     max_cells: int = MAX_CELLS,
+    watch: Callable[[float], None] | None = None,
 ) -> tuple[FitResult, Carry]:
     """Fit one chunk of a table that is produced piece by piece.
 
@@ -186,7 +187,7 @@ def fit_chunk(
 
     Parameters are those of :func:`fit_records`, except that chunks are not annealed by default; ``carry`` is
     what the previous call returned. Use the same cliques, targets and ``max_cells`` throughout, and another
-    seed for each chunk.
+    seed for each chunk. ``watch`` is called with the fraction of this chunk that is done.
 
     Examples
     --------
@@ -200,7 +201,7 @@ def fit_chunk(
     """
     goals = set_goals(domain, cliques, targets, weights, keep_columns, max_cells)
     state = _state(codes, domain, goals, norm, allowed, seed, carry)
-    result = _run(state, codes.dtype, proposals, temperature)
+    result = _run(state, codes.dtype, proposals, temperature, watch)
     return result, Carry(state.n_rows, tuple(goal.clique for goal in state.goals), tuple(state.counts()))
 
 
@@ -256,7 +257,13 @@ def _state(
     )
 
 
-def _run(state: State, dtype: np.dtype[Any], proposals: int | None, temperature: float | None) -> FitResult:
+def _run(
+    state: State,
+    dtype: np.dtype[Any],
+    proposals: int | None,
+    temperature: float | None,
+    watch: Callable[[float], None] | None = None,
+) -> FitResult:
     """Repair, fit, and report."""
     if proposals is not None and proposals < 0:
         raise WorkloadError(f"The number of proposals ({proposals}) must not be negative.")
@@ -264,7 +271,7 @@ def _run(state: State, dtype: np.dtype[Any], proposals: int | None, temperature:
         raise WorkloadError(f"The temperature ({temperature}) must be finite and not negative.")
     start_error = state.error()
     violations = state.repair()
-    tried, accepted = state.run(proposals, temperature)
+    tried, accepted = state.run(proposals, temperature, watch)
     return FitResult(
         codes=state.records().astype(dtype),
         start_error=start_error,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -251,8 +252,13 @@ class State:
                 break
         return np.array(found, dtype=self.codes.dtype).reshape(len(found), len(self.sizes))
 
-    def sweep(self, heat: float, limit: int) -> tuple[int, int, int]:
-        """Visit every column of every record that does not rest; return proposals, moves, half the change."""
+    def sweep(
+        self, heat: float, limit: int, watch: Callable[[int], None] | None = None
+    ) -> tuple[int, int, int]:
+        """Visit every column of every record that does not rest; return proposals, moves, half the change.
+
+        ``watch`` is called after each column with the proposals of this sweep.
+        """
         columns = self.active.copy()
         kernels.shuffle(columns, self.books.random)
         tried = moved = change = 0
@@ -262,15 +268,23 @@ class State:
             codes, score = self.codes[: limit - tried], self.scores[: self.sizes[column]]
             one = kernels.visit_column(codes, column, self.rest[column], heat * full, self.books, score)
             tried, moved, change = tried + one[0], moved + one[1], change + one[2]
+            if watch is not None:
+                watch(tried)
             if tried >= limit:
                 break
         return tried, moved, change
 
-    def run(self, proposals: int | None, temperature: float | None) -> tuple[int, int]:
+    def run(
+        self,
+        proposals: int | None,
+        temperature: float | None,
+        watch: Callable[[float], None] | None = None,
+    ) -> tuple[int, int]:
         """Sweep until the proposals are used up, nothing moves, or (by default) progress stalls.
 
         Annealing that ends above its start, which can happen when the start is already close, is undone
-        and replaced by plain descent. Returns proposals and moves.
+        and replaced by plain descent. Returns proposals and moves. ``watch`` is called with a fraction that does not fall: of the
+        proposals, or of the way from the first gain to one so small that the descent stops.
         """
         size = len(self.codes) * len(self.active)
         if size == 0 or proposals == 0:
@@ -283,12 +297,14 @@ class State:
         if temperature is None:
             temperature = _HEAT if sweeps >= _ANNEALED_SWEEPS and not self.squared else 0.0
         if temperature == 0:
-            return self._descend(limit, stall=_STALL if proposals is None else 0.0)[:2]
+            return self._descend(limit, stall=_STALL if proposals is None else 0.0, watch=watch)[:2]
         saved = self.codes.copy()
         tried = moved = change = 0
         while tried < 0.9 * limit:
             self.rest[...] = 0
             done = self.sweep(temperature * (1 - tried / (0.9 * limit)), limit - tried)
+            if watch is not None:
+                watch(min(1.0, (tried + done[0]) / limit))
             tried, moved, change = tried + done[0], moved + done[1], change + done[2]
         self.rest[...] = 0
         end = self._descend(limit - tried, stall=0.0)
@@ -300,13 +316,29 @@ class State:
             tried, moved = tried + end[0], end[1]
         return tried, moved
 
-    def _descend(self, limit: int, *, stall: float) -> tuple[int, int, int]:
+    def _descend(
+        self, limit: int, *, stall: float, watch: Callable[[float], None] | None = None
+    ) -> tuple[int, int, int]:
         """Sweep without heat until nothing moves or a sweep gains less than a share of what was gained."""
         everybody = len(self.codes) * len(self.active)
         tried = moved = change = 0
+        told = 0.0
+
+        def tell(fraction: float) -> None:
+            nonlocal told
+            if watch is not None:
+                told = max(told, min(1.0, fraction))
+                watch(told)
+
         while tried < limit:
-            done = self.sweep(0.0, limit - tried)
+
+            def so_far(part: int, before: int = tried) -> None:
+                tell((before + part) / limit)
+
+            done = self.sweep(0.0, limit - tried, None if watch is None else so_far)
             tried, moved, change = tried + done[0], moved + done[1], change + done[2]
+            if 0 < stall < 1 and done[2] < 0:  # gains shrink by about the same factor from sweep to sweep
+                tell(math.log(done[2] / change) / math.log(stall))
             if done[2] == 0:
                 if done[0] == everybody:
                     break

@@ -62,6 +62,8 @@ Array = npt.NDArray[np.float64]
 FEWEST_VALUES, MOST_VALUES = 16, 1_000
 """Sizes of columns that are smoothed: fewer values teach nothing about smoothness, the work grows with the third power."""
 
+_ROUNDS = 0.8
+"""Roughly the part of a fit that is over when nothing is left to spend."""
 _LEAST_NOISE = 0.02
 """Columns whose noise adds up to less than this share of the records are left alone."""
 _SHORT, _PARTS = 1.5, (12.0, 4.0)
@@ -434,7 +436,7 @@ class AIM(Synthesizer):
             if last:
                 price = RoundCost(self.measure_share * remaining, (1 - self.measure_share) * remaining)
             used = 1 - remaining / total_cost
-            progress(f"round {len(log.rounds) + 1}", used)
+            progress(f"round {len(log.rounds) + 1}", _ROUNDS * used)
             noise = self._noise(curator.accounting, curator.unit, price.measure)
             share = min(1.0, used + price.total / total_cost)
             held = list(dict.fromkeys(item.clique for item in measurements if item.clique))
@@ -450,17 +452,19 @@ class AIM(Synthesizer):
             after = model.marginals([step.clique])[0]
             if self.anneal and np.abs(after - before).sum() <= expected_absolute_noise(noise) * after.size:
                 price = price.annealed(curator.accounting)
-        progress("final estimate", 1.0)
+        progress("final estimate", _ROUNDS)
         model = refit(measurements, model, rows=model.total, thorough=True)
+        progress("asking the model", 0.5 * (1 + _ROUNDS))
         known = answer_each(model.marginals, candidates)
         certificate = None
         if reserve > 0:
-            progress("certifying", 1.0)
+            progress("certifying", 0.95)
             asked = [clique for clique in workload.cliques if clique in known]
             certificate = certify(
                 curator, sealed, asked, [known[clique] for clique in asked], curator.remaining
             )
         history = log.close(known, certificate=certificate)
+        progress("done", 1.0)
         return Fitted(model, measurements, workload=workload, history=history)
 
     def _first_looks(

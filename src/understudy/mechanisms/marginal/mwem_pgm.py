@@ -174,7 +174,7 @@ class MWEMPGM(Synthesizer):
         epsilon = accounting.selection_epsilon(price.select)
         log = RoundLog(planned=len(measurements))
         for number in range(self._rounds(domain)):
-            progress(f"round {number + 1}", number / self._rounds(domain))
+            progress(f"round {number + 1}", 0.9 * number / self._rounds(domain))
             held = [*dict.fromkeys(item.clique for item in measurements), *(clique for clique, _ in support)]
             sizes = candidate_sizes(domain, held, candidates, limit_mb=self.max_model_mb)
             fitting = [
@@ -188,7 +188,7 @@ class MWEMPGM(Synthesizer):
             measurements.append(step.measurement)
             log.add(step, answers, [1.0] * len(fitting))
             model = estimate(domain, measurements, total=total, zeros=support, warm_start=model)
-        progress("final estimate", 1.0)
+        progress("final estimate", 0.9)
         model = estimate(domain, measurements, total=total, zeros=support, warm_start=model, thorough=True)
         return Fitted(
             model,
