@@ -27,6 +27,8 @@ class Source:
     domain: str
     target: str
     read: Callable[[Path], tuple[pd.DataFrame, dict[str, int]]] | None = None
+    columns: int | None = None
+    """Keep this many columns, evenly spaced among all."""
 
 
 def _acs13(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -75,7 +77,15 @@ DEVELOPMENT = {
     ),
 }
 """Tables on which defaults are chosen, so that the ones above stay unseen."""
-ALL = TABLES | DEVELOPMENT
+WIDE = {
+    "adult15": Source(
+        "adult/adult_aim15_derived.csv.gz", "adult/adult_aim15_derived-domain.json", "income>50K"
+    ),
+    "loans20": Source("loans/loans.csv.gz", "loans/loans-domain.json", "loan_status", columns=20),
+    "stroke20": Source("stroke/stroke.csv.gz", "stroke/stroke-domain.json", "AGE", columns=20),
+}
+"""More columns, or other bins, than the ones above have."""
+ALL = TABLES | DEVELOPMENT | WIDE
 
 
 def find_data(folder: Path | None) -> Path:
@@ -103,6 +113,9 @@ def load(name: str, folder: Path) -> LocalTable:
         frame, sizes = source.read(folder)
     else:
         sizes = json.loads((folder / source.domain).read_text())
+        if source.columns is not None:
+            places = np.linspace(0, len(sizes) - 1, source.columns).round().astype(int)
+            sizes = {name: sizes[name] for name in np.array(list(sizes))[places].tolist()}
         frame = pd.read_csv(folder / source.table)[list(sizes)]
     columns = tuple(Integer(column, minimum=0, maximum=size - 1) for column, size in sizes.items())
     codes = {
