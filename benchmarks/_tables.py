@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,8 @@ class Source:
     domain: str
     target: str
     read: Callable[[Path], tuple[pd.DataFrame, dict[str, int]]] | None = None
-    columns: int | None = None
-    """Keep this many columns, evenly spaced among all."""
+    columns: int | tuple[str, ...] | None = None
+    """Keep these columns, or so many, evenly spaced among all."""
 
 
 def _acs13(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -81,10 +81,22 @@ WIDE = {
     "adult15": Source(
         "adult/adult_aim15_derived.csv.gz", "adult/adult_aim15_derived-domain.json", "income>50K"
     ),
+    "adult6": Source(
+        "adult/adult_aim15_derived.csv.gz",
+        "adult/adult_aim15_derived-domain.json",
+        "income>50K",
+        columns=("workclass", "education", "marital-status", "relationship", "sex", "income>50K"),
+    ),
+    "br9": Source(
+        "privmrf_br2000/br2000.csv.gz",
+        "privmrf_br2000/br2000-domain.json",
+        "0",
+        columns=("0", "1", "5", "6", "7", "8", "9", "11", "13"),
+    ),
     "loans20": Source("loans/loans.csv.gz", "loans/loans-domain.json", "loan_status", columns=20),
     "stroke20": Source("stroke/stroke.csv.gz", "stroke/stroke-domain.json", "AGE", columns=20),
 }
-"""More columns, or other bins, than the ones above have."""
+"""More columns, fewer, or other bins than the ones above have."""
 ALL = TABLES | DEVELOPMENT | WIDE
 
 
@@ -114,8 +126,7 @@ def load(name: str, folder: Path) -> LocalTable:
     else:
         sizes = json.loads((folder / source.domain).read_text())
         if source.columns is not None:
-            places = np.linspace(0, len(sizes) - 1, source.columns).round().astype(int)
-            sizes = {name: sizes[name] for name in np.array(list(sizes))[places].tolist()}
+            sizes = {name: sizes[name] for name in _kept(list(sizes), source.columns)}
         frame = pd.read_csv(folder / source.table)[list(sizes)]
     columns = tuple(Integer(column, minimum=0, maximum=size - 1) for column, size in sizes.items())
     codes = {
@@ -123,6 +134,13 @@ def load(name: str, folder: Path) -> LocalTable:
         for column, size in sizes.items()
     }
     return LocalTable(Schema(columns=columns, name=name), codes)
+
+
+def _kept(names: list[str], columns: int | tuple[str, ...]) -> Sequence[str]:
+    """Return the named columns, or so many, evenly spaced."""
+    if not isinstance(columns, int):
+        return columns
+    return [names[place] for place in np.linspace(0, len(names) - 1, columns).round().astype(int)]
 
 
 def workload_of(domain: Domain, table: str, name: str) -> Workload:

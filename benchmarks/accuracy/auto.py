@@ -12,6 +12,7 @@ Run ``python -m benchmarks.accuracy.auto`` (``--quick`` for two small tables).
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -35,8 +36,8 @@ from benchmarks.accuracy.aim import NOTICE
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.errors import DomainTooLarge
-from understudy.marginals import all_kway
-from understudy.mechanisms import create
+from understudy.marginals import all_kway, parse_workload
+from understudy.mechanisms import Synthesizer, create
 from understudy.mechanisms.base import try_out
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Clique
@@ -46,6 +47,8 @@ SIZES = {
     "titanic": (1304, 500),
     "nltcs": (21574, 2157, 500),
     "adult15": (48842, 4884, 500),
+    "adult6": (48842, 4884, 500),
+    "br9": (38000, 3800, 500),
     "br2000": (38000, 3800, 500),
     "natality": (100000, 10000, 1000),
     "acs": (47461, 4746, 500),
@@ -56,7 +59,7 @@ SIZES = {
     "msnbc": (50000, 5000, 500),
 }
 """Tables and their numbers of rows: all (at most 100,000; 50,000 of the wide ones), a tenth, a hundredth, at least 500."""
-DEVELOPMENT = ("adult15", "nltcs", "br2000", "natality", "titanic")
+DEVELOPMENT = ("adult15", "nltcs", "br2000", "natality", "titanic", "adult6", "br9")
 REPORTED = ("acs", "salary", "loans20", "fire", "stroke20", "msnbc")
 EPSILONS = (1.0, 10.0, 0.1)
 DELTA = 1e-9
@@ -92,6 +95,14 @@ def variation(name: str, folder: Path, drawn: LocalTable, k: int) -> float:
     return float(np.mean(distances))
 
 
+def mechanism(spec: Record, table: LocalTable) -> Synthesizer:
+    """Return the method of a cell with its options; a workload among them is a text."""
+    options = dict(spec["options"] or {})
+    if "workload" in options:
+        options["workload"] = parse_workload(table.schema.domain, options["workload"])
+    return create(spec["method"], **options)
+
+
 def fit_cell(spec: Record) -> Record:
     """Fit one method and compare the rows drawn from it."""
     folder = Path(spec["data"])
@@ -103,7 +114,7 @@ def fit_cell(spec: Record) -> Record:
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         with cpu_limit(spec["cpu_limit"]):
-            model = create(spec["method"], **(spec["options"] or {})).fit(curator, budget)
+            model = mechanism(spec, table).fit(curator, budget)
             fitted = time.process_time() - cpu
             codes = model.sample_codes(table.exact_row_count(), seed=spec["seed"])
             used = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
@@ -128,8 +139,8 @@ def _run(spec: Record, *, timeout: float) -> Record:
     folder = Path(spec["data"])
     for k in (2, 3):
         exact(spec["table"], folder, k)
-    method = create(spec["method"], **(spec["options"] or {}))
-    try_out(method, table_of(spec["table"], folder).schema, ApproxDP(spec["epsilon"], spec["delta"]))
+    table = table_of(spec["table"], folder)
+    try_out(mechanism(spec, table), table.schema, ApproxDP(spec["epsilon"], spec["delta"]))
     found = run_forked(fit_cell, spec, wall=6 * timeout + 60)
     return {"status": "timeout", "timeout": timeout} if found["status"] == "stopped" else found
 
@@ -184,6 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[0]
     )
+    parser.add_argument("--options", type=json.loads, help="options of all methods, as JSON")
     parser.add_argument("--until", type=float, help="start no cell after so many seconds")
     given = parser.parse_args(arguments)
     data = find_data(given.data)
@@ -195,6 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sizes=[1] if given.quick else given.sizes,
         methods=given.methods,
         seeds=given.seeds,
+        options=given.options,
     )
     path = given.out / "results.jsonl"
     stop = None if given.until is None else time.monotonic() + given.until

@@ -9,6 +9,7 @@ kept beside the ledger until it is delivered (:mod:`understudy.workflow.paid`, :
 goes on and pays for nothing twice, and where the output cannot be written the error says where the fitted model is kept.
 """
 
+from understudy.workflow.choice import AUTO, Choice, choose
 from understudy.workflow.delivery import Delivery, check_memory
 from understudy.workflow.learning import Learnt, PlannedDiscovery, discover_schema, plan_discover
 from understudy.workflow.paid import Unfinished, paid_work, work_facts
@@ -29,10 +30,13 @@ from understudy.workflow.synthesis import (
     described_by,
     mechanism_for,
     plan_synthesis,
+    reason_for,
     synthesize,
 )
 
 __all__ = [
+    "AUTO",
+    "Choice",
     "Delivery",
     "Fit",
     "Learnt",
@@ -45,6 +49,7 @@ __all__ = [
     "Synthesis",
     "Unfinished",
     "check_memory",
+    "choose",
     "described_by",
     "discover_schema",
     "is_accepted",
@@ -55,6 +60,7 @@ __all__ = [
     "plan_publication",
     "plan_synthesis",
     "publish",
+    "reason_for",
     "synthesize",
     "work_facts",
 ]

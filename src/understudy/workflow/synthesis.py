@@ -36,6 +36,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_warnings
+from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
 from understudy.workflow.measuring import (
     SchemaStep,
@@ -62,6 +63,7 @@ __all__ = [
     "mechanism_for",
     "name_of",
     "plan_synthesis",
+    "reason_for",
     "synthesize",
 ]
 
@@ -92,6 +94,8 @@ class Fit:
     steps, rebuild
         Steps that measure the schema under shares of the budget before the fit (:mod:`understudy.workflow.measuring`), and how the mechanism is made for the
         schema that they find. ``schema`` and ``synthesizer`` then stand in for those, to be checked in advance.
+    reason
+        Says why the mechanism was chosen for a schema, where nobody named one (:mod:`understudy.workflow.choice`).
     """
 
     table: Any = field(repr=False)
@@ -106,6 +110,7 @@ class Fit:
     files: Mapping[str, Path] = field(default_factory=dict)
     steps: tuple[SchemaStep, ...] = ()
     rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
+    reason: Callable[[Schema], str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +144,10 @@ def mechanism_for(
     schema: Schema,
     *,
     workload: str | Workload | None = None,
+    target: str | None = None,
     options: Mapping[str, Any] | None = None,
+    unit: Unit | None = None,
+    budget: Budget | None = None,
     workload_name: str = "workload",
     error: type[UnderstudyError] = WorkloadError,
 ) -> Synthesizer:
@@ -148,13 +156,17 @@ def mechanism_for(
     Parameters
     ----------
     method
-        Name of a mechanism; see ``understudy methods``.
+        Name of a mechanism; see ``understudy methods``. ``"auto"`` chooses one: :func:`understudy.workflow.choice.choose`.
     schema
         The columns that a workload speaks of.
     workload
         As text (``"all-3way"``, ``"target:COLUMN"``, ``"skewed"``, a file) or ready made.
+    target
+        A column that will be predicted from the others, instead of a workload.
     options
         Further options of the mechanism.
+    unit, budget
+        Who is protected and what may be spent: ``"auto"`` chooses by them as well.
     workload_name, error
         What the workload is called where the user wrote it, and what to raise if the mechanism takes none.
 
@@ -165,11 +177,50 @@ def mechanism_for(
     (('a', 'b'),)
     """
     given = dict(options or {})
-    if workload is not None:
+    wanted = _workload(schema, workload, target, error)
+    if method == AUTO:
+        if given:
+            raise error(
+                f"Options ({', '.join(given)}) belong to a method, and auto has none: name the method as well, or leave them out."
+            )
+        if unit is None or budget is None:
+            raise error("The method auto is chosen by the unit and the budget; give both.")
+        return choose(schema, unit=unit, budget=budget, workload=wanted).mechanism()
+    if wanted is not None:
         if not method_named(method).takes_workload:
-            raise error(f"{method} does not take a workload; leave {workload_name} out.")
-        given["workload"] = parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+            name = workload_name if target is None else "the column to predict (--for, target)"
+            raise error(f"{method} does not take a workload; leave {name} out.")
+        given["workload"] = wanted
     return create(method, **given)
+
+
+def reason_for(
+    method: str,
+    *,
+    workload: str | Workload | None = None,
+    target: str | None = None,
+    unit: Unit,
+    budget: Budget,
+) -> Callable[[Schema], str] | None:
+    """Return what says why :func:`mechanism_for` chose its mechanism for a schema; None where the mechanism was named."""
+    if method != AUTO:
+        return None
+    return lambda schema: (
+        choose(
+            schema, unit=unit, budget=budget, workload=_workload(schema, workload, target, WorkloadError)
+        ).why
+    )
+
+
+def _workload(
+    schema: Schema, workload: str | Workload | None, target: str | None, error: type[UnderstudyError]
+) -> Workload | None:
+    """Return the marginals that matter, or None where nobody said."""
+    if target is None:
+        return parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+    if workload is not None:
+        raise error("Give a workload or a column to predict (--for, target), not both.")
+    return predicting(schema.domain, target)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,6 +251,8 @@ class Synthesis:
         Answers of an interrupted run that were repeated at no cost.
     discovery
         The schema that was measured before the fit, and what it leaves out, where that was asked for.
+    why
+        Why the mechanism was chosen, where nobody named one; empty otherwise.
     """
 
     model: Model
@@ -214,6 +267,7 @@ class Synthesis:
     new_ledger: bool
     repeated: int
     discovery: Discovery | None = field(default=None, repr=False)
+    why: str = ""
 
 
 def synthesize(
@@ -221,13 +275,14 @@ def synthesize(
     *,
     schema: Schema | str | PathLike[str] | None = None,
     unit: Unit | str | Mapping[str, Any],
-    method: str = "aim",
+    method: str = AUTO,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
     mu: float | None = None,
     discover: float | None = None,
     workload: str | Workload | None = None,
+    target: str | None = None,
     options: Mapping[str, Any] | None = None,
     rows: int | None = None,
     seed: int | None = None,
@@ -253,7 +308,8 @@ def synthesize(
     unit
         Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
     method
-        Name of a mechanism; see ``understudy methods``.
+        Name of a mechanism; see ``understudy methods``. By default ``"auto"``, which chooses one from the schema, the unit and the budget, never from
+        the records (:func:`understudy.workflow.choice.choose`); ``why`` of the result says what decided.
     epsilon, delta, rho, mu
         The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
     discover
@@ -261,6 +317,8 @@ def synthesize(
         with noise and charged to the same ledger (:mod:`understudy.discovery`).
     workload, options
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
+    target
+        A column that will be predicted from the others: marginals that hold it matter more. Instead of ``workload``.
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
@@ -304,8 +362,10 @@ def synthesize(
     protected = Unit.of(unit)
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
 
+    asked: dict[str, Any] = {"workload": workload, "target": target, "unit": protected, "budget": budget}
+
     def mechanism(described: Schema) -> Synthesizer:
-        return mechanism_for(method, described, workload=workload, options=options)
+        return mechanism_for(method, described, options=options, **asked)
 
     described, steps = described_by(table, given, discover, unit=protected)
     fit = Fit(
@@ -317,6 +377,7 @@ def synthesize(
         files={} if schema is None or isinstance(schema, Schema) else {"schema": Path(schema)},
         steps=steps,
         rebuild=mechanism,
+        reason=reason_for(method, **asked),
     )
     planned = plan_synthesis(
         fit,
@@ -413,7 +474,7 @@ def plan_synthesis(
         require_writable(place.path, what="ledger")
     check_apart(fit, delivery, place)
     delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
-    notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
+    notes = (*_reason(fit), *(() if place is None else place.notes), *((delta,) if delta else ()))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(
@@ -426,6 +487,15 @@ def plan_synthesis(
         steps=steps,
         notes=(*notes, *steps.notes, *(f"Warning: {warning}" for warning in warnings)),
     )
+
+
+def _reason(fit: Fit) -> tuple[str, ...]:
+    """Say why the mechanism was chosen, or that it will be: a schema that is not known yet decides nothing."""
+    if fit.reason is None:
+        return ()
+    if fit.steps:
+        return ("The method is chosen when the schema has been measured.",)
+    return (fit.reason(fit.schema),)
 
 
 def _check_steps(fit: Fit, delivery: Delivery | None, reserve: float) -> None:
@@ -509,6 +579,8 @@ class PlannedSynthesis:
             **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
         )
+        if fit.steps and fit.reason is not None:  # what another rule would choose for the measured schema is other work
+            facts |= {"method": f"chosen by rule {CHOICE_RULE} for the measured schema", "options": {}}
         many = None
         with (
             self._ledger() as ledger,
@@ -548,6 +620,7 @@ class PlannedSynthesis:
             new_ledger=new,
             repeated=repeated,
             discovery=learnt.found,
+            why="" if fit.reason is None else fit.reason(learnt.fit.schema),
             **made,
         )
 

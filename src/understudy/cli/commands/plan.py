@@ -10,6 +10,7 @@ import typer
 from understudy.cli.options import (
     Delta,
     Epsilon,
+    ForColumn,
     IdColumn,
     Json,
     MaxRows,
@@ -47,6 +48,7 @@ def plan(
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
     workload: WorkloadText = None,
+    for_column: ForColumn = None,
     option: OptionWords = None,
     rows: Annotated[
         int | None,
@@ -65,18 +67,23 @@ def plan(
             )
         _plan_release(spec, rows=rows, json=json)
         return
-    if schema is None or method is None or unit is None:
-        raise UsageError("Give a specification, or --schema, --method and --unit.")
+    if schema is None or unit is None:
+        raise UsageError("Give a specification, or --schema and --unit, with --method if it is not to be chosen.")
+    method = method or "auto"
     from understudy.cli.output import print_json, print_table, tell
     from understudy.privacy.guarantee import condition_of, rows_rule
     from understudy.privacy.ledger.ledger import Invariant
     from understudy.schema import Schema
     from understudy.schema.spreadsheets import formula_warnings
+    from understudy.workflow import reason_for
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
-    synthesizer = parse_method(method, described, workload, option)
+    synthesizer = parse_method(
+        method, described, workload, option, target=for_column, unit=privacy_unit, budget=budget
+    )
+    reason = reason_for(method, workload=workload, target=for_column, unit=privacy_unit, budget=budget)
     synthesizer.require(budget)
     planned = synthesizer.plan(described, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
@@ -93,7 +100,8 @@ def plan(
         for item in planned.measurements
     ]
     facts_known = (budget, described, privacy_unit)
-    said = (synthesizer.accounting_note(*facts_known), synthesizer.delta_note(*facts_known))
+    why = "" if reason is None else reason(described)
+    said = (why, synthesizer.accounting_note(*facts_known), synthesizer.delta_note(*facts_known))
     notes = [
         *(note for note in said if note),
         *planned.notes,

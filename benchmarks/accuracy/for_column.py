@@ -1,0 +1,167 @@
+"""A stand-in for predicting one column: does a workload around it help (``synth --for COLUMN``)?
+
+Fits on four fifths of a public table, draws as many rows, trains boosted trees on them and tests on the fifth that was kept:
+area under the ROC curve, against that of trees trained on the real rows. Workloads: all triples alike, and the one that ``--for`` makes.
+The tables on which the weight was chosen and those on which it is reported are disjoint. Resumable; the tables are
+public, and nothing of this is a release.
+
+Run ``python -m benchmarks.accuracy.for_column``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy._runner import THREADS
+
+for _name in THREADS:  # before numpy: cells run in copies of this process
+    os.environ.setdefault(_name, "1")
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from benchmarks._tables import find_data, load
+from benchmarks.accuracy._cell import CpuLimit, cpu_limit, peak_mb
+from benchmarks.accuracy._family_cell import split
+from benchmarks.accuracy._forked import run_forked
+from benchmarks.accuracy._runner import Record, run_all
+from benchmarks.accuracy.aim import NOTICE
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.marginals import Workload, all_kway, target
+from understudy.mechanisms import create
+from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
+from understudy.schema import Domain, Integer, Schema
+
+TARGETS = {"adult15": "income>50K", "nltcs": "laundry", "bank": "y", "hmeq": "BAD", "stroke20": "DIED"}
+DEVELOPMENT, REPORTED = ("adult15", "nltcs"), ("bank", "hmeq")
+RAW = {"bank": ("bank_marketing/bank-full.csv.gz", ";"), "hmeq": ("hmeq/hmeq.csv", ",")}
+DELTA, CPU_LIMIT = 1e-9, 120.0
+_BINS = 16
+Codes = dict[str, npt.NDArray[Any]]
+
+
+def coded(path: Path, separator: str) -> LocalTable:
+    """Read a raw table: categories as codes, numbers in sixteen parts of equal numbers of rows, missing values as a code of their own."""
+    frame = pd.read_csv(path, sep=separator)
+    codes: Codes = {}
+    for name in frame:
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > _BINS:
+            found = pd.qcut(column, _BINS, labels=False, duplicates="drop").fillna(_BINS).to_numpy(np.int64)
+            found = np.unique(found, return_inverse=True)[1]
+        else:
+            found = pd.factorize(column.fillna("missing"), sort=column.dtype != object)[0]
+        codes[str(name)] = found.astype(np.uint8)
+    columns = tuple(Integer(name, minimum=0, maximum=max(1, int(c.max()))) for name, c in codes.items())
+    return LocalTable(Schema(columns=columns, name=path.stem), codes)
+
+
+@cache
+def halves(name: str, folder: Path) -> tuple[LocalTable, Codes]:
+    """Return the rows to fit on and the ones to test on."""
+    table = coded(folder / RAW[name][0], RAW[name][1]) if name in RAW else load(name, folder)
+    return split(table)
+
+
+def workload_of(domain: Domain, column: str, name: str) -> Workload:
+    """Return all triples, those with the column, or all of them with a weight on those with the column (``weight:8``)."""
+    if name == "all-3way":
+        return all_kway(domain, 3)
+    if name == "target":
+        return target(domain, column)
+    weight = float(name.partition(":")[2])
+    cliques = all_kway(domain, 3).cliques
+    return Workload(domain, cliques, tuple(weight if column in clique else 1.0 for clique in cliques))
+
+
+def auc(train: Codes, test: Codes, column: str, seed: int) -> float:
+    """Return the area under the ROC curve of boosted trees trained on one table and tested on another."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    def parts(codes: Codes) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        features = np.column_stack([values for name, values in codes.items() if name != column])
+        return features.astype(np.float32), (codes[column] >= 1).astype(int)
+
+    features, labels = parts({name: train[name] for name in test})
+    unseen, truth = parts(test)
+    if len(np.unique(labels)) < 2:
+        return 0.5
+    made = HistGradientBoostingClassifier(max_iter=100, random_state=seed).fit(features, labels)
+    return float(roc_auc_score(truth, made.predict_proba(unseen)[:, 1]))
+
+
+def fit_cell(spec: Record) -> Record:
+    """Fit, draw, train, test."""
+    rows, test = halves(spec["table"], Path(spec["data"]))
+    column, unit = TARGETS[spec["table"]], Unit.add_remove()
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        with cpu_limit(spec["cpu_limit"]):
+            if spec["method"] == "real":
+                (train,) = rows.chunks(rows=rows.exact_row_count())
+            else:
+                budget = ApproxDP(spec["epsilon"], DELTA)
+                ledger = Ledger.in_memory(budget=budget, unit=unit, table=spec["table"])
+                curator = Curator(rows, unit=unit, ledger=ledger, randomness=SeededRandomness(spec["seed"]))
+                workload = workload_of(rows.schema.domain, column, spec["workload"])
+                model = create(spec["method"], workload=workload).fit(curator, budget)
+                train = model.sample_codes(rows.exact_row_count(), seed=spec["seed"])
+            used = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    except CpuLimit:
+        return {"status": "timeout", "timeout": spec["cpu_limit"]}
+    found = auc(dict(train), test, column, spec["seed"])
+    return {"status": "ok", "auc": found, "error": 1 - found, **used, "peak_mb": peak_mb()}
+
+
+def _run(spec: Record, *, timeout: float) -> Record:
+    halves(spec["table"], Path(spec["data"]))
+    found = run_forked(fit_cell, spec, wall=6 * timeout + 60)
+    return {"status": "timeout", "timeout": timeout} if found["status"] == "stopped" else found
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description="Workloads around a column that will be predicted.")
+    parser.add_argument("--out", type=Path, default=Path(".benchmarks/for_column"))
+    parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
+    parser.add_argument("--tables", type=_words, default=[*DEVELOPMENT, *REPORTED])
+    parser.add_argument("--methods", type=_words, default=["aim"])
+    parser.add_argument("--workloads", type=_words, default=["all-3way", "target"])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--seeds", type=int, default=2)
+    given = parser.parse_args(arguments)
+    data = find_data(given.data)
+    print(NOTICE)
+    common = {"delta": DELTA, "options": None, "data": str(data), "cpu_limit": CPU_LIMIT}
+    grid = [(table, "real", "all-3way", 0) for table in given.tables]
+    grid += [
+        (table, method, workload, seed)
+        for table in given.tables
+        for seed in range(given.seeds)
+        for method in given.methods
+        for workload in given.workloads
+    ]
+    cells = [
+        {"table": t, "method": m, "workload": w, "epsilon": given.epsilon, "seed": s, **common}
+        for t, m, w, s in grid
+    ]
+    run_all(cells, given.out / "results.jsonl", timeout=CPU_LIMIT, run=_run)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

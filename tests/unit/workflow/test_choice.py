@@ -1,0 +1,235 @@
+"""``auto`` chooses by public facts alone, says why, and what it chose is what is recorded."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy import datasets, synthesize
+from understudy.curator import Journal
+from understudy.errors import LedgerError, UsageError, WorkloadError
+from understudy.marginals import all_kway
+from understudy.mechanisms import create
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.schema import Integer, Schema
+from understudy.workflow import choice, choose, mechanism_for
+from understudy.workflow.choice import predicting, preferred
+
+FRAME, SCHEMA = datasets.load("toy", 400, seed=1)
+UNIT = Unit.add_remove()
+BUDGETS: tuple[Budget, ...] = (PureDP(1.0), ApproxDP(1.0, 1e-9), ZCDP(0.1), GDP(0.5), PureDP(0.01), ApproxDP(20.0, 1e-6))
+
+
+def table(sizes: list[int], rows: int | None = None) -> Schema:
+    columns = tuple(Integer(f"c{place}", minimum=0, maximum=size - 1) for place, size in enumerate(sizes))
+    return Schema(columns=columns, row_count=rows)
+
+
+# ------------------------------------------------------------------------------------ public facts alone
+
+
+def test_the_table_is_no_argument() -> None:
+    """No parameter could hold records: a schema, a unit, a budget and a workload."""
+    assert list(inspect.signature(choose).parameters) == ["schema", "unit", "budget", "workload"]
+    assert list(inspect.signature(preferred).parameters) == ["facts"]
+
+
+def test_neighbouring_tables_get_the_same_choice() -> None:
+    names = []
+    for frame in (FRAME, FRAME.iloc[1:], FRAME.iloc[:0], pd.concat([FRAME, FRAME.iloc[:1]])):
+        made = synthesize(frame, schema=SCHEMA, unit=UNIT, epsilon=1.0, rows=5, ledger="memory")
+        names.append((made.model.provenance.method, made.why))
+    assert len(set(names)) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 60), min_size=1, max_size=12),
+    rows=st.none() | st.integers(0, 10**7),
+    budget=st.sampled_from(BUDGETS),
+    replace=st.booleans(),
+)
+def test_every_choice_can_be_planned_and_names_its_facts(
+    sizes: list[int], rows: int | None, budget: Budget, replace: bool
+) -> None:
+    schema, unit = table(sizes, rows), Unit.replace_one() if replace else UNIT
+    found = choose(schema, unit=unit, budget=budget)
+    assert found == choose(schema, unit=unit, budget=budget)
+    made = found.mechanism()
+    assert made.name == found.method != "auto"
+    made.require(budget)
+    made.plan(schema, unit=unit, budget=budget)
+    assert found.why.startswith(f"Chosen by auto: {found.method}")
+    assert f" {len(sizes)} column" in found.why
+    assert ("declared" in found.why) == (rows is not None)
+    assert "\n" not in found.why
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize(
+    ("sizes", "rows"),
+    [([2], None), ([2, 3], 50), ([2] * 8, 500), ([20, 30, 5, 7], 1_000), ([40, 60, 2, 9, 12, 3], 5_000_000)],
+    ids=["one-column", "two-columns", "yes-or-no", "few-columns", "large"],
+)
+def test_every_choice_can_fit(sizes: list[int], rows: int | None, budget: Budget) -> None:
+    """The contract: what is chosen fits a table of that kind and draws rows from it; the number of rows is declared, whatever it is."""
+    schema = table(sizes, rows)
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({f"c{place}": generator.integers(0, size, 60) for place, size in enumerate(sizes)})
+    found = choose(schema, unit=UNIT, budget=budget)
+    private = Schema(columns=schema.columns)  # the choice is made by the declared number, the fit needs none
+    made = synthesize(
+        frame, schema=private, unit=UNIT, method=found.method, rows=7, seed=1, ledger="memory", **_numbers(budget)
+    )
+    assert made.frame is not None
+    assert len(made.frame) == 7
+
+
+def _numbers(budget: Budget) -> dict[str, float]:
+    names = ("epsilon", "delta", "rho", "mu")
+    return {name: getattr(budget, name) for name in names if hasattr(budget, name)}
+
+
+# ------------------------------------------------------------------------------------ what is recorded
+
+
+def test_the_files_name_the_method_that_ran_and_never_auto(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "stays.csv", index=False)
+    made = synthesize(
+        tmp_path / "stays.csv", schema=SCHEMA, unit=UNIT, epsilon=1.0, rows=9, model=tmp_path / "m.understudy",
+        out=tmp_path / "o.csv",
+    )  # fmt: skip
+    name = choose(SCHEMA, unit=UNIT, budget=PureDP(1.0)).method
+    assert made.model.provenance.method == name
+    assert made.model.provenance.options == create(name).options()
+    assert made.ledger is not None
+    with Ledger.open(made.ledger) as ledger:
+        scopes = {entry.scope for entry in ledger.entries() if entry.event is not None}
+        texts = [json.dumps(entry.to_dict() if hasattr(entry, "to_dict") else str(entry), default=str) for entry in ledger.entries()]
+    assert scopes == {name}
+    assert not any('"auto"' in text for text in texts)
+    assert b'"auto"' not in (tmp_path / "m.understudy").read_bytes()
+
+
+def test_a_named_method_gives_no_reason() -> None:
+    made = synthesize(FRAME, schema=SCHEMA, unit=UNIT, epsilon=1.0, method="independent", rows=5, ledger="memory")
+    assert made.why == ""
+    assert made.model.provenance.method == "independent"
+
+
+class Stopped(BaseException):
+    """Stands for a process that is killed."""
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A fit by auto whose process ended after its second answer."""
+    path = tmp_path / "stays.csv"
+    FRAME.to_csv(path, index=False)
+    asked: dict[str, Any] = {
+        "table": path, "schema": SCHEMA, "unit": UNIT, "epsilon": 1.0, "delta": 1e-6, "rows": 9, "out": tmp_path / "o.csv",
+    }  # fmt: skip
+    keep, kept = Journal.keep, 0
+
+    def around(journal: Journal, *given: Any, **rest: Any) -> None:
+        nonlocal kept
+        keep(journal, *given, **rest)
+        kept += 1
+        if kept == 2:
+            raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "keep", around)
+        with pytest.raises(Stopped):
+            synthesize(**asked)
+    yield asked
+
+
+def test_an_interrupted_fit_goes_on(interrupted: dict[str, Any]) -> None:
+    made = synthesize(**interrupted)
+    assert made.repeated == 2
+    assert made.standing.remaining >= 0
+
+
+def _entries(folder: Path) -> int:
+    with Ledger.open(folder / "stays.ledger") as ledger:
+        return sum(entry.event is not None for entry in ledger.entries())
+
+
+def test_another_rule_does_not_forget_what_was_paid_for(
+    interrupted: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later rule that chooses otherwise is refused before anything is spent; naming the method goes on with the paid answers."""
+    first = choose(SCHEMA, unit=UNIT, budget=ApproxDP(1.0, 1e-6)).method
+    before = _entries(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "preferred", lambda facts: (("independent", "for a test"),))
+        with pytest.raises(LedgerError, match=f"interrupted.*{first}"):
+            synthesize(**interrupted)
+        assert _entries(tmp_path) == before
+        made = synthesize(**interrupted, method=first)
+    assert made.repeated == 2
+    assert made.model.provenance.method == first
+
+
+def test_a_choice_for_a_measured_schema_goes_on_by_the_same_rule_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "stays.csv"
+    FRAME.to_csv(path, index=False)
+    asked: dict[str, Any] = {
+        "table": path, "discover": 0.3, "unit": UNIT, "epsilon": 20.0, "delta": 1e-6, "rows": 9, "out": tmp_path / "o.csv",
+    }  # fmt: skip
+
+    def stop(stage: str, fraction: float) -> None:
+        if stage == "counting":  # the fit has begun, after discovery
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        synthesize(**asked, progress=stop)
+    before = _entries(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("understudy.workflow.synthesis.CHOICE_RULE", 99)
+        with pytest.raises(LedgerError, match="interrupted .chosen by rule 1 for the measured schema"):
+            synthesize(**asked)
+    assert _entries(tmp_path) == before
+    made = synthesize(**asked)
+    assert made.repeated > 0
+    assert made.discovery is not None
+    assert made.why == choose(made.discovery.schema, unit=UNIT, budget=ApproxDP(20.0, 1e-6)).why
+    assert made.model.provenance.method in made.why
+
+
+# ------------------------------------------------------------------------------------ a column to predict
+
+
+def test_a_column_to_predict_weighs_its_marginals() -> None:
+    found = predicting(SCHEMA.domain, "ward")
+    heavy = {clique: weight for clique, weight in found}
+    assert set(heavy) == set(all_kway(SCHEMA.domain, 3).cliques)
+    assert min(w for c, w in heavy.items() if "ward" in c) > max(w for c, w in heavy.items() if "ward" not in c)
+    chosen = mechanism_for("auto", SCHEMA, target="ward", unit=UNIT, budget=PureDP(1.0))
+    assert chosen.workload == found  # type: ignore[attr-defined]
+
+
+def test_a_column_to_predict_is_checked_before_anything_is_read() -> None:
+    with pytest.raises(WorkloadError, match="No column named 'nowhere'"):
+        mechanism_for("auto", SCHEMA, target="nowhere", unit=UNIT, budget=PureDP(1.0))
+    with pytest.raises(UsageError, match="not both"):
+        mechanism_for("aim", SCHEMA, target="ward", workload="all-2way", error=UsageError)
+    with pytest.raises(UsageError, match="independent does not take a workload"):
+        mechanism_for("independent", SCHEMA, target="ward", error=UsageError)
+
+
+def test_auto_takes_no_options() -> None:
+    with pytest.raises(UsageError, match="max_model_mb"):
+        mechanism_for("auto", SCHEMA, options={"max_model_mb": 3}, unit=UNIT, budget=PureDP(1.0), error=UsageError)
