@@ -57,6 +57,31 @@ def _natality(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
     return pd.DataFrame({name: codes[name].clip(0, size - 1) for name, size in sizes.items()}), sizes
 
 
+_BINS = 16
+
+
+def _coded(folder: Path, path: str, separator: str) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Read a raw table: categories as codes, numbers in sixteen parts of equal numbers of rows, missing values as a code of their own."""
+    raw = pd.read_csv(folder / path, sep=separator)
+    codes = {}
+    for name in raw:
+        column = raw[name]
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > _BINS:
+            parts = pd.qcut(column, _BINS, labels=False, duplicates="drop").fillna(_BINS).to_numpy(np.int64)
+            codes[str(name)] = np.unique(parts, return_inverse=True)[1]
+        else:
+            codes[str(name)] = pd.factorize(column.fillna("missing"), sort=column.dtype != object)[0]
+    return pd.DataFrame(codes), {name: max(2, int(found.max()) + 1) for name, found in codes.items()}
+
+
+def _bank(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    return _coded(folder, "bank_marketing/bank-full.csv.gz", ";")
+
+
+def _hmeq(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    return _coded(folder, "hmeq/hmeq.csv", ",")
+
+
 TABLES = {
     "adult": Source("adult/adult.csv.gz", "adult/adult-domain.json", "income>50K"),
     "salary": Source("salary/salary_32bin.csv.gz", "salary/salary_32bin-domain.json", "pay-rate"),
@@ -93,6 +118,29 @@ WIDE = {
         "0",
         columns=("0", "1", "5", "6", "7", "8", "9", "11", "13"),
     ),
+    "adult8": Source(
+        "adult/adult_aim15_derived.csv.gz",
+        "adult/adult_aim15_derived-domain.json",
+        "income>50K",
+        columns=(
+            "age",
+            "workclass",
+            "education",
+            "occupation",
+            "race",
+            "sex",
+            "hours-per-week",
+            "income>50K",
+        ),
+    ),
+    "br6": Source(
+        "privmrf_br2000/br2000.csv.gz",
+        "privmrf_br2000/br2000-domain.json",
+        "1",
+        columns=("1", "2", "3", "4", "10", "12"),
+    ),
+    "bank": Source("bank_marketing/bank-full.csv.gz", "bank_marketing/columns.json", "y", _bank),
+    "hmeq": Source("hmeq/hmeq.csv", "hmeq/columns.json", "BAD", _hmeq),
     "loans20": Source("loans/loans.csv.gz", "loans/loans-domain.json", "loan_status", columns=20),
     "stroke20": Source("stroke/stroke.csv.gz", "stroke/stroke-domain.json", "AGE", columns=20),
 }

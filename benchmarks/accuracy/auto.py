@@ -23,8 +23,9 @@ from typing import Any
 
 from benchmarks.accuracy._runner import THREADS
 
-for _name in THREADS:  # before numpy: cells run in copies of this process
-    os.environ.setdefault(_name, "1")
+if __name__ == "__main__":  # before anything that starts threads is imported
+    for _name in THREADS:
+        os.environ.setdefault(_name, "1")
 
 import numpy as np
 
@@ -48,6 +49,10 @@ SIZES = {
     "nltcs": (21574, 2157, 500),
     "adult15": (48842, 4884, 500),
     "adult6": (48842, 4884, 500),
+    "adult8": (48842, 4884, 500),
+    "br6": (38000, 3800, 500),
+    "bank": (45211, 4521, 500),
+    "acs13": (50000, 5000, 500),
     "br9": (38000, 3800, 500),
     "br2000": (38000, 3800, 500),
     "natality": (100000, 10000, 1000),
@@ -59,7 +64,19 @@ SIZES = {
     "msnbc": (50000, 5000, 500),
 }
 """Tables and their numbers of rows: all (at most 100,000; 50,000 of the wide ones), a tenth, a hundredth, at least 500."""
-DEVELOPMENT = ("adult15", "nltcs", "br2000", "natality", "titanic", "adult6", "br9")
+DEVELOPMENT = (
+    "adult15",
+    "nltcs",
+    "br2000",
+    "natality",
+    "titanic",
+    "bank",
+    "acs13",
+    "adult6",
+    "adult8",
+    "br6",
+    "br9",
+)
 REPORTED = ("acs", "salary", "loans20", "fire", "stroke20", "msnbc")
 EPSILONS = (1.0, 10.0, 0.1)
 DELTA = 1e-9
@@ -192,9 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--sizes", type=lambda text: [int(word) for word in text.split(",")], default=[0, 1, 2]
     )
-    parser.add_argument(
-        "--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[0]
-    )
+    parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[0])
     parser.add_argument("--options", type=json.loads, help="options of all methods, as JSON")
     parser.add_argument("--until", type=float, help="start no cell after so many seconds")
     given = parser.parse_args(arguments)
@@ -217,7 +232,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         if stop is not None and time.monotonic() > stop:
             break
-        run_all([spec], path, timeout=CPU_LIMIT, run=_run, say=lambda text, at=number: print(f"[{at}/{len(cells)}] {text}", flush=True))
+        run_all(
+            [spec],
+            path,
+            timeout=CPU_LIMIT,
+            run=_run,
+            say=lambda text, at=number: print(f"[{at}/{len(cells)}] {text}", flush=True),
+        )
     return 0
 
 

@@ -10,15 +10,17 @@ The rule was made on the development tables of ``benchmarks/accuracy/auto.py`` a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.errors import UnderstudyError
 from understudy.marginals import Workload, all_kway
 from understudy.mechanisms import Synthesizer, create, method
+from understudy.mechanisms.graphs.privsyn import share_power
 from understudy.mechanisms.levels import working_schema
-from understudy.privacy import Budget, Unit
+from understudy.mechanisms.rounds import expected_absolute_noise
+from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Domain, Schema
 
 __all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting"]
@@ -36,70 +38,101 @@ USUAL_ROWS = 20_000
 class Facts:
     """The public facts that decide, and nothing else.
 
+    Three of them are of one kind: the share of the rows that noise would move, on average, in a marginal of one, two or three columns, if all such marginals
+    were measured with the whole budget, divided so that their errors add up to the least. They speak of the budget, the unit, the accounting, the sizes of the
+    columns and the number of rows at once.
+
     Attributes
     ----------
     columns
         How many columns the table has.
-    cells
-        Combinations of values of all columns.
     triple_cells
-        Cells of a marginal of three columns, on average.
-    noise
-        Standard deviation, in rows, of the noise that each cell of a marginal gets in an early round of AIM: it speaks of the budget, the unit and the
-        accounting at once.
-    rows
-        Number of rows: declared in the schema, or assumed.
-    declared
-        Whether the number of rows was declared.
+        Cells of a marginal of three columns, on average; of all columns where there are fewer.
+    column_noise, pair_noise, triple_noise
+        The shares described above.
+    rows, declared
+        Number of rows, and whether it was declared in the schema; otherwise it is assumed.
     """
 
     columns: int
-    cells: float
     triple_cells: float
-    noise: float
+    column_noise: float
+    pair_noise: float
+    triple_noise: float
     rows: int
     declared: bool
 
     @classmethod
     def of(cls, schema: Schema, *, unit: Unit, budget: Budget) -> Facts:
-        """Gather the facts of a fit."""
-        domain = schema.domain
-        aim = create("aim")
-        accounting = aim.least_noisy_accounting(budget, schema, unit)
+        """Gather the facts of a fit.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PureDP
+        >>> yes_no = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]")
+        >>> facts = Facts.of(yes_no, unit=Unit.add_remove(), budget=PureDP(1.0))
+        >>> facts.columns, facts.triple_cells, round(facts.pair_noise * facts.rows, 1)
+        (2, 4.0, 2.0)
+        """
+        sizes = working_schema(schema).domain.sizes
+        rows = USUAL_ROWS if schema.row_count is None else schema.row_count
+        ways = create("gaussian").accountings(budget)
+        column, pair, triple = (
+            min(_noise(sizes, k, way, unit, way.total(budget)) for way in ways) / max(1, rows)
+            for k in (1, 2, 3)
+        )
         return cls(
-            columns=len(domain),
-            cells=math.prod(map(float, domain.sizes)),
-            triple_cells=_mean_cells(domain.sizes, min(3, len(domain))),
-            noise=aim.expected_noise(schema, unit, accounting, accounting.total(budget)),
-            rows=USUAL_ROWS if schema.row_count is None else schema.row_count,
+            columns=len(sizes),
+            triple_cells=_mean_cells(sizes, 3),
+            column_noise=column,
+            pair_noise=pair,
+            triple_noise=triple,
+            rows=rows,
             declared=schema.row_count is not None,
         )
 
-    @property
-    def resolution(self) -> float:
-        """Rows of the table for each row of noise: what can be learnt grows with it."""
-        return self.rows / self.noise
-
     def describe(self) -> str:
         """Say the facts in a sentence."""
-        rows = f"{self.rows:,} rows (declared)" if self.declared else f"{self.rows:,} rows (assumed: no number is public)"
+        how = "declared" if self.declared else "assumed, since no number is public"
         return (
-            f"{self.columns} {'column' if self.columns == 1 else 'columns'}, {_about(self.cells)} combinations of values, {_about(self.triple_cells)} cells in a marginal of up to three columns on average, "
-            f"{rows}, noise of about {self.noise:,.2g} rows per cell"
+            f"{self.columns} {'column' if self.columns == 1 else 'columns'}, {self.rows:,} rows ({how}), {_about(self.triple_cells)} cells in a marginal of three "
+            f"columns; if all were measured, noise would move {_share(self.column_noise)} of the rows in a column, {_share(self.pair_noise)} in a pair of columns, "
+            f"{_share(self.triple_noise)} in three"
         )
 
 
-def _mean_cells(sizes: tuple[int, ...], k: int) -> float:
-    """Return the mean number of cells of a marginal of k columns, from elementary symmetric sums."""
+def _noise(sizes: Sequence[int], k: int, way: Accounting, unit: Unit, cost: float) -> float:
+    """Return half the expected L1 noise, in rows, of a marginal of ``k`` columns if all are measured for a cost.
+
+    The cost is divided as in :func:`understudy.mechanisms.allocation.direct_weights`: marginals of ``n`` cells get shares ``n^p``, and their errors add up to
+    ``(sum n^p)^(1/p)`` times the noise of a cell that gets the whole cost. Sums over all sets of k columns are elementary symmetric sums.
+    """
+    k = min(k, len(sizes))
+    power = share_power(way.name)
+    together = _symmetric([float(size) ** power for size in sizes], k) ** (1 / power)
+    return together * expected_absolute_noise(noise_for(way, unit, cost)) / (2 * math.comb(len(sizes), k))
+
+
+def _mean_cells(sizes: Sequence[int], k: int) -> float:
+    k = min(k, len(sizes))
+    return _symmetric(list(map(float, sizes)), k) / math.comb(len(sizes), k)
+
+
+def _symmetric(values: Sequence[float], k: int) -> float:
+    """Return the sum, over all sets of k of the values, of their product."""
     sums = [1.0] + [0.0] * k
-    for size in sizes:
+    for value in values:
         for order in range(k, 0, -1):
-            sums[order] += size * sums[order - 1]
-    return sums[k] / math.comb(len(sizes), k)
+            sums[order] += value * sums[order - 1]
+    return sums[k]
 
 
 def _about(number: float) -> str:
     return f"{number:,.0f}" if number < 1e6 else f"{number:.1e}"
+
+
+def _share(share: float) -> str:
+    return f"{share:.2g}" if share < 1 else "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,13 +183,11 @@ def choose(schema: Schema, *, unit: Unit, budget: Budget, workload: Workload | N
     >>> choice.method, choice.why.startswith("Chosen by auto: gaussian")
     ('gaussian', True)
     """
-    facts = Facts.of(working_schema(schema), unit=unit, budget=budget)
+    facts = Facts.of(schema, unit=unit, budget=budget)
     refused: list[str] = []
-    preferences = [
-        item for item in preferred(facts) if workload is None or method(item[0]).takes_workload
-    ]
-    for place, (name, because) in enumerate(preferences, start=1):
-        options = {} if workload is None else {"workload": workload}
+    preferences = [item for item in preferred(facts) if workload is None or method(item[0]).takes_workload]
+    for place, (name, own, because) in enumerate(preferences, start=1):
+        options = dict(own) if workload is None else {**own, "workload": workload}
         made = create(name, **options)
         try:
             made.require(budget)
@@ -181,32 +212,49 @@ def _paragraph(name: str, because: str, facts: Facts, refused: list[str], budget
     return " ".join(parts)
 
 
-def preferred(facts: Facts) -> tuple[tuple[str, str], ...]:
-    """Return the mechanisms for such a table, the best first, each with the reason; one that cannot fit gives way to the next.
+Preference = tuple[str, Mapping[str, Any], str]
+"""A mechanism, options, and the reason in words that follow its name."""
+
+_DROWNED = 0.3
+_FEW_CELLS, _FEW_CELLS_NOISE = 64, 2.0
+_PRECISE = 0.075
+_MOST_TRIPLES = 32
+_FEW_COLUMNS, _PAIRS = 8, 0.2
+_WIDE, _RICH = 10, 0.02
+_SMALL_MODEL = 2.0
+
+
+def preferred(facts: Facts) -> tuple[Preference, ...]:
+    """Return the mechanisms for such a table, the best first; one that cannot fit gives way to the next.
 
     Examples
     --------
-    >>> [name for name, _ in preferred(Facts(columns=16, cells=2.0**16, triple_cells=8, noise=90, rows=20_000, declared=True))]
-    ['gaussian', 'aim', 'privsyn', 'independent']
+    >>> facts = Facts(
+    ...     columns=16, triple_cells=8.0, column_noise=0.001, pair_noise=0.004, triple_noise=0.02, rows=20_000, declared=True
+    ... )
+    >>> [name for name, _, _ in preferred(facts)]
+    ['gaussian', 'rap', 'aim', 'privsyn', 'independent']
     """
-    order = []
-    if facts.cells <= _MOST_CELLS and facts.triple_cells <= _MOST_TRIPLE_CELLS:
-        order.append(
-            (
-                "gaussian",
-                "which measures every marginal of three columns once: they have few cells, and none needs to be chosen",
-            )
-        )
-    order += [
-        ("aim", "which measures what its model gets most wrong, round by round"),
-        ("privsyn", "which measures the pairs that depend most, all at once"),
-        ("independent", "which measures single columns only"),
-    ]
+    aim = ("aim", {}, "which measures what its model gets most wrong, round by round")
+    privsyn = ("privsyn", {}, "which measures the pairs of columns that depend most, all at once")
+    independent = ("independent", {}, "which measures single columns only")
+    if facts.column_noise > _DROWNED:
+        why = "since single columns are as much as the noise leaves to be seen: it measures nothing else"
+        return (("independent", {}, why), aim)
+    order: list[Preference] = []
+    few = facts.triple_cells <= _FEW_CELLS and facts.triple_noise <= _FEW_CELLS_NOISE
+    if facts.columns <= _MOST_TRIPLES and (few or facts.triple_noise <= _PRECISE):
+        why = "which measures every marginal of three columns once: all of them can be afforded, so that none has to be chosen"
+        order.append(("gaussian", {"max_model_mb": _SMALL_MODEL}, why))
+    if facts.columns <= _FEW_COLUMNS and facts.pair_noise <= _PAIRS:
+        order.append(privsyn)
+    elif facts.columns >= _WIDE and facts.pair_noise <= _RICH:
+        why = "which learns from many marginals at once without a limit on the model: the budget is large for so many columns"
+        order.append(("rap", {}, why))
+    order += [item for item in (aim, privsyn, independent) if item not in order]
     return tuple(order)
 
 
-_MOST_CELLS = 2**20
-_MOST_TRIPLE_CELLS = 64
 TARGET_WEIGHT = 8.0
 """How much more a marginal matters that holds the column to predict."""
 

@@ -579,7 +579,9 @@ class PlannedSynthesis:
             **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
         )
-        if fit.steps and fit.reason is not None:  # what another rule would choose for the measured schema is other work
+        if (
+            fit.steps and fit.reason is not None
+        ):  # what another rule would choose for the measured schema is other work
             facts |= {"method": f"chosen by rule {CHOICE_RULE} for the measured schema", "options": {}}
         many = None
         with (

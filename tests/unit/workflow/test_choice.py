@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,18 @@ from understudy.mechanisms import create
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.schema import Integer, Schema
 from understudy.workflow import choice, choose, mechanism_for
-from understudy.workflow.choice import predicting, preferred
+from understudy.workflow.choice import Facts, predicting, preferred
 
 FRAME, SCHEMA = datasets.load("toy", 400, seed=1)
 UNIT = Unit.add_remove()
-BUDGETS: tuple[Budget, ...] = (PureDP(1.0), ApproxDP(1.0, 1e-9), ZCDP(0.1), GDP(0.5), PureDP(0.01), ApproxDP(20.0, 1e-6))
+BUDGETS: tuple[Budget, ...] = (
+    PureDP(1.0),
+    ApproxDP(1.0, 1e-9),
+    ZCDP(0.1),
+    GDP(0.5),
+    PureDP(0.01),
+    ApproxDP(20.0, 1e-6),
+)
 
 
 def table(sizes: list[int], rows: int | None = None) -> Schema:
@@ -88,7 +94,14 @@ def test_every_choice_can_fit(sizes: list[int], rows: int | None, budget: Budget
     found = choose(schema, unit=UNIT, budget=budget)
     private = Schema(columns=schema.columns)  # the choice is made by the declared number, the fit needs none
     made = synthesize(
-        frame, schema=private, unit=UNIT, method=found.method, rows=7, seed=1, ledger="memory", **_numbers(budget)
+        frame,
+        schema=private,
+        unit=UNIT,
+        method=found.method,
+        rows=7,
+        seed=1,
+        ledger="memory",
+        **_numbers(budget),
     )
     assert made.frame is not None
     assert len(made.frame) == 7
@@ -97,6 +110,97 @@ def test_every_choice_can_fit(sizes: list[int], rows: int | None, budget: Budget
 def _numbers(budget: Budget) -> dict[str, float]:
     names = ("epsilon", "delta", "rho", "mu")
     return {name: getattr(budget, name) for name in names if hasattr(budget, name)}
+
+
+# ------------------------------------------------------------------------------------ the rule
+
+
+def facts(**changes: Any) -> Facts:
+    """A middling table, for which aim is chosen."""
+    usual: dict[str, Any] = {
+        "columns": 12, "triple_cells": 900.0, "column_noise": 0.01, "pair_noise": 0.5, "triple_noise": 4.0,
+        "rows": 20_000, "declared": True,
+    }  # fmt: skip
+    return Facts(**(usual | changes))
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        (("aim", {"column_noise": 0.3}), ("independent", {"column_noise": 0.301})),
+        (
+            ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
+            ("aim", {"triple_cells": 64.1, "triple_noise": 2.0}),
+        ),
+        (
+            ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
+            ("aim", {"triple_cells": 64.0, "triple_noise": 2.01}),
+        ),
+        (("gaussian", {"triple_noise": 0.075}), ("aim", {"triple_noise": 0.076})),
+        (
+            ("gaussian", {"triple_noise": 0.01, "columns": 32}),
+            ("aim", {"triple_noise": 0.01, "columns": 33}),
+        ),
+        (("privsyn", {"columns": 8, "pair_noise": 0.2}), ("aim", {"columns": 8, "pair_noise": 0.201})),
+        (("privsyn", {"columns": 8, "pair_noise": 0.2}), ("aim", {"columns": 9, "pair_noise": 0.2})),
+        (("rap", {"columns": 10, "pair_noise": 0.02}), ("aim", {"columns": 10, "pair_noise": 0.021})),
+        (("aim", {"columns": 9, "pair_noise": 0.02}), ("rap", {"columns": 10, "pair_noise": 0.02})),
+    ],
+    ids=[
+        "drowned",
+        "few-cells",
+        "few-cells-noise",
+        "precise",
+        "many-triples",
+        "pairs",
+        "few-columns",
+        "rich",
+        "wide",
+    ],
+)
+def test_the_boundaries_of_the_rule(
+    below: tuple[str, dict[str, Any]], above: tuple[str, dict[str, Any]]
+) -> None:
+    assert preferred(facts())[0][0] == "aim"
+    for name, changes in (below, above):
+        assert preferred(facts(**changes))[0][0] == name
+
+
+def test_more_rows_are_as_good_as_more_budget() -> None:
+    """The shares of noise fall with the rows: ten times as many rows move them to a tenth."""
+    small, large = (
+        Facts.of(table([3, 4, 5, 6], rows), unit=UNIT, budget=ZCDP(0.1)) for rows in (1_000, 10_000)
+    )
+    for name in ("column_noise", "pair_noise", "triple_noise"):
+        assert getattr(small, name) == pytest.approx(10 * getattr(large, name))
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+def test_the_noise_is_that_of_the_method_that_measures_every_marginal(budget: Budget) -> None:
+    """Against the design of `gaussian`, whose plan lists every marginal with its noise."""
+    schema = table([3, 4, 5, 6], 1_000)
+    found = Facts.of(schema, unit=UNIT, budget=budget)
+    for k, share in ((1, found.column_noise), (2, found.pair_noise), (3, found.triple_noise)):
+        made = create("gaussian", workload=all_kway(schema.domain, k))
+        planned = made.plan(schema, unit=UNIT, budget=budget).measurements
+        assert share == pytest.approx(np.mean([item.expected_l1 for item in planned]) / 2 / 1_000, rel=0.02)
+
+
+def test_a_method_that_cannot_fit_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = table([2_000, 3_000, 2_500])
+    monkeypatch.setattr(choice, "preferred", lambda facts: (("gaussian", {}, "first"), ("aim", {}, "second")))
+    found = choose(schema, unit=UNIT, budget=PureDP(1.0))
+    assert found.method == "aim"
+    assert "gaussian would come first" in found.why
+
+
+def test_a_workload_keeps_to_methods_that_take_one() -> None:
+    schema = table([9, 16, 7, 6, 2, 2], 4_884)
+    budget = ApproxDP(1.0, 1e-9)
+    assert choose(schema, unit=UNIT, budget=budget).method == "privsyn"
+    found = choose(schema, unit=UNIT, budget=budget, workload=all_kway(schema.domain, 2))
+    assert found.method == "aim"
+    assert found.options["workload"] == all_kway(schema.domain, 2)
 
 
 # ------------------------------------------------------------------------------------ what is recorded
@@ -110,18 +214,25 @@ def test_the_files_name_the_method_that_ran_and_never_auto(tmp_path: Path) -> No
     )  # fmt: skip
     name = choose(SCHEMA, unit=UNIT, budget=PureDP(1.0)).method
     assert made.model.provenance.method == name
-    assert made.model.provenance.options == create(name).options()
+    assert (
+        made.model.provenance.options == choose(SCHEMA, unit=UNIT, budget=PureDP(1.0)).mechanism().options()
+    )
     assert made.ledger is not None
     with Ledger.open(made.ledger) as ledger:
         scopes = {entry.scope for entry in ledger.entries() if entry.event is not None}
-        texts = [json.dumps(entry.to_dict() if hasattr(entry, "to_dict") else str(entry), default=str) for entry in ledger.entries()]
+        texts = [
+            json.dumps(entry.to_dict() if hasattr(entry, "to_dict") else str(entry), default=str)
+            for entry in ledger.entries()
+        ]
     assert scopes == {name}
     assert not any('"auto"' in text for text in texts)
     assert b'"auto"' not in (tmp_path / "m.understudy").read_bytes()
 
 
 def test_a_named_method_gives_no_reason() -> None:
-    made = synthesize(FRAME, schema=SCHEMA, unit=UNIT, epsilon=1.0, method="independent", rows=5, ledger="memory")
+    made = synthesize(
+        FRAME, schema=SCHEMA, unit=UNIT, epsilon=1.0, method="independent", rows=5, ledger="memory"
+    )
     assert made.why == ""
     assert made.model.provenance.method == "independent"
 
@@ -131,7 +242,7 @@ class Stopped(BaseException):
 
 
 @pytest.fixture
-def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A fit by auto whose process ended after its second answer."""
     path = tmp_path / "stays.csv"
     FRAME.to_csv(path, index=False)
@@ -151,7 +262,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dic
         patch.setattr(Journal, "keep", around)
         with pytest.raises(Stopped):
             synthesize(**asked)
-    yield asked
+    return asked
 
 
 def test_an_interrupted_fit_goes_on(interrupted: dict[str, Any]) -> None:
@@ -169,16 +280,16 @@ def test_another_rule_does_not_forget_what_was_paid_for(
     interrupted: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later rule that chooses otherwise is refused before anything is spent; naming the method goes on with the paid answers."""
-    first = choose(SCHEMA, unit=UNIT, budget=ApproxDP(1.0, 1e-6)).method
+    first = choose(SCHEMA, unit=UNIT, budget=ApproxDP(1.0, 1e-6))
     before = _entries(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(choice, "preferred", lambda facts: (("independent", "for a test"),))
-        with pytest.raises(LedgerError, match=f"interrupted.*{first}"):
+        patch.setattr(choice, "preferred", lambda facts: (("independent", {}, "for a test"),))
+        with pytest.raises(LedgerError, match=f"interrupted.*{first.method}"):
             synthesize(**interrupted)
         assert _entries(tmp_path) == before
-        made = synthesize(**interrupted, method=first)
+        made = synthesize(**interrupted, method=first.method, options=first.options)
     assert made.repeated == 2
-    assert made.model.provenance.method == first
+    assert made.model.provenance.method == first.method
 
 
 def test_a_choice_for_a_measured_schema_goes_on_by_the_same_rule_alone(
@@ -199,7 +310,7 @@ def test_a_choice_for_a_measured_schema_goes_on_by_the_same_rule_alone(
     before = _entries(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("understudy.workflow.synthesis.CHOICE_RULE", 99)
-        with pytest.raises(LedgerError, match="interrupted .chosen by rule 1 for the measured schema"):
+        with pytest.raises(LedgerError, match=r"interrupted \(chosen by rule 1 for the measured schema"):
             synthesize(**asked)
     assert _entries(tmp_path) == before
     made = synthesize(**asked)
@@ -214,9 +325,11 @@ def test_a_choice_for_a_measured_schema_goes_on_by_the_same_rule_alone(
 
 def test_a_column_to_predict_weighs_its_marginals() -> None:
     found = predicting(SCHEMA.domain, "ward")
-    heavy = {clique: weight for clique, weight in found}
+    heavy = dict(found)
     assert set(heavy) == set(all_kway(SCHEMA.domain, 3).cliques)
-    assert min(w for c, w in heavy.items() if "ward" in c) > max(w for c, w in heavy.items() if "ward" not in c)
+    assert min(w for c, w in heavy.items() if "ward" in c) > max(
+        w for c, w in heavy.items() if "ward" not in c
+    )
     chosen = mechanism_for("auto", SCHEMA, target="ward", unit=UNIT, budget=PureDP(1.0))
     assert chosen.workload == found  # type: ignore[attr-defined]
 
@@ -232,4 +345,6 @@ def test_a_column_to_predict_is_checked_before_anything_is_read() -> None:
 
 def test_auto_takes_no_options() -> None:
     with pytest.raises(UsageError, match="max_model_mb"):
-        mechanism_for("auto", SCHEMA, options={"max_model_mb": 3}, unit=UNIT, budget=PureDP(1.0), error=UsageError)
+        mechanism_for(
+            "auto", SCHEMA, options={"max_model_mb": 3}, unit=UNIT, budget=PureDP(1.0), error=UsageError
+        )

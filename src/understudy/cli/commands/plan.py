@@ -68,7 +68,9 @@ def plan(
         _plan_release(spec, rows=rows, json=json)
         return
     if schema is None or unit is None:
-        raise UsageError("Give a specification, or --schema and --unit, with --method if it is not to be chosen.")
+        raise UsageError(
+            "Give a specification, or --schema and --unit, with --method if it is not to be chosen."
+        )
     method = method or "auto"
     from understudy.cli.output import print_json, print_table, tell
     from understudy.privacy.guarantee import condition_of, rows_rule
