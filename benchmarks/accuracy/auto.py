@@ -61,6 +61,7 @@ SIZES = {
     "fire": (50000, 5000, 500),
     "loans20": (42535, 4253, 500),
     "stroke20": (19434, 1943, 500),
+    "stroke50": (19434, 1943, 500),
     "msnbc": (50000, 5000, 500),
 }
 """Tables and their numbers of rows: all (at most 100,000; 50,000 of the wide ones), a tenth, a hundredth, at least 500."""

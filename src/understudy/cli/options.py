@@ -102,14 +102,13 @@ DiscoverShare = Annotated[
         help="Learn what no schema declares (kinds, values, ranges) with this share of the budget, such as 0.1. Column names are public.",
     ),
 ]
-MethodName = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        "-m",
-        help="Synthesizer; see `understudy methods`. auto chooses one from the schema, the unit and the budget.",
-    ),
-]
+_METHOD = typer.Option(
+    "--method",
+    "-m",
+    help="Synthesizer; see `understudy methods`. auto chooses one from the schema, the unit and the budget.",
+)
+MethodName = Annotated[str, _METHOD]
+OptionalMethod = Annotated[str | None, _METHOD]
 ForColumn = Annotated[
     str | None,
     typer.Option(

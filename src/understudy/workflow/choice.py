@@ -16,7 +16,7 @@ from typing import Any
 
 from understudy.errors import UnderstudyError
 from understudy.marginals import Workload, all_kway
-from understudy.mechanisms import Synthesizer, create, method
+from understudy.mechanisms import Synthesizer, create
 from understudy.mechanisms.graphs.privsyn import share_power
 from understudy.mechanisms.levels import working_schema
 from understudy.mechanisms.rounds import expected_absolute_noise
@@ -109,7 +109,7 @@ def _noise(sizes: Sequence[int], k: int, way: Accounting, unit: Unit, cost: floa
     """
     k = min(k, len(sizes))
     power = share_power(way.name)
-    together = _symmetric([float(size) ** power for size in sizes], k) ** (1 / power)
+    together = float(_symmetric([float(size) ** power for size in sizes], k) ** (1 / power))
     return together * expected_absolute_noise(noise_for(way, unit, cost)) / (2 * math.comb(len(sizes), k))
 
 
@@ -164,7 +164,7 @@ def choose(schema: Schema, *, unit: Unit, budget: Budget, workload: Workload | N
     schema, unit, budget
         What is public about the table, who is protected, what may be spent.
     workload
-        Marginals that matter, if some matter more than others: then only mechanisms that take a workload are considered.
+        Marginals that matter, if some matter more than others: then only mechanisms that measure by a workload are considered.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def choose(schema: Schema, *, unit: Unit, budget: Budget, workload: Workload | N
     """
     facts = Facts.of(schema, unit=unit, budget=budget)
     refused: list[str] = []
-    preferences = [item for item in preferred(facts) if workload is None or method(item[0]).takes_workload]
+    preferences = [item for item in preferred(facts) if workload is None or item[0] in _BY_WORKLOAD]
     for place, (name, own, because) in enumerate(preferences, start=1):
         options = dict(own) if workload is None else {**own, "workload": workload}
         made = create(name, **options)
@@ -197,11 +197,11 @@ def choose(schema: Schema, *, unit: Unit, budget: Budget, workload: Workload | N
                 raise
             refused.append(name)
             continue
-        return Choice(method=name, options=options, why=_paragraph(name, because, facts, refused, budget))
+        return Choice(method=name, options=options, why=_paragraph(name, because, facts, refused))
     raise AssertionError("the last preference is returned or raises")
 
 
-def _paragraph(name: str, because: str, facts: Facts, refused: list[str], budget: Budget) -> str:
+def _paragraph(name: str, because: str, facts: Facts, refused: list[str]) -> str:
     """Say what was chosen, by which facts, and what would change it."""
     parts = [f"Chosen by auto: {name}, {because}. The facts: {facts.describe()}."]
     if refused:
@@ -215,13 +215,22 @@ def _paragraph(name: str, because: str, facts: Facts, refused: list[str], budget
 Preference = tuple[str, Mapping[str, Any], str]
 """A mechanism, options, and the reason in words that follow its name."""
 
+_BY_WORKLOAD = ("gaussian", "rap", "aim")
+"""Mechanisms that measure what a workload asks for; others take one for their error bounds alone, or none."""
 _DROWNED = 0.3
+"""Above this noise in single columns nothing else is worth measuring."""
 _FEW_CELLS, _FEW_CELLS_NOISE = 64, 2.0
+"""Triples of so few cells are measured up to this noise: the many that share columns correct one another."""
 _PRECISE = 0.075
-_MOST_TRIPLES = 32
+"""Below this noise triples are measured whatever their cells."""
+_MOST_COLUMNS = 32
+"""Most columns whose triples are all measured: beyond that their number makes the estimate slow."""
 _FEW_COLUMNS, _PAIRS = 8, 0.2
-_WIDE, _RICH = 10, 0.02
+"""So few columns have few pairs: up to this noise all that depend are measured at once."""
+_MANY_COLUMNS, _RICH = 10, 0.02
+"""With so many columns and so little noise the junction tree of `aim` is what limits it."""
 _SMALL_MODEL = 2.0
+"""Megabytes of the model of `gaussian`: a larger one takes long and is hardly better than local consistency."""
 
 
 def preferred(facts: Facts) -> tuple[Preference, ...]:
@@ -235,20 +244,20 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     >>> [name for name, _, _ in preferred(facts)]
     ['gaussian', 'rap', 'aim', 'privsyn', 'independent']
     """
-    aim = ("aim", {}, "which measures what its model gets most wrong, round by round")
-    privsyn = ("privsyn", {}, "which measures the pairs of columns that depend most, all at once")
-    independent = ("independent", {}, "which measures single columns only")
+    aim: Preference = ("aim", {}, "which measures what its model gets most wrong, round by round")
+    privsyn: Preference = ("privsyn", {}, "which measures the pairs of columns that depend most, all at once")
+    independent: Preference = ("independent", {}, "which measures single columns only")
     if facts.column_noise > _DROWNED:
         why = "since single columns are as much as the noise leaves to be seen: it measures nothing else"
         return (("independent", {}, why), aim)
     order: list[Preference] = []
     few = facts.triple_cells <= _FEW_CELLS and facts.triple_noise <= _FEW_CELLS_NOISE
-    if facts.columns <= _MOST_TRIPLES and (few or facts.triple_noise <= _PRECISE):
-        why = "which measures every marginal of three columns once: all of them can be afforded, so that none has to be chosen"
+    if facts.columns <= _MOST_COLUMNS and (few or facts.triple_noise <= _PRECISE):
+        why = "which measures every marginal of three columns once (or of the workload): all can be afforded, so that none has to be chosen"
         order.append(("gaussian", {"max_model_mb": _SMALL_MODEL}, why))
     if facts.columns <= _FEW_COLUMNS and facts.pair_noise <= _PAIRS:
         order.append(privsyn)
-    elif facts.columns >= _WIDE and facts.pair_noise <= _RICH:
+    elif facts.columns >= _MANY_COLUMNS and facts.pair_noise <= _RICH:
         why = "which learns from many marginals at once without a limit on the model: the budget is large for so many columns"
         order.append(("rap", {}, why))
     order += [item for item in (aim, privsyn, independent) if item not in order]

@@ -393,6 +393,8 @@ def synthesize(
             seed=seed,
         ),
     )
+    if planned.why:
+        _LOG.info(planned.why)
     for note in planned.notes:
         _LOG.warning(note)
     return planned.run(progress=progress)
@@ -474,7 +476,7 @@ def plan_synthesis(
         require_writable(place.path, what="ledger")
     check_apart(fit, delivery, place)
     delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
-    notes = (*_reason(fit), *(() if place is None else place.notes), *((delta,) if delta else ()))
+    notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(
@@ -485,17 +487,16 @@ def plan_synthesis(
         reserve=reserve,
         place=place,
         steps=steps,
+        why=_reason(fit),
         notes=(*notes, *steps.notes, *(f"Warning: {warning}" for warning in warnings)),
     )
 
 
-def _reason(fit: Fit) -> tuple[str, ...]:
+def _reason(fit: Fit) -> str:
     """Say why the mechanism was chosen, or that it will be: a schema that is not known yet decides nothing."""
     if fit.reason is None:
-        return ()
-    if fit.steps:
-        return ("The method is chosen when the schema has been measured.",)
-    return (fit.reason(fit.schema),)
+        return ""
+    return "The method is chosen when the schema has been measured." if fit.steps else fit.reason(fit.schema)
 
 
 def _check_steps(fit: Fit, delivery: Delivery | None, reserve: float) -> None:
@@ -527,8 +528,10 @@ class PlannedSynthesis:
         Where the ledger is or will be; None for one in memory or one that was handed over.
     steps
         What the steps before the fit may spend, and what is left for the fit.
+    why
+        Why the mechanism was chosen, where nobody named one; empty otherwise.
     notes
-        What a person should read before the fit is run.
+        What else a person should read before the fit is run.
     """
 
     fit: Fit
@@ -538,6 +541,7 @@ class PlannedSynthesis:
     reserve: float
     place: LedgerPlace | None
     steps: Steps = field(default_factory=Steps)
+    why: str = ""
     notes: tuple[str, ...] = ()
 
     def run(self, *, progress: Progress = no_progress) -> Synthesis:

@@ -247,7 +247,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     path = tmp_path / "stays.csv"
     FRAME.to_csv(path, index=False)
     asked: dict[str, Any] = {
-        "table": path, "schema": SCHEMA, "unit": UNIT, "epsilon": 1.0, "delta": 1e-6, "rows": 9, "out": tmp_path / "o.csv",
+        "table": path, "schema": SCHEMA, "unit": UNIT, "epsilon": 0.05, "delta": 1e-6, "rows": 9, "out": tmp_path / "o.csv",
     }  # fmt: skip
     keep, kept = Journal.keep, 0
 
@@ -280,7 +280,7 @@ def test_another_rule_does_not_forget_what_was_paid_for(
     interrupted: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later rule that chooses otherwise is refused before anything is spent; naming the method goes on with the paid answers."""
-    first = choose(SCHEMA, unit=UNIT, budget=ApproxDP(1.0, 1e-6))
+    first = choose(SCHEMA, unit=UNIT, budget=ApproxDP(0.05, 1e-6))
     before = _entries(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(choice, "preferred", lambda facts: (("independent", {}, "for a test"),))

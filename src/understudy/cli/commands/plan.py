@@ -15,6 +15,7 @@ from understudy.cli.options import (
     Json,
     MaxRows,
     Mu,
+    OptionalMethod,
     OptionalUnit,
     OptionWords,
     Rho,
@@ -37,9 +38,7 @@ def plan(
     schema: Annotated[
         Path | None, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")
     ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")
-    ] = None,
+    method: OptionalMethod = None,
     unit: OptionalUnit = None,
     epsilon: Epsilon = None,
     delta: Delta = None,

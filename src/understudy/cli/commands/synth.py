@@ -212,7 +212,7 @@ def synth(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
     )
     planned = plan_synthesis(fit, payment=payment, delivery=delivery)
-    for note in planned.notes:
+    for note in (*filter(None, [planned.why]), *planned.notes):
         say(note)
     with progress_bar(synthesizer.name, quiet=quiet or json) as progress:
         made = planned.run(progress=progress)
