@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,12 @@ if __name__ == "__main__":  # before anything that starts threads is imported
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks._kept import keep_table
 from benchmarks._tables import find_data, load
 from benchmarks.accuracy._cell import CpuLimit, cpu_limit, peak_mb
 from benchmarks.accuracy._family_cell import split
 from benchmarks.accuracy._forked import run_forked
-from benchmarks.accuracy._runner import Record, run_all
+from benchmarks.accuracy._runner import Record, read_records, run_all
 from benchmarks.accuracy.aim import NOTICE
 from understudy.curator import Curator
 from understudy.data import LocalTable
@@ -40,10 +42,13 @@ from understudy.marginals import Workload, all_kway, target
 from understudy.mechanisms import create
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Domain
+from understudy.workflow.choice import TARGET_WEIGHT, predicting
 
 TARGETS = {"adult15": "income>50K", "acs13": "incc", "nltcs": "laundry", "bank": "y", "hmeq": "BAD"}
 DEVELOPMENT, REPORTED = ("adult15", "acs13", "nltcs"), ("bank", "hmeq")
 DELTA, CPU_LIMIT = 1e-9, 120.0
+FOR = f"weight:{TARGET_WEIGHT:g}"
+"""The workload that ``--for`` makes."""
 Codes = dict[str, npt.NDArray[Any]]
 
 
@@ -59,9 +64,7 @@ def workload_of(domain: Domain, column: str, name: str) -> Workload:
         return all_kway(domain, 3)
     if name == "target":
         return target(domain, column)
-    weight = float(name.partition(":")[2])
-    cliques = all_kway(domain, 3).cliques
-    return Workload(domain, cliques, tuple(weight if column in clique else 1.0 for clique in cliques))
+    return predicting(domain, column, weight=float(name.partition(":")[2]))
 
 
 def auc(train: Codes, test: Codes, column: str, seed: int) -> float:
@@ -114,33 +117,76 @@ def _words(text: str) -> list[str]:
     return text.split(",")
 
 
+def markdown(records: Sequence[Record]) -> str:
+    """Return the mean area under the curve of every table, method and workload."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for record in records:
+        if record["status"] == "ok":
+            found.setdefault((record["table"], record["method"], record["workload"]), []).append(
+                record["auc"]
+            )
+    text = ["| table | rows from | workload | AUC | seeds |", "|---|---|---|---|---|"]
+    for table in TARGETS:
+        for (name, method, workload), values in found.items():
+            if name == table:
+                shown = "" if method == "real" else workload
+                text.append(f"| {table} | {method} | {shown} | {np.mean(values):.4f} | {len(values)} |")
+    return "\n".join(text)
+
+
+def report(records: Sequence[Record], *, write: bool) -> None:
+    """Print the table and what ``--for`` gains; with ``write`` keep the runs as ``docs/measured/data/for-column.csv``."""
+    print("\n" + markdown(records))
+    for tables, what in ((DEVELOPMENT, "development"), (REPORTED, "reported")):
+        gains = []
+        for table in tables:
+            by_seed = {
+                (item["workload"], item["seed"]): item["auc"]
+                for item in records
+                if item["table"] == table and item["method"] == "aim" and item["status"] == "ok"
+            }
+            gains += [
+                by_seed[FOR, seed] - by_seed["all-3way", seed]
+                for workload, seed in by_seed
+                if workload == FOR and ("all-3way", seed) in by_seed
+            ]
+        if gains:
+            print(
+                f"Gain of --for on {what} tables ({', '.join(tables)}): {np.mean(gains):+.4f} on average over {len(gains)} fits, "
+                f"from {min(gains):+.4f} to {max(gains):+.4f}."
+            )
+    if write:
+        columns = ("table", "method", "workload", "epsilon", "seed", "status", "auc", "cpu_seconds")
+        rows = [[item.get(name, "") for name in columns] for item in records]
+        print(f"Wrote {keep_table('for-column', columns, rows).name}.")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description="Workloads around a column that will be predicted.")
+    parser.add_argument("--quick", action="store_true", help="one small table, one seed")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/for_column"))
     parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
     parser.add_argument("--tables", type=_words, default=[*DEVELOPMENT, *REPORTED])
     parser.add_argument("--methods", type=_words, default=["aim"])
-    parser.add_argument("--workloads", type=_words, default=["all-3way", "target"])
+    parser.add_argument("--workloads", type=_words, default=["all-3way", FOR])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="keep the runs under docs/measured")
     given = parser.parse_args(arguments)
     data = find_data(given.data)
     print(NOTICE)
     common = {"delta": DELTA, "options": None, "data": str(data), "cpu_limit": CPU_LIMIT}
-    grid = [(table, "real", "all-3way", 0) for table in given.tables]
-    grid += [
-        (table, method, workload, seed)
-        for table in given.tables
-        for seed in range(given.seeds)
-        for method in given.methods
-        for workload in given.workloads
-    ]
+    tables = ["hmeq"] if given.quick else given.tables
+    grid = [(table, "real", "all-3way", 0) for table in tables]
+    grid += list(product(tables, given.methods, given.workloads, range(1 if given.quick else given.seeds)))
     cells = [
         {"table": t, "method": m, "workload": w, "epsilon": given.epsilon, "seed": s, **common}
         for t, m, w, s in grid
     ]
-    run_all(cells, given.out / "results.jsonl", timeout=CPU_LIMIT, run=_run)
+    path = given.out / "results.jsonl"
+    run_all(cells, path, timeout=CPU_LIMIT, run=_run)
+    report(list(read_records(path).values()), write=given.write)
     return 0
 
 

@@ -268,7 +268,7 @@ TARGET_WEIGHT = 8.0
 """How much more a marginal matters that holds the column to predict."""
 
 
-def predicting(domain: Domain, column: str) -> Workload:
+def predicting(domain: Domain, column: str, *, weight: float = TARGET_WEIGHT) -> Workload:
     """Return a workload for tables from which a column will be predicted: all triples, those that hold it with more weight.
 
     Examples
@@ -278,4 +278,4 @@ def predicting(domain: Domain, column: str) -> Workload:
     """
     domain.index(column)
     cliques = all_kway(domain, 3).cliques
-    return Workload(domain, cliques, tuple(TARGET_WEIGHT if column in clique else 1.0 for clique in cliques))
+    return Workload(domain, cliques, tuple(weight if column in clique else 1.0 for clique in cliques))
