@@ -107,6 +107,35 @@ def test_every_choice_can_fit(sizes: list[int], rows: int | None, budget: Budget
     assert len(made.frame) == 7
 
 
+LEVELS = """
+columns:
+  - {name: code, kind: categorical, values: [A1, A2, A3, B1, B2, B3], levels: {prefix: [1], most: 4}, missing: true}
+  - {name: sex, kind: categorical, values: [f, m]}
+  - {name: age, kind: integer, bins: {edges: [0, 20, 40, 60, 100]}}
+constraints: ["not (age < 20 and sex == 'm')"]
+"""
+
+
+@pytest.mark.parametrize("target", [None, "code"])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+def test_columns_with_levels_and_rules_are_chosen_for(epsilon: float, target: str | None) -> None:
+    schema = Schema.parse(LEVELS)
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "code": generator.choice(["A1", "B2"], 200),
+            "sex": ["f"] * 200,
+            "age": generator.integers(0, 100, 200),
+        }
+    )
+    made = synthesize(
+        frame, schema=schema, unit=UNIT, epsilon=epsilon, target=target, rows=50, seed=1, ledger="memory"
+    )
+    assert made.frame is not None
+    assert not ((made.frame["age"] < 20) & (made.frame["sex"] == "m")).any()
+    assert f"Chosen by auto: {made.model.provenance.method}" in made.why
+
+
 def _numbers(budget: Budget) -> dict[str, float]:
     names = ("epsilon", "delta", "rho", "mu")
     return {name: getattr(budget, name) for name in names if hasattr(budget, name)}
