@@ -20,6 +20,8 @@ FOLDER = Path(__file__).resolve().parent
 QUICK = {
     "aim": ["--quick"],
     "ablation": ["--quick"],
+    "auto": ["--quick"],
+    "for_column": ["--quick"],
     "aim_figures": ["--quick"],
     "every_table": ["--quick"],
     "families": ["--quick"],

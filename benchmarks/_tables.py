@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ class Source:
     domain: str
     target: str
     read: Callable[[Path], tuple[pd.DataFrame, dict[str, int]]] | None = None
+    columns: int | tuple[str, ...] | None = None
+    """Keep these columns, or so many, evenly spaced among all."""
 
 
 def _acs13(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -55,6 +57,31 @@ def _natality(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
     return pd.DataFrame({name: codes[name].clip(0, size - 1) for name, size in sizes.items()}), sizes
 
 
+_BINS = 16
+
+
+def _coded(folder: Path, path: str, separator: str) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Read a raw table: categories as codes, numbers in sixteen parts of equal numbers of rows, missing values as a code of their own."""
+    raw = pd.read_csv(folder / path, sep=separator)
+    codes = {}
+    for name in raw:
+        column = raw[name]
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > _BINS:
+            parts = pd.qcut(column, _BINS, labels=False, duplicates="drop").fillna(_BINS).to_numpy(np.int64)
+            codes[str(name)] = np.unique(parts, return_inverse=True)[1]
+        else:
+            codes[str(name)] = pd.factorize(column.fillna("missing"), sort=column.dtype != object)[0]
+    return pd.DataFrame(codes), {name: max(2, int(found.max()) + 1) for name, found in codes.items()}
+
+
+def _bank(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    return _coded(folder, "bank_marketing/bank-full.csv.gz", ";")
+
+
+def _hmeq(folder: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    return _coded(folder, "hmeq/hmeq.csv", ",")
+
+
 TABLES = {
     "adult": Source("adult/adult.csv.gz", "adult/adult-domain.json", "income>50K"),
     "salary": Source("salary/salary_32bin.csv.gz", "salary/salary_32bin-domain.json", "pay-rate"),
@@ -75,7 +102,50 @@ DEVELOPMENT = {
     ),
 }
 """Tables on which defaults are chosen, so that the ones above stay unseen."""
-ALL = TABLES | DEVELOPMENT
+WIDE = {
+    "adult15": Source(
+        "adult/adult_aim15_derived.csv.gz", "adult/adult_aim15_derived-domain.json", "income>50K"
+    ),
+    "adult6": Source(
+        "adult/adult_aim15_derived.csv.gz",
+        "adult/adult_aim15_derived-domain.json",
+        "income>50K",
+        columns=("workclass", "education", "marital-status", "relationship", "sex", "income>50K"),
+    ),
+    "br9": Source(
+        "privmrf_br2000/br2000.csv.gz",
+        "privmrf_br2000/br2000-domain.json",
+        "0",
+        columns=("0", "1", "5", "6", "7", "8", "9", "11", "13"),
+    ),
+    "adult8": Source(
+        "adult/adult_aim15_derived.csv.gz",
+        "adult/adult_aim15_derived-domain.json",
+        "income>50K",
+        columns=(
+            "age",
+            "workclass",
+            "education",
+            "occupation",
+            "race",
+            "sex",
+            "hours-per-week",
+            "income>50K",
+        ),
+    ),
+    "br6": Source(
+        "privmrf_br2000/br2000.csv.gz",
+        "privmrf_br2000/br2000-domain.json",
+        "1",
+        columns=("1", "2", "3", "4", "10", "12"),
+    ),
+    "bank": Source("bank_marketing/bank-full.csv.gz", "bank_marketing/columns.json", "y", _bank),
+    "hmeq": Source("hmeq/hmeq.csv", "hmeq/columns.json", "BAD", _hmeq),
+    "loans20": Source("loans/loans.csv.gz", "loans/loans-domain.json", "loan_status", columns=20),
+    "stroke20": Source("stroke/stroke.csv.gz", "stroke/stroke-domain.json", "AGE", columns=20),
+}
+"""More columns, fewer, or other bins than the ones above have."""
+ALL = TABLES | DEVELOPMENT | WIDE
 
 
 def find_data(folder: Path | None) -> Path:
@@ -103,6 +173,8 @@ def load(name: str, folder: Path) -> LocalTable:
         frame, sizes = source.read(folder)
     else:
         sizes = json.loads((folder / source.domain).read_text())
+        if source.columns is not None:
+            sizes = {name: sizes[name] for name in _kept(list(sizes), source.columns)}
         frame = pd.read_csv(folder / source.table)[list(sizes)]
     columns = tuple(Integer(column, minimum=0, maximum=size - 1) for column, size in sizes.items())
     codes = {
@@ -110,6 +182,13 @@ def load(name: str, folder: Path) -> LocalTable:
         for column, size in sizes.items()
     }
     return LocalTable(Schema(columns=columns, name=name), codes)
+
+
+def _kept(names: list[str], columns: int | tuple[str, ...]) -> Sequence[str]:
+    """Return the named columns, or so many, evenly spaced."""
+    if not isinstance(columns, int):
+        return columns
+    return [names[place] for place in np.linspace(0, len(names) - 1, columns).round().astype(int)]
 
 
 def workload_of(domain: Domain, table: str, name: str) -> Workload:

@@ -64,6 +64,39 @@ def test_synth_writes_rows_a_model_and_a_ledger(folder: Path) -> None:
             assert CANARY.encode() not in path.read_bytes()
 
 
+def test_synth_without_a_method_chooses_one_and_says_why(folder: Path) -> None:
+    words = ("--schema", folder / "schema.yaml", "--epsilon", 1, "--delta", 1e-6, "--unit", "add-remove")
+    planned = json.loads(understudy("plan", *words, "--json").out)
+    result = understudy(
+        "synth",
+        folder / "staff.csv",
+        *words,
+        "--for",
+        "grade",
+        "--out",
+        folder / "out.csv",
+        "--rows",
+        40,
+        "--json",
+    )
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["chosen"].startswith(f"Chosen by auto: {report['method']}, ")
+    assert report["chosen"] in " ".join(result.err.split())  # said before anything is spent, as a note
+    assert planned["method"] == report["method"] != "auto"
+    assert planned["notes"][0].startswith("Chosen by auto")
+    shown = json.loads(understudy("ledger", "show", folder / "staff.ledger", "--json").out)
+    assert "auto" not in json.dumps(shown)
+
+
+def test_what_auto_cannot_take_is_refused_before_anything_is_spent(folder: Path) -> None:
+    assert synth(folder, "--option", "max_model_mb=3", method="auto").code == 2
+    assert synth(folder, "--for", "nobody", method="auto").code == 4
+    assert synth(folder, "--for", "grade", "--workload", "all-2way", method="auto").code == 2
+    assert synth(folder, "--for", "grade", method="independent").code == 2
+    assert not (folder / "staff.ledger").exists()
+
+
 def test_a_second_run_on_the_same_ledger_is_refused(folder: Path) -> None:
     assert synth(folder).code == 0
     before = (folder / "out.csv").read_bytes()

@@ -21,7 +21,7 @@ from understudy.mechanisms import Model
 from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
-from understudy.workflow import Fit, Payment, Unfinished, mechanism_for, plan_synthesis
+from understudy.workflow import AUTO, Fit, Payment, Unfinished, mechanism_for, plan_synthesis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ class TableSynthesizer:
 
     def __init__(
         self,
-        method: str = "aim",
+        method: str = AUTO,
         *,
         schema: Schema | None = None,
         unit: Unit | str | None = None,
@@ -143,7 +143,14 @@ class TableSynthesizer:
         fit = Fit(
             table=X,
             schema=self.schema,
-            synthesizer=mechanism_for(self.method, self.schema, workload=self.workload, options=self.options),
+            synthesizer=mechanism_for(
+                self.method,
+                self.schema,
+                workload=self.workload,
+                options=self.options,
+                unit=Unit.of(self.unit),
+                budget=budget,
+            ),
             unit=Unit.of(self.unit),
             budget=budget,
         )

@@ -102,7 +102,21 @@ DiscoverShare = Annotated[
         help="Learn what no schema declares (kinds, values, ranges) with this share of the budget, such as 0.1. Column names are public.",
     ),
 ]
-MethodName = Annotated[str, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")]
+_METHOD = typer.Option(
+    "--method",
+    "-m",
+    help="Synthesizer; see `understudy methods`. auto chooses one from the schema, the unit and the budget.",
+)
+MethodName = Annotated[str, _METHOD]
+OptionalMethod = Annotated[str | None, _METHOD]
+ForColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="COLUMN",
+        help="The synthetic table is for predicting this column: marginals that hold it matter more.",
+    ),
+]
 Epsilon = Annotated[float | None, typer.Option(help="Budget in pure DP or, with --delta, in approximate DP.")]
 Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]
 Rho = Annotated[float | None, typer.Option(help="Budget in zero-concentrated DP instead of epsilon.")]
@@ -306,8 +320,17 @@ def parse_header(header: bool | None, names: str | None) -> tuple[str, ...] | No
     return tuple(found)
 
 
-def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
-    """Build the method with its options and, where it takes one, its workload."""
+def parse_method(
+    name: str,
+    schema: Schema,
+    workload: str | None,
+    words: list[str] | None,
+    *,
+    target: str | None = None,
+    unit: Unit | None = None,
+    budget: Budget | None = None,
+) -> Synthesizer:
+    """Build the method with its options and, where it takes one, its workload; ``auto`` is chosen by the unit and the budget as well."""
     from understudy.workflow import mechanism_for
 
     return mechanism_for(
@@ -315,6 +338,9 @@ def parse_method(name: str, schema: Schema, workload: str | None, words: list[st
         schema,
         workload=workload,
         options=parse_options(words),
+        target=target,
+        unit=unit,
+        budget=budget,
         workload_name="--workload",
         error=UsageError,
     )

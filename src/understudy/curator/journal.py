@@ -234,6 +234,12 @@ class Journal:
         """Say whether a file is a journal that holds answers; at most the first of them is read."""
         return path.exists() and len(list(itertools.islice(_whole_lines(path), 2))) > 1
 
+    @staticmethod
+    def work_of(path: Path) -> dict[str, Any]:
+        """Return the public facts of the work that a journal belongs to; empty where there is no journal."""
+        first = next(_whole_lines(path), None) if path.exists() else None
+        return {} if first is None else dict(first.head.get("work") or {})
+
     def __len__(self) -> int:
         return len(self._lines)
 

@@ -84,6 +84,8 @@ def method(name: str) -> Method:
         known = [*_BY_NAME, *_outside()]
         close = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
+        if name == "auto":
+            hint = " A fit chooses one by that name (synth, synthesize); here name the one that `understudy plan --method auto` shows."
         raise UnknownMethod(f"No synthesizer named {name!r}.{hint} Known: {', '.join(known)}.")
     return found
 

@@ -11,6 +11,7 @@ goes on and pays for nothing twice, and where the output cannot be written the e
 
 from understudy.workflow.advice import advise
 from understudy.workflow.assessment import evaluate
+from understudy.workflow.choice import AUTO, Choice, choose
 from understudy.workflow.delivery import Delivery, check_memory
 from understudy.workflow.learning import Learnt, PlannedDiscovery, discover_schema, plan_discover
 from understudy.workflow.paid import Unfinished, paid_work, work_facts
@@ -31,10 +32,13 @@ from understudy.workflow.synthesis import (
     described_by,
     mechanism_for,
     plan_synthesis,
+    reason_for,
     synthesize,
 )
 
 __all__ = [
+    "AUTO",
+    "Choice",
     "Delivery",
     "Fit",
     "Learnt",
@@ -48,6 +52,7 @@ __all__ = [
     "Unfinished",
     "advise",
     "check_memory",
+    "choose",
     "described_by",
     "discover_schema",
     "evaluate",
@@ -59,6 +64,7 @@ __all__ = [
     "plan_publication",
     "plan_synthesis",
     "publish",
+    "reason_for",
     "synthesize",
     "work_facts",
 ]

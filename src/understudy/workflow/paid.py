@@ -322,9 +322,11 @@ def _others(ledger: Path, stem: str, unfinished: Unfinished) -> None:
             continue
         if not _holds_something(other):
             continue
+        method = Journal.work_of(other / _JOURNAL).get("method")
+        which = "" if method is None else f" ({method})"
         raise LedgerError(
-            f"Another fit on this ledger was interrupted, and its paid answers are kept in {str(other)!r}. Nothing was spent now. "
-            "Repeat the command or call that began it to go on with it; or begin this one and keep the other for later (unfinished='keep', --unfinished keep), "
+            f"Another fit on this ledger was interrupted{which}, and its paid answers are kept in {str(other)!r}. Nothing was spent now. "
+            "Repeat the command or call that began it to go on with it, with the method named if it was chosen by another version; or begin this one and keep the other for later (unfinished='keep', --unfinished keep), "
             "or forget it (unfinished='drop', --unfinished drop). What it has cost stays spent."
         )
 

@@ -38,6 +38,7 @@ from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.progress import Phases
 from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_warnings
+from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
 from understudy.workflow.measuring import (
     SchemaStep,
@@ -64,6 +65,7 @@ __all__ = [
     "mechanism_for",
     "name_of",
     "plan_synthesis",
+    "reason_for",
     "synthesize",
 ]
 
@@ -98,6 +100,8 @@ class Fit:
     steps, rebuild
         Steps that measure the schema under shares of the budget before the fit (:mod:`understudy.workflow.measuring`), and how the mechanism is made for the
         schema that they find. ``schema`` and ``synthesizer`` then stand in for those, to be checked in advance.
+    reason
+        Says why the mechanism was chosen for a schema, where nobody named one (:mod:`understudy.workflow.choice`).
     """
 
     table: Any = field(repr=False)
@@ -114,6 +118,7 @@ class Fit:
     hold_out_file: Path | None = None
     steps: tuple[SchemaStep, ...] = ()
     rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
+    reason: Callable[[Schema], str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +152,10 @@ def mechanism_for(
     schema: Schema,
     *,
     workload: str | Workload | None = None,
+    target: str | None = None,
     options: Mapping[str, Any] | None = None,
+    unit: Unit | None = None,
+    budget: Budget | None = None,
     workload_name: str = "workload",
     error: type[UnderstudyError] = WorkloadError,
 ) -> Synthesizer:
@@ -156,13 +164,17 @@ def mechanism_for(
     Parameters
     ----------
     method
-        Name of a mechanism; see ``understudy methods``.
+        Name of a mechanism; see ``understudy methods``. ``"auto"`` chooses one: :func:`understudy.workflow.choice.choose`.
     schema
         The columns that a workload speaks of.
     workload
         As text (``"all-3way"``, ``"target:COLUMN"``, ``"skewed"``, a file) or ready made.
+    target
+        A column that will be predicted from the others, instead of a workload.
     options
         Further options of the mechanism.
+    unit, budget
+        Who is protected and what may be spent: ``"auto"`` chooses by them as well.
     workload_name, error
         What the workload is called where the user wrote it, and what to raise if the mechanism takes none.
 
@@ -173,11 +185,50 @@ def mechanism_for(
     (('a', 'b'),)
     """
     given = dict(options or {})
-    if workload is not None:
+    wanted = _workload(schema, workload, target, error)
+    if method == AUTO:
+        if given:
+            raise error(
+                f"Options ({', '.join(given)}) belong to a method, and auto has none: name the method as well, or leave them out."
+            )
+        if unit is None or budget is None:
+            raise error("The method auto is chosen by the unit and the budget; give both.")
+        return choose(schema, unit=unit, budget=budget, workload=wanted).mechanism()
+    if wanted is not None:
         if not method_named(method).takes_workload:
-            raise error(f"{method} does not take a workload; leave {workload_name} out.")
-        given["workload"] = parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+            name = workload_name if target is None else "the column to predict (--for, target)"
+            raise error(f"{method} does not take a workload; leave {name} out.")
+        given["workload"] = wanted
     return create(method, **given)
+
+
+def reason_for(
+    method: str,
+    *,
+    workload: str | Workload | None = None,
+    target: str | None = None,
+    unit: Unit,
+    budget: Budget,
+) -> Callable[[Schema], str] | None:
+    """Return what says why :func:`mechanism_for` chose its mechanism for a schema; None where the mechanism was named."""
+    if method != AUTO:
+        return None
+    return lambda schema: (
+        choose(
+            schema, unit=unit, budget=budget, workload=_workload(schema, workload, target, WorkloadError)
+        ).why
+    )
+
+
+def _workload(
+    schema: Schema, workload: str | Workload | None, target: str | None, error: type[UnderstudyError]
+) -> Workload | None:
+    """Return the marginals that matter, or None where nobody said."""
+    if target is None:
+        return parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+    if workload is not None:
+        raise error("Give a workload or a column to predict (--for, target), not both.")
+    return predicting(schema.domain, target)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -210,6 +261,8 @@ class Synthesis:
         The schema that was measured before the fit, and what it leaves out, where that was asked for.
     hold_out, hold_out_file
         Which rows had no part in the fit, where some were set aside, and the file that keeps it. Private.
+    why
+        Why the mechanism was chosen, where nobody named one; empty otherwise.
     """
 
     model: Model
@@ -226,6 +279,7 @@ class Synthesis:
     discovery: Discovery | None = field(default=None, repr=False)
     hold_out: HoldOut | None = field(default=None, repr=False)
     hold_out_file: Path | None = None
+    why: str = ""
 
 
 def synthesize(
@@ -233,7 +287,7 @@ def synthesize(
     *,
     schema: Schema | str | PathLike[str] | None = None,
     unit: Unit | str | Mapping[str, Any],
-    method: str = "aim",
+    method: str = AUTO,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -241,6 +295,7 @@ def synthesize(
     discover: float | None = None,
     hold_out: float | HoldOut | None = None,
     workload: str | Workload | None = None,
+    target: str | None = None,
     options: Mapping[str, Any] | None = None,
     rows: int | None = None,
     seed: int | None = None,
@@ -266,7 +321,8 @@ def synthesize(
     unit
         Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
     method
-        Name of a mechanism; see ``understudy methods``.
+        Name of a mechanism; see ``understudy methods``. By default ``"auto"``, which chooses one from the schema, the unit and the budget, never from
+        the records (:func:`understudy.workflow.choice.choose`); ``why`` of the result says what decided.
     epsilon, delta, rho, mu
         The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
     discover
@@ -278,6 +334,8 @@ def synthesize(
         file beside the ledger. The guarantee is about the whole table.
     workload, options
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
+    target
+        A column that will be predicted from the others: marginals that hold it matter more. Instead of ``workload``.
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
@@ -321,8 +379,10 @@ def synthesize(
     protected = Unit.of(unit)
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
 
+    asked: dict[str, Any] = {"workload": workload, "target": target, "unit": protected, "budget": budget}
+
     def mechanism(described: Schema) -> Synthesizer:
-        return mechanism_for(method, described, workload=workload, options=options)
+        return mechanism_for(method, described, options=options, **asked)
 
     described, steps = described_by(table, given, discover, unit=protected)
     fit = Fit(
@@ -335,6 +395,7 @@ def synthesize(
         hold_out=hold_out,
         steps=steps,
         rebuild=mechanism,
+        reason=reason_for(method, **asked),
     )
     planned = plan_synthesis(
         fit,
@@ -350,6 +411,8 @@ def synthesize(
             seed=seed,
         ),
     )
+    if planned.why:
+        _LOG.info(planned.why)
     for note in planned.notes:
         _LOG.warning(note)
     return planned.run(progress=progress)
@@ -449,6 +512,7 @@ def plan_synthesis(
         steps=steps,
         hold_out=hold_out,
         hold_out_file=kept_at,
+        why=_reason(fit),
         notes=(*notes, *steps.notes, *(f"Warning: {warning}" for warning in warnings)),
     )
 
@@ -511,6 +575,13 @@ def _told_of(hold_out: HoldOut, kept_at: Path | None) -> str:
     )
 
 
+def _reason(fit: Fit) -> str:
+    """Say why the mechanism was chosen, or that it will be: a schema that is not known yet decides nothing."""
+    if fit.reason is None:
+        return ""
+    return "The method is chosen when the schema has been measured." if fit.steps else fit.reason(fit.schema)
+
+
 def _check_steps(fit: Fit, delivery: Delivery | None, reserve: float) -> None:
     """Refuse fits that cannot share one budget with steps that measure their schema."""
     advice = "Learn the schema first (understudy discover) and give it to this fit (--schema, schema=)."
@@ -542,8 +613,10 @@ class PlannedSynthesis:
         What the steps before the fit may spend, and what is left for the fit.
     hold_out, hold_out_file
         Which rows are set aside, and where share and key are kept. Private.
+    why
+        Why the mechanism was chosen, where nobody named one; empty otherwise.
     notes
-        What a person should read before the fit is run.
+        What else a person should read before the fit is run.
     """
 
     fit: Fit
@@ -555,6 +628,7 @@ class PlannedSynthesis:
     steps: Steps = field(default_factory=Steps)
     hold_out: HoldOut | None = field(default=None, repr=False)
     hold_out_file: Path | None = None
+    why: str = ""
     notes: tuple[str, ...] = ()
 
     def run(self, *, progress: Progress = no_progress) -> Synthesis:
@@ -604,6 +678,10 @@ class PlannedSynthesis:
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
             **({} if self.hold_out is None else {"hold_out": self.hold_out.fingerprint()}),
         )
+        if (
+            fit.steps and fit.reason is not None
+        ):  # what another rule would choose for the measured schema is other work
+            facts |= {"method": f"chosen by rule {CHOICE_RULE} for the measured schema", "options": {}}
         many = None
         with (
             self._ledger() as ledger,
@@ -649,6 +727,7 @@ class PlannedSynthesis:
             discovery=learnt.found,
             hold_out=self.hold_out,
             hold_out_file=self.hold_out_file,
+            why="" if fit.reason is None else fit.reason(learnt.fit.schema),
             **made,
         )
 

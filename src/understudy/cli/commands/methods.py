@@ -44,7 +44,8 @@ def show_methods(name: NAME = None, json: Json = False) -> None:
     )
     tell("One of them, with its budgets and its kind of tables: understudy methods NAME.")
     tell(
-        "In doubt begin with aim, mst or privsyn: they take any table. The manual says more (Choose a method; The five papers)."
+        "In doubt name none: synth then chooses one by the schema, the unit and the budget (--method auto), and says why. The manual says more "
+        "(Choose a method; The five papers)."
     )
 
 

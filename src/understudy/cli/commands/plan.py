@@ -10,10 +10,12 @@ import typer
 from understudy.cli.options import (
     Delta,
     Epsilon,
+    ForColumn,
     IdColumn,
     Json,
     MaxRows,
     Mu,
+    OptionalMethod,
     OptionalUnit,
     OptionWords,
     Quiet,
@@ -38,9 +40,7 @@ def plan(
     schema: Annotated[
         Path | None, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")
     ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Synthesizer; see `understudy methods`.")
-    ] = None,
+    method: OptionalMethod = None,
     unit: OptionalUnit = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -49,6 +49,7 @@ def plan(
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
     workload: WorkloadText = None,
+    for_column: ForColumn = None,
     option: OptionWords = None,
     rows: Annotated[
         int | None,
@@ -94,14 +95,18 @@ def plan(
             )
         _plan_release(spec, rows=rows, json=json)
         return
-    if schema is None or method is None or unit is None:
-        raise UsageError("Give a specification, or --schema, --method and --unit.")
+    if schema is None or unit is None:
+        raise UsageError(
+            "Give a specification, or --schema and --unit, with --method if it is not to be chosen."
+        )
+    method = method or "auto"
     from understudy.cli.output import print_json, print_table, progress_bar, tell
     from understudy.data.output import require_writable
     from understudy.privacy.guarantee import condition_of, rows_rule
     from understudy.privacy.ledger.ledger import Invariant
     from understudy.schema import Schema
     from understudy.schema.spreadsheets import formula_warnings
+    from understudy.workflow import reason_for
     from understudy.workflow.advice import Wish, advise
 
     if want is not None:
@@ -115,7 +120,10 @@ def plan(
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
-    synthesizer = parse_method(method, described, workload, option)
+    synthesizer = parse_method(
+        method, described, workload, option, target=for_column, unit=privacy_unit, budget=budget
+    )
+    reason = reason_for(method, workload=workload, target=for_column, unit=privacy_unit, budget=budget)
     synthesizer.require(budget)
     planned = synthesizer.plan(described, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
@@ -166,6 +174,7 @@ def plan(
     ]
     facts_known = (budget, described, privacy_unit)
     said = (
+        "" if reason is None else reason(described),
         synthesizer.accounting_note(*facts_known),
         synthesizer.delta_note(*facts_known) if advice is None else "",  # the advice says what it would buy
     )

@@ -18,6 +18,7 @@ from understudy.cli.options import (
     DiscoverShare,
     Encoding,
     Epsilon,
+    ForColumn,
     Header,
     IdColumn,
     Immutable,
@@ -73,9 +74,9 @@ def synth(
             "(postgresql://..., a .duckdb file, a Spark master) with --table."
         ),
     ],
-    method: MethodName,
     unit: UnitName,
     out: OutName,
+    method: MethodName = "auto",
     schema: OptionalSchema = None,
     discover: DiscoverShare = None,
     schema_out: Annotated[
@@ -89,6 +90,7 @@ def synth(
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
     workload: WorkloadText = None,
+    for_column: ForColumn = None,
     option: OptionWords = None,
     ledger: Annotated[
         Path | None,
@@ -163,7 +165,7 @@ def synth(
     from understudy.cli.output import print_json, progress_bar, say
     from understudy.data.output import require_writable
     from understudy.schema import Schema
-    from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis
+    from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis, reason_for
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -178,8 +180,10 @@ def synth(
     source = parse_source(table, in_database, immutable)[0]
     columns = parse_header(header, names)
 
+    asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget}
+
     def mechanism(described: Schema) -> Synthesizer:
-        return parse_method(method, described, workload, option)
+        return parse_method(method, described, workload, option, **asked)
 
     described, steps = described_by(
         source,
@@ -218,19 +222,20 @@ def synth(
         hold_out_file=hold_out_file,
         steps=steps,
         rebuild=mechanism,
+        reason=reason_for(method, workload=workload, **asked),
     )
     payment = Payment(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
     )
     planned = plan_synthesis(fit, payment=payment, delivery=delivery)
-    for note in planned.notes:
+    for note in (*filter(None, [planned.why]), *planned.notes):
         say(note)
-    with progress_bar(method, quiet=quiet or json) as progress:
+    with progress_bar(synthesizer.name, quiet=quiet or json) as progress:
         made = planned.run(progress=progress)
     if schema_out is not None and made.discovery is not None:
         made.discovery.schema.write(schema_out)
     if json:
-        print_json(_document(made, method, delivery))
+        print_json(_document(made, delivery))
     else:
         _report(made, delivery)
 
@@ -252,11 +257,12 @@ def tell_discovered(found: Discovery) -> None:
         tell(f"Left out {name!r}: {why}.")
 
 
-def _document(made: Synthesis, method: str, delivery: Delivery) -> dict[str, Any]:
+def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
     """Return the result as plain values."""
     done, sets = made.parts, delivery.sets
     return {
-        "method": method,
+        "method": made.model.provenance.method,
+        **({"chosen": made.why} if made.why else {}),
         "guarantee": made.guarantee,
         "condition": made.model.provenance.condition,
         "rows": made.rows,
@@ -286,6 +292,8 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         )
     if made.discovery is not None:
         tell_discovered(made.discovery)
+        if made.why:
+            tell(made.why)
     names = dict.fromkeys(str(path) for path in (made.written[0], made.written[-1]))
     tell(f"Wrote {made.rows:,} synthetic rows to {' and '.join(names)}.")
     if made.parts is not None:
