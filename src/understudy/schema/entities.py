@@ -29,7 +29,7 @@ LARGEST_LINK = 64
 """Most codes of a column that is linked to the event before unless the schema asks for it."""
 FIRST, LATER = "first", "later"
 NO_EVENT = "no event before"
-_GROWTH = 1.6
+_GROWTH = 2.2
 _SINGLE = 4
 _KEYS = ("id", "fixed", "order", "max_events", "link")
 

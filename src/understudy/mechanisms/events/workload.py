@@ -50,8 +50,6 @@ def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
     if asked is None:
         for pair in combinations((*parts.fixed, *parts.events), 2):
             want(1.0, *pair)
-        for pair in combinations(parts.events, 2):
-            want(1.0, parts.number, *pair)
     else:
         for clique, weight in asked:
             want(weight, *clique)
@@ -61,7 +59,7 @@ def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
         want(0.5, parts.place, name)
     for name, before in parts.before.items():
         want(2.0, before, name)
-        want(1.0, parts.number, before, name)
+        want(1.0, parts.number, before)
         for other in parts.fixed:
             want(0.5, other, before)
         if len(parts.before) <= _CROSS_LINKS:
