@@ -17,6 +17,7 @@ from understudy.schema.files.yaml import parse_plain
 if TYPE_CHECKING:
     from understudy.mechanisms import Synthesizer
     from understudy.privacy.ledger.ledger import LedgerGuarantee
+    from understudy.schema.entities import Entity
 
 # ----------------------------------------------------------------------------------------
 # Where the private table is, as words of the command line: a file, or a table of a database.
@@ -120,6 +121,13 @@ IdColumn = Annotated[
 MaxRows = Annotated[
     int | None,
     typer.Option("--max-rows-per-person", help="Rows kept per person, chosen at random (with --id-column)."),
+]
+Flat = Annotated[
+    bool,
+    typer.Option(
+        "--flat",
+        help="With --id-column: fit rows, cut to --max-rows-per-person, instead of people with their number and order of rows.",
+    ),
 ]
 WorkloadText = Annotated[
     str | None,
@@ -306,8 +314,14 @@ def parse_header(header: bool | None, names: str | None) -> tuple[str, ...] | No
     return tuple(found)
 
 
-def parse_method(name: str, schema: Schema, workload: str | None, words: list[str] | None) -> Synthesizer:
-    """Build the method with its options and, where it takes one, its workload."""
+def parse_method(
+    name: str,
+    schema: Schema,
+    workload: str | None,
+    words: list[str] | None,
+    entity: Entity | None = None,
+) -> Synthesizer:
+    """Build the method with its options and, where it takes one, its workload; for people with several rows if ``entity`` says whose they are."""
     from understudy.workflow import mechanism_for
 
     return mechanism_for(
@@ -317,4 +331,5 @@ def parse_method(name: str, schema: Schema, workload: str | None, words: list[st
         options=parse_options(words),
         workload_name="--workload",
         error=UsageError,
+        entity=entity,
     )

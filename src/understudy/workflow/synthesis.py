@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,8 +36,16 @@ from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Column, Schema
+from understudy.schema.entities import Entity
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
+from understudy.workflow.events import (
+    check_two_levels,
+    entity_of,
+    event_mechanism,
+    read_events,
+    records_of,
+)
 from understudy.workflow.measuring import (
     SchemaStep,
     Steps,
@@ -92,6 +101,8 @@ class Fit:
     steps, rebuild
         Steps that measure the schema under shares of the budget before the fit (:mod:`understudy.workflow.measuring`), and how the mechanism is made for the
         schema that they find. ``schema`` and ``synthesizer`` then stand in for those, to be checked in advance.
+    entity
+        Whose the rows are, for a fit of two levels (:mod:`understudy.workflow.events`); None fits rows.
     """
 
     table: Any = field(repr=False)
@@ -106,6 +117,12 @@ class Fit:
     files: Mapping[str, Path] = field(default_factory=dict)
     steps: tuple[SchemaStep, ...] = ()
     rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
+    entity: Entity | None = None
+
+    @property
+    def records(self) -> Schema:
+        """The schema of what is counted and modelled: the rows of the table, or the event records of its entities."""
+        return records_of(self.schema, self.entity)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +159,7 @@ def mechanism_for(
     options: Mapping[str, Any] | None = None,
     workload_name: str = "workload",
     error: type[UnderstudyError] = WorkloadError,
+    entity: Entity | None = None,
 ) -> Synthesizer:
     """Return a mechanism by its name, with its options and, where it takes one, its workload.
 
@@ -157,6 +175,8 @@ def mechanism_for(
         Further options of the mechanism.
     workload_name, error
         What the workload is called where the user wrote it, and what to raise if the mechanism takes none.
+    entity
+        Whose the rows are, for a fit of two levels.
 
     Examples
     --------
@@ -169,6 +189,8 @@ def mechanism_for(
         if not method_named(method).takes_workload:
             raise error(f"{method} does not take a workload; leave {workload_name} out.")
         given["workload"] = parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+    if entity is not None:
+        return event_mechanism(method, records_of(schema, entity), given.pop("workload", None), given)
     return create(method, **given)
 
 
@@ -229,6 +251,7 @@ def synthesize(
     discover: float | None = None,
     workload: str | Workload | None = None,
     options: Mapping[str, Any] | None = None,
+    flat: bool = False,
     rows: int | None = None,
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
@@ -261,6 +284,9 @@ def synthesize(
         with noise and charged to the same ledger (:mod:`understudy.discovery`).
     workload, options
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
+    flat
+        Where the unit names people (``id_column``) they are fitted and drawn with all their rows, in order, with fresh ids; the section ``entity`` of the schema says more about them.
+        True fits the rows instead: each person is cut to ``max_rows`` rows at random, and the result has rows without ids.
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
@@ -305,8 +331,9 @@ def synthesize(
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
 
     def mechanism(described: Schema) -> Synthesizer:
-        return mechanism_for(method, described, workload=workload, options=options)
+        return mechanism_for(method, described, workload=workload, options=options, entity=entity)
 
+    entity = entity_of(given, protected, flat=flat)
     described, steps = described_by(table, given, discover, unit=protected)
     fit = Fit(
         table=table,
@@ -317,6 +344,7 @@ def synthesize(
         files={} if schema is None or isinstance(schema, Schema) else {"schema": Path(schema)},
         steps=steps,
         rebuild=mechanism,
+        entity=entity,
     )
     planned = plan_synthesis(
         fit,
@@ -403,7 +431,8 @@ def plan_synthesis(
     steps = with_steps(fit)
     rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
     fit.synthesizer.require(rest.budget)
-    plan = fit.synthesizer.plan(fit.schema, unit=fit.unit, budget=rest.budget)
+    two_levels = () if fit.entity is None else check_two_levels(fit.table, fit.schema, fit.entity)
+    plan = fit.synthesizer.plan(fit.records, unit=fit.unit, budget=rest.budget)
     reserve = check_delivery(rest, delivery)
     if fit.steps:
         _check_steps(fit, delivery, reserve)
@@ -412,8 +441,10 @@ def plan_synthesis(
     if place is not None:
         require_writable(place.path, what="ledger")
     check_apart(fit, delivery, place)
-    delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
-    notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
+    delta = fit.synthesizer.delta_note(fit.budget, fit.records, fit.unit)
+    cut = fit.unit.describe_cut() if fit.entity is None else ""
+    said = (*two_levels, *(note for note in (cut, delta) if note))
+    notes = (*(() if place is None else place.notes), *said)
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(
@@ -496,7 +527,7 @@ class PlannedSynthesis:
             require_measured(payment.ledger, self._declared)
         progress("preparing", 0.0)
         if not fit.steps:
-            fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
+            fit.synthesizer.prepare(fit.records, unit=fit.unit, budget=fit.budget, plan=self.plan)
         progress("reading", 0.0)
         entries = [step.read(fit) for step in fit.steps]
         records = None if fit.steps else self._records(fit, progress)
@@ -508,6 +539,7 @@ class PlannedSynthesis:
             budget=fit.budget,
             **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
+            **({} if fit.entity is None else {"entity": fit.entity.to_plain()}),
         )
         many = None
         with (
@@ -518,9 +550,11 @@ class PlannedSynthesis:
         ):
             learnt = run_steps(fit, self.steps, work, entries, progress)
             if records is None:
-                plan = learnt.fit.synthesizer.plan(learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget)
+                plan = learnt.fit.synthesizer.plan(
+                    learnt.fit.records, unit=fit.unit, budget=learnt.fit.budget
+                )
                 learnt.fit.synthesizer.prepare(
-                    learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget, plan=plan
+                    learnt.fit.records, unit=fit.unit, budget=learnt.fit.budget, plan=plan
                 )
                 records = self._records(learnt.fit, progress)
             asked: dict[str, Any] = {"unit": fit.unit, "budget": learnt.fit.budget, "progress": progress}
@@ -553,16 +587,18 @@ class PlannedSynthesis:
 
     def _records(self, fit: Fit, progress: Progress) -> Table:
         """Read the table by the schema of a fit. Private."""
-        return read_table(
+        read = partial(
+            read_table,
             fit.table,
-            fit.schema,
-            id_column=fit.unit.id_column,
             separator=fit.separator,
             encoding=fit.encoding,
             names=fit.names,
             watch=progress,
             checkpoint=fit.checkpoint,
         )
+        if fit.entity is not None:
+            return read_events(read, fit.schema, fit.entity)
+        return read(fit.schema, id_column=fit.unit.id_column)
 
     @property
     def _declared(self) -> tuple[Column, ...]:

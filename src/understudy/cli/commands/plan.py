@@ -10,6 +10,7 @@ import typer
 from understudy.cli.options import (
     Delta,
     Epsilon,
+    Flat,
     IdColumn,
     Json,
     MaxRows,
@@ -46,6 +47,7 @@ def plan(
     mu: Mu = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
+    flat: Flat = False,
     workload: WorkloadText = None,
     option: OptionWords = None,
     rows: Annotated[
@@ -72,13 +74,16 @@ def plan(
     from understudy.privacy.ledger.ledger import Invariant
     from understudy.schema import Schema
     from understudy.schema.spreadsheets import formula_warnings
+    from understudy.workflow.events import check_two_levels, entity_of, records_of
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
-    synthesizer = parse_method(method, described, workload, option)
+    entity = entity_of(described, privacy_unit, flat=flat)
+    synthesizer = parse_method(method, described, workload, option, entity)
     synthesizer.require(budget)
-    planned = synthesizer.plan(described, unit=privacy_unit, budget=budget)
+    records = records_of(described, entity)
+    planned = synthesizer.plan(records, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
     measured: list[dict[str, Any]] = [
         {
@@ -92,9 +97,11 @@ def plan(
         }
         for item in planned.measurements
     ]
-    facts_known = (budget, described, privacy_unit)
+    facts_known = (budget, records, privacy_unit)
     said = (synthesizer.accounting_note(*facts_known), synthesizer.delta_note(*facts_known))
     notes = [
+        *([privacy_unit.describe_cut()] if entity is None and privacy_unit.id_column is not None else []),
+        *(() if entity is None else check_two_levels(None, described, entity)),
         *(note for note in said if note),
         *planned.notes,
         *_not_public(described),

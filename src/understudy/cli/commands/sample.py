@@ -110,14 +110,14 @@ def sample(
 
         fitted = load_model(model)
         fixed = None if given is None else read_frame(given)
-        number = rows if rows is not None or where or given else fitted.default_rows()
+        number = rows if rows is not None or where or given or fitted.events else fitted.default_rows()
         check_memory(number if number is not None else fitted.default_rows(), fitted.schema, out)
         with progress_bar("sample", quiet=quiet or json) as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", RareRows)  # said below, with the number
             progress("drawing", 0.0)
             frame = fitted.sample(number, where=where, given=fixed, seed=seed)
             progress("writing", 0.7)
-            write_frame(frame, target, schema=fitted.schema)
+            write_frame(frame, target, schema=fitted.table_schema)
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:
             share = fitted.share(where)

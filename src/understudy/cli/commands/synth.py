@@ -18,6 +18,7 @@ from understudy.cli.options import (
     DiscoverShare,
     Encoding,
     Epsilon,
+    Flat,
     Header,
     IdColumn,
     Immutable,
@@ -88,6 +89,7 @@ def synth(
     mu: Mu = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
+    flat: Flat = False,
     workload: WorkloadText = None,
     option: OptionWords = None,
     ledger: Annotated[
@@ -150,6 +152,7 @@ def synth(
     from understudy.data.output import require_writable
     from understudy.schema import Schema
     from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis
+    from understudy.workflow.events import entity_of
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -165,8 +168,9 @@ def synth(
     columns = parse_header(header, names)
 
     def mechanism(described: Schema) -> Synthesizer:
-        return parse_method(method, described, workload, option)
+        return parse_method(method, described, workload, option, entity)
 
+    entity = entity_of(given, privacy_unit, flat=flat)
     described, steps = described_by(
         source,
         given,
@@ -202,6 +206,7 @@ def synth(
         files={"table": Path(table), **({} if schema is None else {"schema": schema})},
         steps=steps,
         rebuild=mechanism,
+        entity=entity,
     )
     payment = Payment(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
@@ -277,6 +282,9 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         tell(f"{delivery.sets} sets, made by {delivery.how}. {_COMBINING[made.many.kind]}")
     kinds = {column.name: column.kind for column in made.model.schema.columns}
     unresolved = made.model.unresolved()
+    if made.model.events is not None:  # of records, so many to a person
+        unresolved = unresolved[unresolved["column"].isin(made.model.table_schema.names)]
+        unresolved = unresolved.assign(at_most=unresolved["at_most"] / made.model.provenance.unit.max_rows)
     unresolved = unresolved[unresolved["column"].map(kinds).isin(("categorical", "ordinal", "boolean"))]
     if len(unresolved):  # bins of numbers are read together, and their sums are resolved
         tell(

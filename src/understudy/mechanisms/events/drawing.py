@@ -162,17 +162,16 @@ class EventDrawer:
         )
         result = given.copy()
         left = np.arange(len(given))
-        events = [self._place(name) for name in parts.events]
+        events, fixed = ([self._place(name) for name in names] for names in (parts.events, parts.fixed))
         for way in ways:
             names = self.model.schema.domain.canonical(way)
             for _ in range(_ATTEMPTS if self._drawer.rules else 1):
                 if not len(left):
                     return result
                 drawn, possible = self._sample(names, given[left], generator)
-                trial = given[left].copy()
-                trial[:, events] = drawn[:, events]
-                fits = possible & (self._drawer.obey(trial) if self._drawer.rules else True)
-                result[left[fits]] = trial[fits]
+                drawn[:, fixed] = given[np.ix_(left, fixed)]
+                fits = possible & self._drawer.obey(drawn)  # with an event before of its own, where that was forgotten
+                result[np.ix_(left[fits], events)] = drawn[np.ix_(fits, events)]
                 left = left[~fits]
                 if not possible.any():
                     break
