@@ -26,6 +26,8 @@ from understudy.schema.entities import Entity, EventColumns, event_schema, fines
 __all__ = ["check_two_levels", "entity_of", "event_mechanism", "read_events", "records_of", "with_entity"]
 
 FLAT = "fit the rows without their number and order (--flat, flat=True)"
+_MODEL_MB = 10.0
+"""Model size of AIM: the work of drawing an event given the one before grows with it."""
 _FIRST_SHARE = 0.08
 """Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
 
@@ -72,6 +74,7 @@ def event_mechanism(
         given["workload"] = event_workload(schema, workload)
     if method == "aim":
         assert schema.events_of is not None
+        given.setdefault("max_model_mb", _MODEL_MB)
         given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
     made = create(method, **given)
     require_conditional(made)

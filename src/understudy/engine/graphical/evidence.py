@@ -22,8 +22,8 @@ Array = npt.NDArray[np.float64]
 Factor = tuple[tuple[int, ...], Array]
 """Free columns and logarithms, with an axis for rows (of length one where all rows agree) and one for each column."""
 
-MOST_CELLS = 1 << 20
-"""Most cells of a table over free columns."""
+MOST_CELLS = 1 << 24
+"""Most cells of a table over free columns; there is one for each row, so that far smaller ones take long already."""
 _NUMBERS_AT_ONCE = 1 << 23
 
 

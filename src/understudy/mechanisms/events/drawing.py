@@ -18,7 +18,7 @@ from understudy.engine.graphical.evidence import sample_each
 from understudy.engine.record_fitting.records import fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
-from understudy.schema import Clique, Schema
+from understudy.schema import Clique, Domain, Schema
 from understudy.schema.entities import EventColumns
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ Floats = npt.NDArray[np.float64]
 
 _ATTEMPTS = 20
 """How often an event that breaks a rule is drawn again before less is asked of it."""
+_NUMBERS = 50_000
+"""Numbers of events that are drawn to know their mean."""
 _FITTED_CELLS = 1 << 16
 """Largest marginal, with the number of events, that drawn events are fitted to."""
 
@@ -69,9 +71,12 @@ class EventDrawer:
     def mean_events(self) -> float:
         """The number of events that the model expects of an entity."""
         shares = self.model.marginal((self.parts.number,))
-        column = self.model.schema.column(self.parts.number)
-        middles = np.asarray(column.midpoints, np.float64)  # type: ignore[attr-defined]
-        return float((shares * middles).sum() / shares.sum()) if shares.sum() > 0 else 1.0
+        if not shares.sum() > 0:
+            return 1.0
+        counts = np.rint(shares / shares.sum() * _NUMBERS).astype(np.int64)
+        codes = np.repeat(np.arange(len(counts)), counts)
+        drawn = self._decoded_numbers(codes, np.random.default_rng(0))
+        return float(drawn.mean())
 
     @property
     def rows(self) -> int:
@@ -115,11 +120,12 @@ class EventDrawer:
 
     def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
         """Draw how many events each entity has, inside its bin."""
-        name = self.parts.number
-        column = self.model.schema.column(name)
-        counts = self.model.marginal((name,))
-        drawn = column.decode(codes[:, self._place(name)], generator, counts=counts)
-        return np.asarray(drawn, dtype=np.int64)
+        return self._decoded_numbers(codes[:, self._place(self.parts.number)], generator)
+
+    def _decoded_numbers(self, codes: npt.NDArray[Any], generator: np.random.Generator) -> Ints:
+        column = self.model.schema.column(self.parts.number)
+        counts = self.model.marginal((self.parts.number,))
+        return np.asarray(column.decode(codes, generator, counts=counts), dtype=np.int64)
 
     def _place(self, name: str) -> int:
         return self.model.schema.domain.index(name)
@@ -170,7 +176,7 @@ class EventDrawer:
                     return result
                 drawn, possible = self._sample(names, given[left], generator)
                 drawn[:, fixed] = given[np.ix_(left, fixed)]
-                fits = possible & self._drawer.obey(drawn)  # with an event before of its own, where that was forgotten
+                fits = possible & (self._drawer.obey(drawn) if way is ways[0] else self._own_rules(drawn))
                 result[np.ix_(left[fits], events)] = drawn[np.ix_(fits, events)]
                 left = left[~fits]
                 if not possible.any():
@@ -185,6 +191,14 @@ class EventDrawer:
     @cached_property
     def _drawer(self) -> Drawer:
         return Drawer(self.model.schema, self.model.distribution, None)
+
+    def _own_rules(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Say which records obey the rules of the table, whatever they say of the event before."""
+        columns = {name: codes[:, self._place(name)] for name in self.schema.names}
+        holds = self.schema.holds_codes(columns)
+        for rule in self._drawer.rules[len(self.model.schema.constraints) :]:  # what the model says about columns that follow from others
+            holds = holds & rule.holds_codes(columns)
+        return holds
 
     def _sample(
         self, names: Clique, given: Codes, generator: np.random.Generator
@@ -218,26 +232,62 @@ class EventDrawer:
             return codes
         parts, domain = self.parts, self.model.schema.domain
         moving = set(parts.events) - {parts.order}
-        cliques, weights = [], []
+        cliques: list[Clique] = []
+        weights: list[float] = []
         for clique, weight in workload:
-            wide = domain.canonical({*clique, parts.number})
-            if weight > 0 and moving.intersection(clique) and domain.cells(wide) <= _FITTED_CELLS:
+            counted = domain.canonical({*clique, parts.number})
+            if weight > 0 and moving.intersection(clique) and domain.cells(counted) <= _FITTED_CELLS:
                 cliques.append(clique)
                 weights.append(weight)
         if not cliques:
             return codes
         targets = self._event_marginals(cliques, codes, numbers)
+        wide, beside = self._with_next(codes, numbers)
+        links = [(before, name) for name, before in parts.before.items() if name in moving]
+        for (_, name), table in zip(links, self._event_marginals(links, codes, numbers), strict=True):
+            clique = domain.canonical((parts.before[name], name))
+            held = table if clique[0] == parts.before[name] else table.T
+            nothing = held.sum(axis=0) - held[:-1].sum(axis=1)  # as an event, less as an event before
+            cliques.append((name, beside[name]))
+            targets.append(np.column_stack([held[:-1], np.maximum(nothing, 0.0)]))
+            weights.append(max(weights))
+        extended = Domain(
+            (*domain.names, *beside.values()), (*domain.sizes, *(domain.size(name) + 1 for name in beside))
+        )
         result = fit_records(
-            codes,
-            domain,
+            wide,
+            extended,
             cliques,
             targets,
             weights=weights,
             allowed=self._drawer._allowed,
-            frozen=[name for name in domain.names if name not in moving],
+            frozen=[name for name in extended.names if name not in moving],
+            temperature=0.0,  # heat moves events that need not move, and those before and after do not follow
             seed=int(generator.integers(1 << 62)),
         )
-        return self._drawer.put_back(codes, result.codes, (), ())[0]
+        fitted = result.codes[:, : codes.shape[1]].astype(codes.dtype)
+        return self._drawer.put_back(codes, fitted, (), ())[0]
+
+    def _with_next(self, codes: Codes, numbers: Ints) -> tuple[Codes, dict[str, str]]:
+        """Return the events with the codes of the next event of the same entity beside them, and what those columns are called.
+
+        With both neighbours in sight an event moves only where it goes with what came before and with what comes after.
+        """
+        ends = np.cumsum(numbers) - 1
+        beside: dict[str, str] = {}
+        columns = []
+        for name in self.parts.before:
+            if name == self.parts.order:
+                continue
+            following = np.append(codes[1:, self._place(name)].astype(np.int64), 0)
+            following[ends] = self.model.schema.domain.size(name)
+            columns.append(following)
+            beside[name] = f"after {name}"
+            while beside[name] in self.model.schema.domain:
+                beside[name] += "_"
+        largest = max([int(codes.max(initial=0)), *(int(column.max(initial=0)) for column in columns)])
+        dtype = np.min_scalar_type(max(1, largest))
+        return np.column_stack([codes, *columns]).astype(dtype), beside
 
     def _event_marginals(self, cliques: Sequence[Clique], codes: Codes, numbers: Ints) -> list[Floats]:
         """Return what the model expects of all events over some columns."""

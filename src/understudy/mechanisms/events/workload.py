@@ -60,6 +60,8 @@ def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
     for name, before in parts.before.items():
         want(2.0, before, name)
         want(1.0, parts.number, before)
+        if parts.order is not None and schema.column(parts.order).kind == "ordinal" and name != parts.order:
+            want(2.0, before, name, parts.order)  # what a member is decides how it goes with the one before
         for other in parts.fixed:
             want(0.5, other, before)
         if len(parts.before) <= _CROSS_LINKS:
