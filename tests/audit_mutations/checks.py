@@ -16,7 +16,9 @@ from understudy.audit.releases import PATIENT
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.data.entries import read_entries
+from understudy.data.events import EventsTable
 from understudy.discovery import discover, plan_discovery
+from understudy.errors import DataError
 from understudy.mechanisms import Synthesizer
 from understudy.privacy import ApproxDP, Budget, Gaussian, Laplace, Ledger, PureDP, Unit
 from understudy.privacy.events import GaussianEvent, LaplaceEvent
@@ -91,6 +93,30 @@ def sensitivities_hold(alpha: float) -> str:
         moved = float(np.abs(seals[0]._exact - seals[1]._exact).sum())
         if moved > seals[0].l1:
             return f"{unit.relation}: a histogram moves by {moved:g}, the seal says {seals[0].l1:g}"
+    return ""
+
+
+def entities_hold(alpha: float) -> str:
+    """No entity, however many rows it has, moves a marginal of event records further than the seal says."""
+    schema = Schema.parse("{name: t, columns: [{name: a, kind: boolean}], entity: {id: who, max_events: 9}}")
+    for unit, rows in (
+        (Unit.add_remove_person("who", max_rows=3), (12, 0)),
+        (Unit.add_remove_person("who", max_rows=3), (1, 0)),
+        (Unit.replace_person("who", max_rows=3), (12, 1)),
+    ):
+        seals = []
+        for number, value in zip(rows, (1, 0), strict=True):
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="check")
+            table = LocalTable(
+                schema, {"a": np.array([0, *[value] * number])}, persons={"who": np.array([1, *[0] * number])}
+            )
+            try:
+                seals.append(Curator(EventsTable(table), unit=unit, ledger=book).counts(("a",)))
+            except DataError as error:
+                return str(error)
+        moved = float(np.abs(seals[0]._exact - seals[1]._exact).sum())
+        if moved > seals[0].l1:
+            return f"{unit.relation}: a marginal moves by {moved:g}, the seal says {seals[0].l1:g}"
     return ""
 
 

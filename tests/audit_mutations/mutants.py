@@ -16,6 +16,7 @@ from checks import (
     Check,
     audited,
     discovery_paid,
+    entities_hold,
     noise_is_fresh,
     numbers_are_whole,
     primitive_audited,
@@ -30,6 +31,7 @@ from understudy.audit.observers import NARROW, WIDE, pairs_for
 from understudy.audit.releases import LOOP
 from understudy.curator import Curator, numbers
 from understudy.data import LocalTable
+from understudy.data.events import EventsTable
 from understudy.engine import DenseTable
 from understudy.errors import DataError
 from understudy.marginals import Measurement
@@ -178,6 +180,23 @@ def unlimited_persons(patch: Patch) -> None:
     patch.setattr(LocalTable, "truncated", lambda self, column, most, words: self)
 
 
+def _more_records(patch: Patch, more: Callable[[int], int]) -> None:
+    right = EventsTable.truncated
+    patch.setattr(
+        EventsTable, "truncated", lambda self, column, most, words: right(self, column, more(most), words)
+    )
+
+
+def one_record_more(patch: Patch) -> None:
+    """Every entity gives one event record more than the unit allows."""
+    _more_records(patch, lambda most: most + 1)
+
+
+def unlimited_entities(patch: Patch) -> None:
+    """Every entity gives five times as many event records as the unit allows."""
+    _more_records(patch, lambda most: 5 * most)
+
+
 # ---------------------------------------------------------------------- releases
 
 
@@ -294,6 +313,34 @@ def _crowded_person() -> Pair:
 
 
 CROWDED = _crowded_person()
+
+
+class EntityPair(Pair):
+    """Two tables of events; what the attackers know of them are their event records, as the unit allows them."""
+
+    def counts(self, clique: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        first, second = (
+            _RECORDS(table, "person", self.unit.max_rows, lambda rows: np.arange(rows, dtype=np.uint64)).count(
+                clique
+            )
+            for table in (self.first, self.second)
+        )
+        return first, second
+
+
+_RECORDS = EventsTable.truncated
+
+
+def _crowded_entity() -> Pair:
+    """A person with ten rows beside three others, as events, under a unit that allows two records of each."""
+    schema = replace(CROWDED.first.schema, entity={"id": "person", "max_events": 2, "link": []})
+    rows, ids = np.array([0, 0, 0, *[1] * 10]), np.array([1, 2, 3, *[0] * 10])
+    first = EventsTable(LocalTable(schema, {"a": rows}, persons={"person": ids}))
+    second = EventsTable(LocalTable(schema, {"a": rows[:3]}, persons={"person": ids[:3]}))
+    return EntityPair("a person with ten events", CROWDED.unit, first, second)
+
+
+ENTITY = _crowded_entity()
 
 
 def _laplace(**options: object) -> Callable[[], Synthesizer]:
@@ -437,6 +484,12 @@ MUTANTS = (
         "rows per person not limited",
         unlimited_persons,
         {"audit of a method": audited(_laplace(), CROWDED)},
+    ),
+    Mutant("one event record more of each person", one_record_more, {"entity check": entities_hold}),
+    Mutant(
+        "event records of a person not limited",
+        unlimited_entities,
+        {"audit of a method": audited(_laplace(), ENTITY), "entity check": entities_hold},
     ),
 )
 """Every broken mechanism, with the checks that must catch it."""

@@ -15,6 +15,7 @@ from checks import (
     REPORTED,
     audited,
     discovery_paid,
+    entities_hold,
     noise_is_fresh,
     numbers_are_whole,
     primitive_audited,
@@ -23,7 +24,7 @@ from checks import (
     sensitivities_hold,
     unpaid,
 )
-from mutants import CROWDED, MUTANTS, ONE, ONE_COLUMN, REPLACED, Mutant
+from mutants import CROWDED, ENTITY, MUTANTS, ONE, ONE_COLUMN, REPLACED, Mutant
 
 from understudy.audit.releases import LOOP
 from understudy.mechanisms import create
@@ -43,6 +44,7 @@ RIGHT = {
     "Laplace table, one record": audited(LaplaceTable, ONE),
     "Laplace table, a replaced record": audited(LaplaceTable, REPLACED),
     "Laplace table, a person with many rows": audited(LaplaceTable, CROWDED),
+    "Laplace table, a person with many events": audited(LaplaceTable, ENTITY),
     "independent columns, an outlier in one": audited(lambda: create("independent"), ONE_COLUMN),
     "Laplace noise": primitive_audited("Laplace noise on a count"),
     "Gaussian noise": primitive_audited("Gaussian noise on a count"),
@@ -51,6 +53,7 @@ RIGHT = {
     "noisy votes": primitive_audited("noisy votes of teachers", runs=1_000),
     "exponential mechanism": primitive_audited("exponential mechanism", "a likely candidate gains"),
     "sensitivities": sensitivities_hold,
+    "entities": entities_hold,
     "fresh noise": noise_is_fresh,
     "payments": unpaid(LaplaceTable),
     "whole numbers": numbers_are_whole,

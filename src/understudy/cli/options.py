@@ -17,6 +17,7 @@ from understudy.schema.files.yaml import parse_plain
 if TYPE_CHECKING:
     from understudy.mechanisms import Synthesizer
     from understudy.privacy.ledger.ledger import LedgerGuarantee
+    from understudy.schema.entities import Entity
 
 # ----------------------------------------------------------------------------------------
 # Where the private table is, as words of the command line: a file, or a table of a database.
@@ -134,6 +135,13 @@ IdColumn = Annotated[
 MaxRows = Annotated[
     int | None,
     typer.Option("--max-rows-per-person", help="Rows kept per person, chosen at random (with --id-column)."),
+]
+Flat = Annotated[
+    bool,
+    typer.Option(
+        "--flat",
+        help="With --id-column: fit rows, cut to --max-rows-per-person, instead of people with their number and order of rows.",
+    ),
 ]
 WorkloadText = Annotated[
     str | None,
@@ -329,8 +337,12 @@ def parse_method(
     target: str | None = None,
     unit: Unit | None = None,
     budget: Budget | None = None,
+    entity: Entity | None = None,
 ) -> Synthesizer:
-    """Build the method with its options and, where it takes one, its workload; ``auto`` is chosen by the unit and the budget as well."""
+    """Build the method with its options and, where it takes one, its workload.
+
+    ``auto`` is chosen by the unit and the budget as well; ``entity`` says whose the rows are, for people with several.
+    """
     from understudy.workflow import mechanism_for
 
     return mechanism_for(
@@ -343,4 +355,5 @@ def parse_method(
         budget=budget,
         workload_name="--workload",
         error=UsageError,
+        entity=entity,
     )

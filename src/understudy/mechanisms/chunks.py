@@ -100,6 +100,12 @@ class ChunkedSample:
     lanes: int = LANES
     targets: Sequence[npt.NDArray[np.float64]] | None = None
 
+    def __post_init__(self) -> None:
+        if self.model.events is not None:
+            raise WorkloadError(
+                "The model is of people with several rows, which are drawn as a whole: write one file (--out in .csv or .parquet), not a folder of parts."
+            )
+
     @cached_property
     def waves(self) -> tuple[Wave, ...]:
         """All chunks, in waves."""

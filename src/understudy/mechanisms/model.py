@@ -26,6 +26,8 @@ from understudy.schema import Schema, Selection
 if TYPE_CHECKING:
     import pandas as pd
 
+    from understudy.mechanisms.events.drawing import EventDrawer
+
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 Cells = npt.NDArray[np.bool_] | Sequence[Sequence[int]]
 
@@ -138,7 +140,23 @@ class Model:
             return len(self.distribution.codes)
         if self.schema.row_count is not None:
             return self.schema.row_count
+        if self.events is not None:
+            return self.events.rows
         return max(0, round(self.total))
+
+    @cached_property
+    def events(self) -> EventDrawer | None:
+        """Draws entities with their rows, where this is a model of event records (a fit of two levels); otherwise None."""
+        if self.schema.events_of is None:
+            return None
+        from understudy.mechanisms.events.drawing import EventDrawer
+
+        return EventDrawer(self)
+
+    @property
+    def table_schema(self) -> Schema:
+        """The schema of the tables that are drawn: that of the model, unless it is a model of event records."""
+        return self.schema if self.events is None else self.events.schema
 
     def sample_codes(
         self, n: int | None = None, *, seed: int | None = None, progress: Progress = no_progress
@@ -208,6 +226,12 @@ class Model:
         RareRows
             If the model expects fewer than ten such rows in the whole table: then they are guesses.
         """
+        if self.events is not None:
+            if where is not None or given is not None:
+                raise WorkloadError(
+                    "A fit of two levels draws whole entities with all their rows, so a condition on rows (where, given) has no meaning. Draw them, and keep those that you want."
+                )
+            return self.events.frame(n, seed=seed)
         if where is None and given is None:
             phases = Phases(progress, {"codes": 9.0, "values": 1.0})
             codes = self.sample_codes(n, seed=seed, progress=phases.part("codes"))
@@ -253,6 +277,8 @@ class Model:
         """Draw rows in frames of at most ``rows_per_chunk``, so that any number fits in memory."""
         if rows_per_chunk < 1:
             raise WorkloadError(f"rows_per_chunk ({rows_per_chunk}) must be at least 1.")
+        if self.events is not None:
+            raise WorkloadError("A fit of two levels is drawn as a whole (sample), not in chunks.")
         generator = np.random.default_rng(seed)
         for drawn in self._drawer.chunks(self._rows(n), rows_per_chunk=rows_per_chunk, generator=generator):
             codes = {name: drawn[:, index] for index, name in enumerate(self.schema.names)}

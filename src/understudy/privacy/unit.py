@@ -196,6 +196,24 @@ class Unit:
         rows = "row" if self.max_rows == 1 else "rows"
         return f"{verb} one person (column {self.id_column!r}, at most {self.max_rows} {rows} each)"
 
+    def describe_cut(self) -> str:
+        """Say what a fit of rows does to people with more rows than the unit allows; empty where every row is its own unit.
+
+        How many rows that concerns is not known: nothing was paid for it.
+
+        Examples
+        --------
+        >>> Unit.add_remove_person("patient", max_rows=2).describe_cut()[:58]
+        'Rows are cut: a person (column \'patient\') with more than 2 r'
+        """
+        if self.id_column is None:
+            return ""
+        rows = "row" if self.max_rows == 1 else "rows"
+        return (
+            f"Rows are cut: a person (column {self.id_column!r}) with more than {self.max_rows} {rows} counts as one with {self.max_rows}, chosen at random. Counts, shares and intervals are those of "
+            "the table that is left, not of the whole table: what goes with having many rows is understated."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the unit as plain values for JSON or YAML."""
         return {"relation": self.relation, "max_rows": self.max_rows, "id_column": self.id_column}

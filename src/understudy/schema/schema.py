@@ -32,6 +32,7 @@ from understudy.schema.constraints.derived import (
 )
 from understudy.schema.constraints.joint import JointValues, joint_values
 from understudy.schema.domain import Domain
+from understudy.schema.entities import Entity
 from understudy.schema.files.assembly import HEADING, check_columns, parse_rules
 from understudy.schema.files.lists import Lists, with_lists
 from understudy.schema.origin import (
@@ -222,6 +223,11 @@ class Schema:
     lists
         Lists of values by name. A column whose values are one of them is written with its name; it is the same
         column, and the schema has the same fingerprint, as with the values written out.
+    entity
+        Who the rows belong to, where a person, household or firm has several: an `Entity`, or its fields by name, as in ``{"id": "patient", "fixed": ["sex"],
+        "order": "admitted", "max_events": 40}``.
+    events_of
+        Of the schema of event records (`understudy.schema.entities.event_schema`): the schema of the table that they are records of.
 
     Examples
     --------
@@ -245,6 +251,8 @@ class Schema:
     left_out: tuple[tuple[str, str], ...]
     determines: tuple[Dependency, ...]
     derived: tuple[DerivedColumn, ...]
+    entity: Entity | None = None
+    events_of: Schema | None = None
     lists: Lists = field(default=(), compare=False)
 
     own_facts: ClassVar[tuple[str, ...]] = ("row_count", "left_out", "rules", "determines", "derived")
@@ -262,6 +270,8 @@ class Schema:
         rules: Sequence[Constraint | str | Mapping[str, Any]] = (),
         determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
         derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
+        entity: Entity | Mapping[str, Any] | None = None,
+        events_of: Schema | Mapping[str, Any] | None = None,
         lists: Mapping[str, Sequence[Any]] | Lists = (),
     ) -> None:
         self._set("columns", check_columns(columns))
@@ -281,7 +291,11 @@ class Schema:
         )
         dependencies, problems = check_dependencies(determines, self._by_name)
         made, wrong = check_derived(derived, self._by_name)
-        raise_problems(HEADING, problems + wrong)
+        who, unclear = Entity.from_plain(entity)
+        unclear += [] if who is None else who.problems(self._by_name)
+        raise_problems(HEADING, problems + wrong + unclear)
+        self._set("entity", who)
+        self._set("events_of", Schema.from_dict(events_of) if isinstance(events_of, Mapping) else events_of)
         self._set("determines", dependencies)
         self._set("derived", made)
         self._set("constraints", (*stated, *rules_of_dependencies(dependencies, self._by_name)))
@@ -327,7 +341,12 @@ class Schema:
             )
             for item in made
         )
-        return replace(self, columns=kept, constraints=rules, determines=dependencies, derived=placed)
+        who = None if self.entity is None else self.entity.within(wanted)
+        if who is not None and len(who.fixed) == len(kept):
+            who = None
+        return replace(
+            self, columns=kept, constraints=rules, determines=dependencies, derived=placed, entity=who
+        )
 
     @property
     def rules(self) -> tuple[Constraint, ...]:
@@ -558,6 +577,10 @@ class Schema:
             plain["determines"] = dependencies_to_plain(self.determines)
         if self.derived:
             plain["derived"] = derived_to_plain(self.derived)
+        if self.entity is not None:
+            plain["entity"] = self.entity.to_plain()
+        if self.events_of is not None:
+            plain["events_of"] = self.events_of._to_dict(named)
         return plain
 
     @classmethod

@@ -94,7 +94,12 @@ def _numbered(path: Path, number: int) -> Path:
 
 def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
     """Check everything about the output that can be checked in advance; return the delta that the ledger must set aside."""
-    synthesizer, schema = fit.synthesizer, fit.schema
+    synthesizer, schema = fit.synthesizer, fit.records
+    if fit.entity is not None and delivery is not None and (delivery.sets is not None or delivery.in_parts):
+        raise UsageError(
+            "People with several rows are drawn into one file or frame, not into several sets or a folder of parts. Leave --sets and the final slash of the output away, or fit the rows without "
+            "their number and order (--flat, flat=True)."
+        )
     if delivery is None:
         return synthesizer.reserve(schema, fit.budget)
     if delivery.out is not None:
@@ -196,7 +201,7 @@ def deliver(
         frame = model.sample(delivery.rows, seed=delivery.seed, progress=phases.part("drawing"))
         if delivery.out is not None:
             phases.part("writing")("writing", 0.0)
-            write_frame(frame, delivery.out, schema=model.schema)
+            write_frame(frame, delivery.out, schema=model.table_schema)
     except Exception as error:
         kept = work.model_path or _rescue(model)
         note = (

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,9 +38,19 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.progress import Phases
 from understudy.schema import Column, Schema
+from understudy.schema.entities import Entity
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
+from understudy.workflow.events import (
+    FOR_EVENTS,
+    WHY_FOR_EVENTS,
+    check_two_levels,
+    entity_of,
+    event_mechanism,
+    read_events,
+    records_of,
+)
 from understudy.workflow.measuring import (
     SchemaStep,
     Steps,
@@ -102,6 +113,8 @@ class Fit:
         schema that they find. ``schema`` and ``synthesizer`` then stand in for those, to be checked in advance.
     reason
         Says why the mechanism was chosen for a schema, where nobody named one (:mod:`understudy.workflow.choice`).
+    entity
+        Whose the rows are, for a fit of two levels (:mod:`understudy.workflow.events`); None fits rows.
     """
 
     table: Any = field(repr=False)
@@ -119,6 +132,12 @@ class Fit:
     steps: tuple[SchemaStep, ...] = ()
     rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
     reason: Callable[[Schema], str] | None = field(default=None, repr=False)
+    entity: Entity | None = None
+
+    @property
+    def records(self) -> Schema:
+        """The schema of what is counted and modelled: the rows of the table, or the event records of its entities."""
+        return records_of(self.schema, self.entity)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +177,7 @@ def mechanism_for(
     budget: Budget | None = None,
     workload_name: str = "workload",
     error: type[UnderstudyError] = WorkloadError,
+    entity: Entity | None = None,
 ) -> Synthesizer:
     """Return a mechanism by its name, with its options and, where it takes one, its workload.
 
@@ -177,6 +197,8 @@ def mechanism_for(
         Who is protected and what may be spent: ``"auto"`` chooses by them as well.
     workload_name, error
         What the workload is called where the user wrote it, and what to raise if the mechanism takes none.
+    entity
+        Whose the rows are, for a fit of two levels.
 
     Examples
     --------
@@ -193,12 +215,16 @@ def mechanism_for(
             )
         if unit is None or budget is None:
             raise error("The method auto is chosen by the unit and the budget; give both.")
+        if entity is not None:
+            return event_mechanism(FOR_EVENTS, records_of(schema, entity), wanted, {})
         return choose(schema, unit=unit, budget=budget, workload=wanted).mechanism()
     if wanted is not None:
         if not method_named(method).takes_workload:
             name = workload_name if target is None else "the column to predict (--for, target)"
             raise error(f"{method} does not take a workload; leave {name} out.")
         given["workload"] = wanted
+    if entity is not None:
+        return event_mechanism(method, records_of(schema, entity), given.pop("workload", None), given)
     return create(method, **given)
 
 
@@ -209,10 +235,13 @@ def reason_for(
     target: str | None = None,
     unit: Unit,
     budget: Budget,
+    entity: Entity | None = None,
 ) -> Callable[[Schema], str] | None:
     """Return what says why :func:`mechanism_for` chose its mechanism for a schema; None where the mechanism was named."""
     if method != AUTO:
         return None
+    if entity is not None:
+        return lambda schema: WHY_FOR_EVENTS
     return lambda schema: (
         choose(
             schema, unit=unit, budget=budget, workload=_workload(schema, workload, target, WorkloadError)
@@ -297,6 +326,7 @@ def synthesize(
     workload: str | Workload | None = None,
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
+    flat: bool = False,
     rows: int | None = None,
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
@@ -336,6 +366,9 @@ def synthesize(
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
     target
         A column that will be predicted from the others: marginals that hold it matter more. Instead of ``workload``.
+    flat
+        Where the unit names people (``id_column``) they are fitted and drawn with all their rows, in order, with fresh ids; the section ``entity`` of the schema says more about them.
+        True fits the rows instead: each person is cut to ``max_rows`` rows at random, and the result has rows without ids.
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
@@ -379,7 +412,10 @@ def synthesize(
     protected = Unit.of(unit)
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
 
-    asked: dict[str, Any] = {"workload": workload, "target": target, "unit": protected, "budget": budget}
+    entity = entity_of(given, protected, flat=flat)
+    asked: dict[str, Any] = {
+        "workload": workload, "target": target, "unit": protected, "budget": budget, "entity": entity,
+    }  # fmt: skip
 
     def mechanism(described: Schema) -> Synthesizer:
         return mechanism_for(method, described, options=options, **asked)
@@ -396,6 +432,7 @@ def synthesize(
         steps=steps,
         rebuild=mechanism,
         reason=reason_for(method, **asked),
+        entity=entity,
     )
     planned = plan_synthesis(
         fit,
@@ -484,7 +521,8 @@ def plan_synthesis(
     steps = with_steps(fit)
     rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
     fit.synthesizer.require(rest.budget)
-    plan = fit.synthesizer.plan(fit.schema, unit=fit.unit, budget=rest.budget)
+    two_levels = () if fit.entity is None else check_two_levels(fit.table, fit.schema, fit.entity)
+    plan = fit.synthesizer.plan(fit.records, unit=fit.unit, budget=rest.budget)
     reserve = check_delivery(rest, delivery)
     if fit.steps:
         _check_steps(fit, delivery, reserve)
@@ -496,10 +534,13 @@ def plan_synthesis(
     hold_out = _divided(fit, kept_at)
     kept = {} if kept_at is None else {"hold-out file": kept_at}
     check_apart(replace(fit, files={**fit.files, **kept}), delivery, place)
-    delta = fit.synthesizer.delta_note(fit.budget, fit.schema, fit.unit)
-    notes = (*(() if place is None else place.notes), *((delta,) if delta else ()))
-    if hold_out is not None:
-        notes = (*notes, _told_of(hold_out, kept_at))
+    said = (
+        *two_levels,
+        fit.unit.describe_cut() if fit.entity is None else "",
+        fit.synthesizer.delta_note(fit.budget, fit.records, fit.unit),
+        "" if hold_out is None else _told_of(hold_out, kept_at),
+    )
+    notes = (*(() if place is None else place.notes), *(note for note in said if note))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
     return PlannedSynthesis(
@@ -662,7 +703,7 @@ class PlannedSynthesis:
         reading = phases.part("reading")
         reading("preparing", 0.0)
         if not fit.steps:
-            fit.synthesizer.prepare(fit.schema, unit=fit.unit, budget=fit.budget, plan=self.plan)
+            fit.synthesizer.prepare(fit.records, unit=fit.unit, budget=fit.budget, plan=self.plan)
         if self.hold_out is not None and self.hold_out_file is not None and not self.hold_out_file.exists():
             self.hold_out.write(self.hold_out_file)
         reading("reading", 0.0)
@@ -677,6 +718,7 @@ class PlannedSynthesis:
             **({} if delivery is None or sets is None else {"sets": sets, "how": delivery.how}),
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
             **({} if self.hold_out is None else {"hold_out": self.hold_out.fingerprint()}),
+            **({} if fit.entity is None else {"entity": fit.entity.to_plain()}),
         )
         if (
             fit.steps and fit.reason is not None
@@ -691,9 +733,11 @@ class PlannedSynthesis:
         ):
             learnt = run_steps(fit, self.steps, work, entries, learning.part("schema"))
             if records is None:
-                plan = learnt.fit.synthesizer.plan(learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget)
+                plan = learnt.fit.synthesizer.plan(
+                    learnt.fit.records, unit=fit.unit, budget=learnt.fit.budget
+                )
                 learnt.fit.synthesizer.prepare(
-                    learnt.fit.schema, unit=fit.unit, budget=learnt.fit.budget, plan=plan
+                    learnt.fit.records, unit=fit.unit, budget=learnt.fit.budget, plan=plan
                 )
                 records = self._records(learnt.fit, learning.part("schema"))
             asked: dict[str, Any] = {
@@ -733,10 +777,9 @@ class PlannedSynthesis:
 
     def _records(self, fit: Fit, progress: Progress) -> Table:
         """Read the table by the schema of a fit. Private."""
-        return read_table(
+        read = partial(
+            read_table,
             fit.table,
-            fit.schema,
-            id_column=fit.unit.id_column,
             separator=fit.separator,
             encoding=fit.encoding,
             names=fit.names,
@@ -744,6 +787,9 @@ class PlannedSynthesis:
             checkpoint=fit.checkpoint,
             hold_out=self.hold_out,
         )
+        if fit.entity is not None:
+            return read_events(read, fit.schema, fit.entity)
+        return read(fit.schema, id_column=fit.unit.id_column)
 
     @property
     def _declared(self) -> tuple[Column, ...]:

@@ -10,6 +10,7 @@ import typer
 from understudy.cli.options import (
     Delta,
     Epsilon,
+    Flat,
     ForColumn,
     IdColumn,
     Json,
@@ -48,6 +49,7 @@ def plan(
     mu: Mu = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
+    flat: Flat = False,
     workload: WorkloadText = None,
     for_column: ForColumn = None,
     option: OptionWords = None,
@@ -108,6 +110,7 @@ def plan(
     from understudy.schema.spreadsheets import formula_warnings
     from understudy.workflow import reason_for
     from understudy.workflow.advice import Wish, advise
+    from understudy.workflow.events import check_two_levels, entity_of, records_of
 
     if want is not None:
         Wish.parse(want)
@@ -120,19 +123,25 @@ def plan(
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
-    synthesizer = parse_method(
-        method, described, workload, option, target=for_column, unit=privacy_unit, budget=budget
-    )
-    reason = reason_for(method, workload=workload, target=for_column, unit=privacy_unit, budget=budget)
+    entity = entity_of(described, privacy_unit, flat=flat)
+    asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
+    synthesizer = parse_method(method, described, workload, option, **asked)
+    reason = reason_for(method, workload=workload, **asked)
     synthesizer.require(budget)
-    planned = synthesizer.plan(described, unit=privacy_unit, budget=budget)
+    records = records_of(described, entity)
+    planned = synthesizer.plan(records, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
     if n_rows is None and asked_for:
         raise UsageError(
             "--want and --picture need the number of rows: give one that is public, or a guess, with --rows-about."
         )
     advice, refused = None, []
-    if rehearsal and n_rows is not None and (asked_for or not described.facts_from_data()):
+    if entity is not None and asked_for:
+        raise UsageError(
+            "--want and --picture rehearse a fit of rows; for people with several rows add --flat, or leave them out."
+        )
+    can_rehearse = rehearsal and n_rows is not None and entity is None
+    if can_rehearse and (asked_for or not described.facts_from_data()):
         try:
             with progress_bar("plan", quiet=quiet or json) as progress:
                 advice = advise(
@@ -172,13 +181,15 @@ def plan(
         }
         for item in planned.measurements
     ]
-    facts_known = (budget, described, privacy_unit)
+    facts_known = (budget, records, privacy_unit)
     said = (
         "" if reason is None else reason(described),
         synthesizer.accounting_note(*facts_known),
         synthesizer.delta_note(*facts_known) if advice is None else "",  # the advice says what it would buy
     )
     notes = [
+        *([privacy_unit.describe_cut()] if entity is None and privacy_unit.id_column is not None else []),
+        *(() if entity is None else check_two_levels(None, described, entity)),
         *(note for note in said if note),
         *refused,
         *planned.notes,

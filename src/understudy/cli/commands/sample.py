@@ -111,7 +111,7 @@ def sample(
 
         fitted = load_model(model)
         fixed = None if given is None else read_frame(given)
-        number = rows if rows is not None or where or given else fitted.default_rows()
+        number = rows if rows is not None or where or given or fitted.events else fitted.default_rows()
         check_memory(number if number is not None else fitted.default_rows(), fitted.schema, out)
         with progress_bar("sample", quiet=quiet or json) as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", RareRows)  # said below, with the number
@@ -120,7 +120,7 @@ def sample(
                 number, where=where, given=fixed, seed=seed, progress=phases.part("drawing")
             )
             phases.part("writing")("writing", 0.0)
-            write_frame(frame, target, schema=fitted.schema)
+            write_frame(frame, target, schema=fitted.table_schema)
             phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:

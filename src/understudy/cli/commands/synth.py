@@ -18,6 +18,7 @@ from understudy.cli.options import (
     DiscoverShare,
     Encoding,
     Epsilon,
+    Flat,
     ForColumn,
     Header,
     IdColumn,
@@ -89,6 +90,7 @@ def synth(
     mu: Mu = None,
     id_column: IdColumn = None,
     max_rows_per_person: MaxRows = None,
+    flat: Flat = False,
     workload: WorkloadText = None,
     for_column: ForColumn = None,
     option: OptionWords = None,
@@ -166,6 +168,7 @@ def synth(
     from understudy.data.output import require_writable
     from understudy.schema import Schema
     from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis, reason_for
+    from understudy.workflow.events import entity_of
 
     budget = parse_budget(epsilon, delta, rho, mu)
     privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
@@ -180,7 +183,8 @@ def synth(
     source = parse_source(table, in_database, immutable)[0]
     columns = parse_header(header, names)
 
-    asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget}
+    entity = entity_of(given, privacy_unit, flat=flat)
+    asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
 
     def mechanism(described: Schema) -> Synthesizer:
         return parse_method(method, described, workload, option, **asked)
@@ -223,6 +227,7 @@ def synth(
         steps=steps,
         rebuild=mechanism,
         reason=reason_for(method, workload=workload, **asked),
+        entity=entity,
     )
     payment = Payment(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
@@ -301,6 +306,9 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
     if made.many is not None:
         tell(f"{delivery.sets} sets, made by {delivery.how}. {_COMBINING[made.many.kind]}")
     unresolved = made.model.unresolved(numbers=False)
+    if made.model.events is not None:  # of records, so many to a person
+        unresolved = unresolved[unresolved["column"].isin(made.model.table_schema.names)]
+        unresolved = unresolved.assign(at_most=unresolved["at_most"] / made.model.provenance.unit.max_rows)
     if len(unresolved):
         tell(
             f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns are not resolved: at this budget they "

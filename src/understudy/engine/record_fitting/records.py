@@ -91,6 +91,7 @@ def fit_records(
     temperature: float | None = None,
     keep_columns: bool = True,
     allowed: Sequence[Allowed] = (),
+    frozen: Sequence[str] = (),
     max_cells: int = MAX_CELLS,
 ) -> FitResult:
     """Move records so that their marginals approach those of a model.
@@ -128,6 +129,8 @@ def fit_records(
         stops records from crowding into the likeliest cells. These marginals do not count in the errors.
     allowed
         Constraints. Records that break one are moved first; no later move breaks any.
+    frozen
+        Columns that stay as they are. Where records break a constraint at the start, their repair may still change them.
     max_cells
         Limit on the cells of all marginals together; larger ones are replaced as in :func:`fitting_cliques`.
 
@@ -159,6 +162,7 @@ def fit_records(
     """
     goals = set_goals(domain, cliques, targets, weights, keep_columns, max_cells)
     state = _state(codes, domain, goals, norm, allowed, seed, None)
+    state.freeze([domain.index(name) for name in frozen])
     return _run(state, codes.dtype, proposals, temperature)
 
 

@@ -128,6 +128,10 @@ class State:
         self.rest = np.zeros((len(sizes), len(codes)), dtype=np.uint8)
         self.active = np.flatnonzero((np.diff(plan.first) > 0) & (self.sizes > 1))
 
+    def freeze(self, columns: Sequence[int]) -> None:
+        """Leave some columns as they are."""
+        self.active = self.active[~np.isin(self.active, columns)]
+
     def _wanted(self, c: int) -> npt.NDArray[np.float64]:
         if self.wanted is not None:
             return self.wanted(c)

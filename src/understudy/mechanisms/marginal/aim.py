@@ -69,6 +69,8 @@ _LEAST_NOISE = 0.02
 _SHORT, _PARTS = 1.5, (12.0, 4.0)
 """Ranges within which values are alike: in values, and as parts of the column."""
 _STEPS = 40
+_MOST_FIRST = 0.5
+"""Largest share of the budget for marginals that are measured before all others."""
 
 
 def smoothable(schema: Schema, name: str) -> bool:
@@ -202,6 +204,9 @@ class AIM(Synthesizer):
     known
         Measurements of the same table that were released, and paid for, before. The model starts from them, and
         columns they contain are not measured a first time.
+    first
+        Marginals that are measured before all others, each with the share of the budget it gets, as ``((("age",), 0.05),)``: for what has to
+        be exact because everything else is multiplied by it.
     prior
         A model of public data over the same columns. The fit starts from it, and what is not measured keeps its
         relations. Rounds choose where it is wrong about the private table.
@@ -228,7 +233,7 @@ class AIM(Synthesizer):
 
     Privacy
     -------
-    Three kinds of looks, and a fourth with ``certify``: (1) all one-way marginals of the closure,
+    Three kinds of looks, and a fourth with ``certify``: (1) the marginals of ``first``, if any, and all one-way marginals of the closure,
     measured once or twice, the second time at a price that follows from the released number of rows, or instead, without
     ``initialise``, the number of rows where it is private; (2) in each round a choice by the exponential mechanism among candidates fixed by
     what was released before, with score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
@@ -263,6 +268,7 @@ class AIM(Synthesizer):
     column_noise: float = 0.1
     smooth: bool = True
     known: tuple[Measurement, ...] = ()
+    first: tuple[tuple[Clique, float], ...] = ()
     prior: GraphicalModel | None = None
     certify: float = 0.0
     initialise: bool = True
@@ -278,6 +284,7 @@ class AIM(Synthesizer):
             shares(self, "measure_share"),
             at_least(self, 0, "column_noise"),
             shares(self, "certify", zero=True),
+            self._wrong_first(),
             one_of(self, "initialise", (True, False)),
             one_of(self, "score", ("gain", "error")),
             one_of(self, "anneal", (True, False)),
@@ -286,6 +293,19 @@ class AIM(Synthesizer):
             [] if self.initialise else unused(self, "column_noise", because="initialise is false"),
             [] if self.estimation == "graphical" else unused(self, "prior", because="estimation is relaxed"),
         )
+
+    def _wrong_first(self) -> list[str]:
+        """Return what is wrong with the marginals that come first."""
+        try:
+            total = sum(share for clique, share in self.first if len(clique))
+            right = all(share > 0 and clique for clique, share in self.first) and total <= _MOST_FIRST
+        except (TypeError, ValueError):
+            right = False
+        if right:
+            return []
+        return [
+            f"first must list columns with the share of the budget of each, above 0 and at most {_MOST_FIRST:g} together"
+        ]
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviation of a cell measured in one of the first rounds."""
@@ -307,7 +327,10 @@ class AIM(Synthesizer):
         total = accounting.total(budget)
         price = self._first_price(domain, total)
         noise = self._noise(accounting, unit, price.measure)
-        design: list[tuple[Clique, Noise]] = [(clique, noise) for clique in self._columns(candidates)]
+        design: list[tuple[Clique, Noise]] = [
+            *((domain.canonical(clique), self._noise(accounting, unit, share * total)) for clique, share in self.first),
+            *((clique, noise) for clique in self._columns(candidates)),
+        ]
         if not design and self._counts_rows(schema, unit):
             design = [((), rows_noise(accounting, unit, TOTAL_SHARE * total))]
         left_out = len(workload.closure()) - len(candidates)
@@ -356,18 +379,23 @@ class AIM(Synthesizer):
     def _fixed(self) -> list[Clique]:
         """Return what the model has to hold from the start, constraints aside."""
         prior = () if self.prior is None else self.prior.cliques
-        return [*(item.clique for item in self.known if item.clique), *prior]
+        return [
+            *(item.clique for item in self.known if item.clique),
+            *(tuple(clique) for clique, _ in self.first),
+            *prior,
+        ]
 
     def _columns(self, candidates: list[Clique]) -> list[Clique]:
         """Return the one-way marginals to start with: those that nothing known contains, or none."""
         if not self.initialise:
             return []
         seen = {name for item in self.known for name in item.clique}
+        seen |= {name for clique, _ in self.first for name in clique}
         return [clique for clique in candidates if len(clique) == 1 and clique[0] not in seen]
 
     def _counts_rows(self, schema: Schema, unit: Unit) -> bool:
         """Say whether, by public facts, the number of rows has to be measured by itself: nothing else tells it before the first round."""
-        return not self.initialise and not self.known and not total_is_public(schema, unit)
+        return not (self.initialise or self.known or self.first or total_is_public(schema, unit))
 
     def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
         """Return the marginals of the closure that may be chosen.
@@ -482,8 +510,15 @@ class AIM(Synthesizer):
         measurements = list(self.known)
         batches = [1] * len(self.known)  # how those came about is not known: assume the least
         columns = self._columns(list(sealed))
+        if self.first:
+            cliques = [curator.domain.canonical(clique) for clique, _ in self.first]
+            measurements += curator.measure_many(
+                curator.counts_many(cliques),
+                noise=[self._noise(curator.accounting, curator.unit, share * cost) for _, share in self.first],
+            )
+            batches.append(len(cliques))
         if not self.initialise:
-            if not self.known and curator.rows.total is None:  # nothing tells the number of rows exactly
+            if not measurements and curator.rows.total is None:  # nothing tells the number of rows exactly
                 before = curator.rows_measurement
                 if before is None:
                     noise = rows_noise(curator.accounting, curator.unit, TOTAL_SHARE * cost)
@@ -503,7 +538,7 @@ class AIM(Synthesizer):
             curator,
             [sealed[clique] for clique in columns],
             cost=cost,
-            spent=len(columns) * price.measure,
+            spent=len(columns) * price.measure + sum(share for _, share in self.first) * cost,
             rows=model.total,
             tolerated=self.column_noise,
             pay=self._noise,

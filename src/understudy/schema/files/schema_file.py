@@ -17,6 +17,7 @@ from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.levels import DEFAULT_MOST, DEFAULT_SHARE
 from understudy.schema.columns.numeric import Integer, Real
+from understudy.schema.entities import DEFAULT_MAX_EVENTS, MOST_EVENTS
 from understudy.schema.files.lists import without_lists
 from understudy.schema.hierarchies.shipped import SHIPPED, SHIPPED_LISTS
 from understudy.schema.problems import (
@@ -316,6 +317,27 @@ _Derived = Annotated[
 ]
 
 
+_NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+_EntityText = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["id"],
+            "properties": {
+                "id": {"type": "string", "description": "The column that says whose a row is."},
+                "fixed": _NAMES | {"description": "Columns that are the same in all rows of an entity."},
+                "order": {"type": "string", "description": "The column that puts the rows of an entity in order."},
+                "max_events": {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS, "default": DEFAULT_MAX_EVENTS},
+                "link": _NAMES | {"description": "Columns whose value in the row before is looked at too."},
+            },
+        }
+    ),
+]
+_TableText = Annotated[Any, WithJsonSchema({"type": "object"})]
+
+
 class SchemaPart(_Part):
     """Everything public about a table."""
 
@@ -346,6 +368,12 @@ class SchemaPart(_Part):
     )
     derived: _Derived = Field(
         {}, description="Columns computed from others in the published table; they are not measured."
+    )
+    entity: _EntityText = Field(
+        None, description="Who the rows belong to, where a person, household or firm has several of them."
+    )
+    events_of: _TableText = Field(
+        None, description="In model files: the schema of the table whose events the records are."
     )
 
 

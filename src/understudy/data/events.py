@@ -1,0 +1,161 @@
+"""A table of events that bounds what one entity contributes: each gives exactly so many event records, however many rows it has.
+
+**What is counted.** Let an entity have ``n`` rows, in order, and let the unit allow ``k`` rows. Each of its rows becomes ``floor(k/n)`` equal records, and
+``k mod n`` of its rows, chosen at random, one more; with ``n > k`` that is ``k`` of its rows at random. So an entity gives **exactly k records**, and each of its rows ``k/n`` of
+them in expectation. A record holds the row, what is fixed about the entity, its number of rows (in public bins, up to a public cap) and the row before.
+
+**Sensitivity.** Which records an entity gives is a function of its own rows and of the random words of these rows. Take two tables that differ in one entity, and the same
+words for all other rows: all other entities give the same records in both. Adding or removing the entity adds or removes its ``k`` records; replacing
+it replaces ``k`` records by ``k``. The records are therefore a table with at most ``k`` rows per unit, as `understudy.privacy.Unit` wants it, and every
+bound that holds for such tables holds here: a marginal changes by at most ``k`` in L1 and L2 under add-remove, by at most ``2k`` in L1 and ``sqrt(2) k`` in L2 under replace-one.
+(The words are independent of the tables, so a mechanism that is private for each fixed choice of words is private.)
+
+**Bias.** Given the number of rows ``n``, the expected share of the records with a property is the mean, over the entities with ``n`` rows, of the share of their rows with it: no
+row is favoured, although few are kept. A table that is cut to ``k`` rows counts an entity with ``n > k`` rows as one with ``k``, and nothing in it says so. Here the number of rows
+is a column, so drawing ``n`` rows for an entity of ``n`` gives all of them their weight back.
+
+**Noise.** A cut table with ``k`` rows gets noise ``k sigma`` and its counts have to be multiplied by ``n/min(n, k)`` to stand for rows of entities with ``n``: noise of at least ``n sigma``. Records get
+noise ``k sigma`` as well, and ``n/k`` is their multiplier: ``n sigma``, for every ``k``. So a larger ``k`` costs no accuracy here. It only lessens what the random choice of rows adds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data.counting.counting import code_dtype
+from understudy.data.local import LocalTable
+from understudy.data.persons import Persons, check_max_rows, draw_words
+from understudy.data.table import Words, read_without
+from understudy.errors import DataError
+from understudy.schema.entities import EventColumns, event_schema
+
+if TYPE_CHECKING:
+    from understudy.schema import Codes
+
+Ints = npt.NDArray[np.int64]
+
+MOST_RECORDS = 1 << 31
+"""Most event records that are made; far below what counts can hold exactly."""
+
+
+class EventsTable(LocalTable):
+    """Rows of entities in memory, which the curator turns into event records (see the module for what they are and why that is private).
+
+    The table itself has the schema of the rows. `truncated`, which the curator calls before anything is counted, returns the table of event records with the schema
+    `understudy.schema.entities.event_schema` of it.
+
+    Parameters
+    ----------
+    table
+        The rows, with the number of the entity of each. Its schema has a section ``entity``.
+    order
+        A number per row that puts the rows of an entity in order, where the schema names such a column. Rows with equal numbers stay in the order of the table.
+
+    Examples
+    --------
+    >>> from understudy.schema import Boolean, Schema
+    >>> schema = Schema([Boolean("died")], entity={"id": "patient"})
+    >>> rows = LocalTable(schema, {"died": [0, 0, 1, 0]}, persons={"patient": [7, 7, 7, 8]})
+    >>> records = EventsTable(rows).truncated("patient", 6, np.arange(4, dtype=np.uint64))
+    >>> records.count(("number_of_events", "died"))[:3].tolist()  # six records of each patient
+    [[6, 0], [0, 0], [4, 2]]
+    """
+
+    def __init__(self, table: LocalTable, *, order: npt.ArrayLike | None = None) -> None:
+        entity = table.schema.entity
+        if entity is None:
+            raise DataError("The schema of a table of events says whose the rows are (entity).")
+        if (entity.order is None) != (order is None):
+            raise DataError("A table of events needs numbers to put its rows in order exactly where its schema names a column for that.")
+        self._schema, self._columns, self._persons = table._schema, table._columns, table._persons
+        self._rows, self._filtered = table._rows, table._filtered
+        self._order = None if order is None else np.asarray(order)
+        if self._order is not None and self._order.shape != (self._rows,):
+            raise DataError(
+                "The table changed while it was read: its rows and their order do not fit together. Read it again."
+            )
+
+    def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
+        """Return the event records: exactly ``max_rows`` of each entity."""
+        check_max_rows(max_rows)
+        if id_column not in self._persons:
+            raise read_without(id_column)
+        if id_column != self._schema.entity.id:  # type: ignore[union-attr]
+            raise DataError(
+                f"The schema says that rows belong to {self._schema.entity.id!r} (entity.id) and the unit that they belong to {id_column!r}. "  # type: ignore[union-attr]
+                "Name the same column."
+            )
+        persons, drawn = self._persons[id_column], draw_words(words, self._rows)
+        entities = int(persons.max(initial=-1)) + 1
+        if entities * int(max_rows) > MOST_RECORDS:
+            raise DataError(
+                "There are too many event records for this number of rows per person. Choose a smaller one (max_rows_per_person): in a fit of two levels it "
+                "costs no accuracy to speak of."
+            )
+        rows, starts, sizes = in_order(persons, drawn, self._order)
+        copies = shares(persons[rows], sizes, mixed(drawn)[rows], int(max_rows))
+        place = np.arange(len(rows)) - np.repeat(starts, sizes)
+        event = np.repeat(np.arange(len(rows)), copies)  # of the rows in order
+        if (np.bincount(persons[rows[event]], minlength=entities) != max_rows).any():
+            raise DataError("Event records were not made as they should be; nothing was counted. Please report this.")
+        return self._records(rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place, event)
+
+    def _records(self, rows: Ints, starts: Ints, sizes: Ints, place: Ints, event: Ints) -> LocalTable:
+        """Build the table of records: for each, the place of its event among the rows in order."""
+        schema = event_schema(self._schema)
+        parts, domain = EventColumns.of(self._schema), schema.domain
+        entity = self._schema.entity
+        assert entity is not None
+        here, first, later = rows[event], rows[starts[event]], place[event] > 0
+        previous = rows[np.maximum(event - 1, 0)]
+        columns: dict[str, Codes] = {}
+        for name in parts.fixed:
+            columns[name] = self._columns[name][first]
+        for name in parts.events:
+            columns[name] = self._columns[name][here]
+        number = np.searchsorted(np.asarray(entity.bins), np.minimum(sizes[event], entity.max_events), side="right") - 1
+        columns[parts.number] = number.astype(code_dtype(domain.size(parts.number)))
+        columns[parts.place] = later.astype(code_dtype(2))
+        for name, called in parts.before.items():
+            size = domain.size(called)
+            columns[called] = np.where(later, self._columns[name][previous], size - 1).astype(code_dtype(size))
+        return LocalTable._adopting(schema, {name: columns[name] for name in schema.names}, {}, filtered=self._filtered)
+
+
+def in_order(
+    persons: Persons, words: npt.NDArray[np.uint64], order: npt.NDArray[np.generic] | None
+) -> tuple[Ints, Ints, Ints]:
+    """Return the rows entity by entity and in order, where each entity begins, and how many rows it has.
+
+    Without an order the rows of an entity stand in random order, so that the one before is any other one.
+    """
+    keys = (words if order is None else order, persons)
+    rows = np.lexsort(keys).astype(np.int64)
+    sizes = np.bincount(persons).astype(np.int64) if len(persons) else np.zeros(0, np.int64)
+    return rows, np.cumsum(sizes) - sizes, sizes
+
+
+def shares(who: Persons, sizes: Ints, words: npt.NDArray[np.uint64], records: int) -> Ints:
+    """Return how many records each row gives: ``records`` in all for each entity, as equal as possible, the rest to the smallest words.
+
+    Examples
+    --------
+    >>> shares(np.array([0, 0, 0, 1]), np.array([3, 1]), np.array([9, 1, 5, 2], np.uint64), 4).tolist()
+    [1, 2, 1, 4]
+    """
+    each, rest = np.divmod(records, sizes)
+    smallest = np.lexsort((words, who))  # rows of an entity lie together already
+    rank = np.empty(len(who), np.int64)
+    rank[smallest] = np.arange(len(who)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(each[who] + (rank < rest[who]), np.int64)
+
+
+def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return other words, one for each: which rows are kept must not follow from where they stand (the last steps of SplitMix64)."""
+    z = words + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -1,0 +1,268 @@
+"""Simulated tables in which a person or a household has several rows: hospital stays, and members of households."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from understudy.datasets.draw import checked_rows, draw, draw_given, generator, labelled, logistic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.schema import Schema
+
+REGIONS = ("north", "east", "south", "west")
+DIAGNOSES = ("heart", "lung", "injury", "cancer", "mental", "other")
+WARDS = ("day", "general", "surgery", "intensive")
+MOST_STAYS = 40
+FIRST_DAY, LAST_DAY = "2019-01-01", "2023-12-31"
+_DAYS = 1826
+_SEXES = ("female", "male")
+_AGE_GROUPS = ("0-17", "18-39", "40-64", "65-79", "80+")
+_AGE_FRAILTY = (-0.6, -0.5, 0.0, 0.5, 0.8)
+_DIAGNOSIS_BY_AGE = (
+    (1, 3, 6, 1, 2, 7),
+    (2, 2, 6, 2, 6, 6),
+    (6, 4, 4, 6, 4, 5),
+    (10, 6, 3, 8, 2, 4),
+    (10, 8, 5, 5, 3, 4),
+)
+_WARD_BY_DIAGNOSIS = (
+    (2, 6, 2, 2),
+    (2, 8, 0.5, 2),
+    (3, 3, 6, 1),
+    (5, 4, 4, 0.7),
+    (3, 9, 0.1, 0.1),
+    (6, 5, 2, 0.4),
+)
+_NIGHTS_BY_WARD = (0.05, 0.82, 0.78, 0.88)
+_LONGEST_STAY = 30
+_SAME_DIAGNOSIS = 0.7
+
+RELATIONS = ("head", "partner", "child", "parent", "other")
+MOST_MEMBERS = 12
+_TENURES = ("owner", "tenant", "social")
+_WORK = ("at work", "looking for work", "at school", "retired", "at home")
+_OLDEST = 99
+
+
+def patient_stays(patients: int, seed: int = 0) -> pd.DataFrame:
+    """Simulate a hospital register: patients with 1 to 40 stays each, whose outcome depends on how many they have.
+
+    Frail patients come back more often, so that the share of readmissions is far higher among patients with many stays: a table cut to a few
+    rows of each patient has a lower share than the register. Most patients keep their diagnosis from one stay to the next.
+
+    Parameters
+    ----------
+    patients
+        Number of patients, 0 or more; there are about 1.45 stays to a patient.
+    seed
+        Seed of the simulation; the same arguments give the same table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per stay, those of a patient together and in order: ``patient`` (who), ``sex``, ``age_group`` and ``region`` (the same in
+        all stays of a patient), ``admitted`` (2019 to 2023), ``diagnosis``, ``ward``, ``nights`` and ``readmitted``. `patient_stays_schema`
+        describes all but ``patient``.
+
+    Examples
+    --------
+    >>> table = patient_stays(100, seed=1)
+    >>> table["patient"].nunique(), int(table.groupby("patient")["sex"].nunique().max())
+    (100, 1)
+    """
+    import pandas as pd
+
+    patients = checked_rows(patients)
+    rng = generator(seed, "patient_stays")
+    sex = draw(rng, (0.53, 0.47), patients)
+    age = draw(rng, (0.15, 0.25, 0.28, 0.2, 0.12), patients)
+    region = draw(rng, (0.35, 0.2, 0.3, 0.15), patients)
+    frailty = np.asarray(_AGE_FRAILTY)[age] + 0.1 * (sex == 1) + 1.2 * rng.standard_normal(patients)
+    again = logistic(-1.55 + 0.95 * frailty)  # how likely a stay is followed by another one
+    again = np.minimum(again, 0.9)
+    stays = np.minimum(rng.geometric(1.0 - again), MOST_STAYS)
+    who = np.repeat(np.arange(patients), stays)
+    rows = len(who)
+    place = np.arange(rows) - np.repeat(np.cumsum(stays) - stays, stays)
+    diagnosis = np.zeros(rows, np.int64)
+    fresh = draw_given(rng, _DIAGNOSIS_BY_AGE, age[who])
+    keeps = rng.random(rows) < _SAME_DIAGNOSIS
+    for step in range(int(stays.max(initial=0))):
+        now = np.flatnonzero(place == step)
+        same = keeps[now] & (step > 0)
+        diagnosis[now] = np.where(same, diagnosis[now - 1], fresh[now])
+    ward = draw_given(rng, _WARD_BY_DIAGNOSIS, diagnosis)
+    nights = draw_given(rng, np.asarray(_NIGHTS_BY_WARD)[:, None] ** np.arange(_LONGEST_STAY + 1), ward)
+    readmitted = rng.random(rows) < logistic(
+        -0.75
+        + 0.55 * np.log(stays)[who]
+        + 0.5 * frailty[who]
+        + 0.4 * (diagnosis == 0)
+        - 0.5 * (diagnosis == 2)
+        + 0.02 * nights
+    )
+    starts = np.cumsum(stays) - stays
+    so_far = np.cumsum(rng.exponential(size=rows + 1)[:rows])  # of the time that lies between stays
+    so_far -= np.repeat(so_far[starts], stays)
+    whole = np.repeat(so_far[starts + stays - 1], stays) + 1.0
+    first = (rng.random(patients) ** (1.0 + 0.15 * stays))[who]
+    day = np.floor((first + (1.0 - first) * so_far / whole) * (_DAYS - 1)).astype(np.int64)
+    admitted = (np.datetime64(FIRST_DAY, "D") + day.astype("timedelta64[D]")).astype("datetime64[us]")
+    return pd.DataFrame(
+        {
+            "patient": who + 100_000,
+            "sex": labelled(sex[who], _SEXES),
+            "age_group": labelled(age[who], _AGE_GROUPS),
+            "region": labelled(region[who], REGIONS),
+            "admitted": admitted,
+            "diagnosis": labelled(diagnosis, DIAGNOSES),
+            "ward": labelled(ward, WARDS),
+            "nights": nights,
+            "readmitted": readmitted,
+        }
+    )
+
+
+def patient_stays_schema() -> Schema:
+    """Return the public schema of `patient_stays`, with what is fixed about a patient and what puts the stays in order."""
+    from understudy.schema import Schema
+
+    return Schema.from_dict(
+        {
+            "name": "patient stays",
+            "columns": [
+                {"name": "sex", "kind": "categorical", "values": list(_SEXES)},
+                {"name": "age_group", "kind": "ordinal", "values": list(_AGE_GROUPS)},
+                {"name": "region", "kind": "categorical", "values": list(REGIONS)},
+                {
+                    "name": "admitted",
+                    "kind": "date",
+                    "minimum": FIRST_DAY,
+                    "maximum": LAST_DAY,
+                    "resolution": "quarter",
+                    "decode_by": "uniform",
+                },
+                {"name": "diagnosis", "kind": "categorical", "values": list(DIAGNOSES)},
+                {"name": "ward", "kind": "categorical", "values": list(WARDS)},
+                {
+                    "name": "nights",
+                    "kind": "integer",
+                    "bins": {"edges": [0, 1, 2, 3, 5, 8, 15, 31]},
+                    "decode_by": "smooth",
+                },
+                {"name": "readmitted", "kind": "boolean"},
+            ],
+            "entity": {
+                "id": "patient",
+                "fixed": ["sex", "age_group", "region"],
+                "order": "admitted",
+                "max_events": MOST_STAYS,
+            },
+        }
+    )
+
+
+def households(number: int, seed: int = 0) -> pd.DataFrame:
+    """Simulate the members of households: 1 to 12 of them, the head first, with ages that go together.
+
+    Parameters
+    ----------
+    number
+        Number of households, 0 or more; there are about 2.5 members to a household.
+    seed
+        Seed of the simulation; the same arguments give the same table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per member, those of a household together: ``household`` (which), ``region`` and ``tenure`` (the same for all members),
+        ``relation`` (to the head), ``age``, ``sex`` and ``work``. `households_schema` describes all but ``household``.
+
+    Examples
+    --------
+    >>> table = households(50, seed=2)
+    >>> int((table["relation"] == "head").sum())
+    50
+    """
+    import pandas as pd
+
+    number = checked_rows(number)
+    rng = generator(seed, "households")
+    region = draw(rng, (0.35, 0.2, 0.3, 0.15), number)
+    tenure = draw(rng, (0.5, 0.35, 0.15), number)
+    head = np.clip(np.round(rng.gamma(9.0, 5.6, number) + np.asarray([5, -4, 0])[tenure]), 18, _OLDEST)
+    partner = rng.random(number) < np.where(head > 75, 0.35, np.where(head < 26, 0.25, 0.6))
+    mean = np.where((head > 26) & (head < 58), 1.25, 0.12) * np.where(partner, 1.25, 0.55)
+    children = np.minimum(rng.poisson(mean * np.asarray([1.0, 0.8, 1.6])[tenure]), 8)
+    parent = rng.random(number) < np.where((head > 35) & (head < 70), 0.05, 0.005)
+    others = np.where(rng.random(number) < 0.06, rng.integers(1, 3, number), 0)
+    counts = np.stack([np.ones(number, int), partner.astype(int), children, parent.astype(int), others], 1)
+    size = counts.sum(axis=1)
+    which = np.repeat(np.arange(number), size)
+    relation = np.repeat(np.tile(np.arange(len(RELATIONS)), number), counts.reshape(-1))
+    rows = len(which)
+    heads = head[which]
+    apart = rng.standard_normal(rows)
+    ages = np.select(
+        [relation == 0, relation == 1, relation == 2, relation == 3],
+        [heads, heads - 1.5 + 4.0 * apart, heads - 29.0 + 5.5 * apart, heads + 27.0 + 4.0 * apart],
+        default=18 + 60 * rng.random(rows),
+    )
+    age = np.clip(np.round(ages), np.where((relation == 1) | (relation == 3), 18, 0), _OLDEST).astype(
+        np.int64
+    )
+    head_sex = rng.random(number) < 0.55
+    sex = np.where(
+        relation == 0,
+        head_sex[which],
+        np.where(relation == 1, head_sex[which] ^ (rng.random(rows) > 0.02), rng.random(rows) < 0.5),
+    ).astype(np.int64)
+    stage = np.select([age < 6, age < 18, age < 65], [0, 1, 2], default=3)
+    work = draw_given(
+        rng, [[0, 0, 0, 0, 1], [0.02, 0.01, 0.97, 0, 0], [0.72, 0.07, 0.06, 0.03, 0.12], [0.06, 0, 0, 0.9, 0.04]], stage
+    )
+    return pd.DataFrame(
+        {
+            "household": which + 1,
+            "region": labelled(region[which], REGIONS),
+            "tenure": labelled(tenure[which], _TENURES),
+            "relation": labelled(relation, RELATIONS),
+            "age": age,
+            "sex": labelled(sex, _SEXES),
+            "work": labelled(work, _WORK),
+        }
+    )
+
+
+def households_schema() -> Schema:
+    """Return the public schema of `households`: members stand in the order of their relation to the head."""
+    from understudy.schema import Schema
+
+    return Schema.from_dict(
+        {
+            "name": "households",
+            "columns": [
+                {"name": "region", "kind": "categorical", "values": list(REGIONS)},
+                {"name": "tenure", "kind": "categorical", "values": list(_TENURES)},
+                {"name": "relation", "kind": "ordinal", "values": list(RELATIONS)},
+                {
+                    "name": "age",
+                    "kind": "integer",
+                    "bins": {"edges": [0, 6, 12, 18, 25, 30, 35, 40, 45, 50, 55, 60, 65, 75, 100]},
+                    "decode_by": "smooth",
+                },
+                {"name": "sex", "kind": "categorical", "values": list(_SEXES)},
+                {"name": "work", "kind": "categorical", "values": list(_WORK)},
+            ],
+            "entity": {
+                "id": "household",
+                "fixed": ["region", "tenure"],
+                "order": "relation",
+                "max_events": MOST_MEMBERS,
+            },
+        }
+    )

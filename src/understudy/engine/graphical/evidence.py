@@ -1,0 +1,165 @@
+"""Drawing from a graphical model when many columns of each record are given, and the rest is wanted.
+
+A tree with all given columns in one bag would have a cell for every combination of their codes. But where a row says what they are, they are no
+variables any more: each potential shrinks to the columns that are free. What is left is a model of the free columns alone, another one for each row but with the
+same graph, so that one order of elimination serves all rows and each step is one operation on arrays with an axis for the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.schema import Clique
+
+if TYPE_CHECKING:
+    from understudy.engine.graphical.model import GraphicalModel
+
+Array = npt.NDArray[np.float64]
+Factor = tuple[tuple[int, ...], Array]
+"""Free columns and logarithms, with an axis for rows (of length one where all rows agree) and one for each column."""
+
+MOST_CELLS = 1 << 24
+"""Most cells of a table over free columns; there is one for each row, so that far smaller ones take long already."""
+_NUMBERS_AT_ONCE = 1 << 23
+
+
+def sample_each(
+    model: GraphicalModel,
+    given: Clique,
+    values: npt.NDArray[np.integer[Any]],
+    generator: np.random.Generator,
+) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]] | None:
+    """Draw a record for each row of codes of some columns, independently, and say which rows can occur.
+
+    Exact: each record has the distribution of the model under its own codes. None where a table over the free columns would be too large.
+
+    Examples
+    --------
+    >>> from understudy.engine import GraphicalModel
+    >>> from understudy.schema import Domain
+    >>> potential = np.log(np.array([[0.5, 0.0], [0.25, 0.25]]), where=[[1, 0], [1, 1]], out=np.full((2, 2), -np.inf))
+    >>> model = GraphicalModel(Domain(("a", "b"), (2, 2)), 1.0, ((("a", "b"), potential),))
+    >>> codes, possible = sample_each(model, ("b",), np.array([[1], [1]]), np.random.default_rng(0))
+    >>> codes.tolist(), possible.tolist()
+    ([[1, 1], [1, 1]], [True, True])
+    """
+    domain = model.domain
+    sizes = domain.sizes
+    known = {domain.index(name): place for place, name in enumerate(given)}
+    free = [column for column in range(len(sizes)) if column not in known]
+    potentials = [(tuple(map(domain.index, clique)), logs) for clique, logs in model.potentials]
+    plan = _order(free, [[column for column in clique if column not in known] for clique, _ in potentials], sizes)
+    if plan is None:
+        return None
+    order, cells = plan
+    codes = np.zeros((len(values), len(sizes)), dtype=np.min_scalar_type(max(1, max(sizes, default=1) - 1)))
+    for column, place in known.items():
+        codes[:, column] = values[:, place]
+    possible = np.ones(len(values), dtype=bool)
+    tables = [_by_given(clique, logs, known, sizes) for clique, logs in potentials]
+    step = max(1, _NUMBERS_AT_ONCE // max(1, cells))
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        factors: list[Factor] = []
+        for columns, wanted, table in tables:
+            cell = np.zeros(len(codes[rows]) if wanted else 1, dtype=np.int64)
+            for column in wanted:
+                cell = cell * sizes[column] + codes[rows, column]
+            factors.append((columns, table[cell]))
+        possible[rows] = _draw(factors, order, codes[rows], sizes, generator)
+    return codes, possible
+
+
+def _by_given(
+    clique: tuple[int, ...], logs: Array, known: dict[int, int], sizes: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], Array]:
+    """Return the free and the given columns of a potential, and its table with one row per combination of given codes."""
+    wanted = tuple(column for column in clique if column in known)
+    columns = tuple(column for column in clique if column not in known)
+    axes = [clique.index(column) for column in (*wanted, *columns)]
+    return columns, wanted, np.transpose(logs, axes).reshape(-1, *(sizes[column] for column in columns))
+
+
+def _order(
+    free: Sequence[int], cliques: Sequence[Sequence[int]], sizes: Sequence[int]
+) -> tuple[list[int], int] | None:
+    """Return an order of elimination, cheapest first, and how many cells its tables have together."""
+    beside: dict[int, set[int]] = {column: set() for column in free}
+    for clique in cliques:
+        for column in clique:
+            beside[column] |= set(clique) - {column}
+    order, cells = [], 0
+
+    def cost(column: int) -> int:
+        size = sizes[column]
+        for other in beside[column]:
+            size *= sizes[other]
+        return size
+
+    while beside:
+        column = min(beside, key=lambda item: (cost(item), item))
+        size = cost(column)
+        if size > MOST_CELLS:
+            return None
+        cells += size
+        others = beside.pop(column)
+        for other in others:
+            beside[other] |= others
+            beside[other] -= {other, column}
+        order.append(column)
+    return order, cells
+
+
+def _draw(
+    factors: list[Factor],
+    order: Sequence[int],
+    codes: npt.NDArray[np.unsignedinteger[Any]],
+    sizes: Sequence[int],
+    generator: np.random.Generator,
+) -> npt.NDArray[np.bool_]:
+    """Eliminate the free columns, then fill them in the other way round; return which rows can occur."""
+    n = len(codes)
+    kept: list[Factor] = []
+    for column in order:
+        mine = [factor for factor in factors if column in factor[0]]
+        factors = [factor for factor in factors if column not in factor[0]]
+        columns = tuple(sorted({other for names, _ in mine for other in names} | {column}))
+        total: Array = np.zeros((1, *(sizes[other] for other in columns)))
+        for names, logs in mine:
+            shape = [logs.shape[0], *(sizes[other] if other in names else 1 for other in columns)]
+            inner = np.transpose(logs, (0, *(1 + i for i in np.argsort(names, kind="stable")))).reshape(shape)
+            total = total + inner
+        kept.append((columns, total))
+        factors.append(
+            (tuple(other for other in columns if other != column), _added(total, 1 + columns.index(column)))
+        )
+    possible = np.ones(n, dtype=bool)
+    for _, logs in factors:  # no columns are left
+        possible &= np.broadcast_to(np.isfinite(logs.reshape(logs.shape[0])), n)
+    for column, (columns, logs) in zip(reversed(order), reversed(kept), strict=True):
+        axis = 1 + columns.index(column)
+        last = np.moveaxis(logs, axis, -1)
+        rows = np.arange(n) if logs.shape[0] > 1 else np.zeros(n, dtype=np.int64)
+        place = tuple(codes[:, other].astype(np.int64) for other in columns if other != column)
+        chosen = last[(rows, *place)]
+        peak = chosen.max(axis=1, keepdims=True)
+        weights = np.exp(chosen - np.where(np.isfinite(peak), peak, 0.0))
+        so_far = np.cumsum(weights, axis=1)
+        wanted = generator.random(n) * so_far[:, -1]
+        drawn = (so_far <= wanted[:, None]).sum(axis=1)
+        most = sizes[column] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)  # rounding must not reach what cannot occur
+        codes[:, column] = np.minimum(drawn, most)
+    return possible
+
+
+def _added(logs: Array, axis: int) -> Array:
+    """Return the logarithm of the sum along an axis."""
+    peak = logs.max(axis=axis, keepdims=True)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.exp(logs - safe).sum(axis=axis))
+    return np.asarray(total + np.squeeze(safe, axis=axis), dtype=np.float64)

@@ -1,0 +1,330 @@
+"""Drawing a table of entities from a model of event records: the entity, how many events it has, its first event, and each next one given the one before.
+
+All of it is post-processing of a released model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine import Conditional, Distribution, GraphicalModel
+from understudy.engine.graphical.evidence import sample_each
+from understudy.engine.record_fitting.records import fit_records
+from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
+from understudy.mechanisms.drawing import Codes, Drawer
+from understudy.schema import Clique, Domain, Schema
+from understudy.schema.entities import EventColumns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.mechanisms.model import Model
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_ATTEMPTS = 20
+"""How often an event that breaks a rule is drawn again before less is asked of it."""
+_NUMBERS = 50_000
+"""Numbers of events that are drawn to know their mean."""
+_FITTED_CELLS = 1 << 16
+"""Largest marginal, with the number of events, that drawn events are fitted to."""
+
+
+@dataclass(frozen=True, eq=False)
+class EventDrawer:
+    """Draws entities with their events.
+
+    Parameters
+    ----------
+    model
+        A model of event records: its schema remembers the schema of the table.
+    """
+
+    model: Model
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema of the table, with the groups of values that a fit chose."""
+        table = self.model.schema.events_of
+        assert table is not None
+        return table.with_columns(self.model.schema.column(name) for name in table.names)
+
+    @cached_property
+    def parts(self) -> EventColumns:
+        """What the columns of event records are."""
+        assert self.model.schema.events_of is not None
+        return EventColumns.of(self.model.schema.events_of)
+
+    @property
+    def entities(self) -> int:
+        """How many entities the model stands for: each has given as many records as the unit allows."""
+        return max(0, round(self.model.total / self.model.provenance.unit.max_rows))
+
+    @cached_property
+    def mean_events(self) -> float:
+        """The number of events that the model expects of an entity."""
+        shares = self.model.marginal((self.parts.number,))
+        if not shares.sum() > 0:
+            return 1.0
+        counts = np.rint(shares / shares.sum() * _NUMBERS).astype(np.int64)
+        codes = np.repeat(np.arange(len(counts)), counts)
+        drawn = self._decoded_numbers(codes, np.random.default_rng(0))
+        return float(drawn.mean())
+
+    @property
+    def rows(self) -> int:
+        """How many rows a table has when nobody says."""
+        return round(self.entities * self.mean_events)
+
+    def frame(self, rows: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw a table: fresh ids, the rows of an entity together and in order.
+
+        Parameters
+        ----------
+        rows
+            So many rows at most, less than one entity away from it; by default those of as many entities as the model stands for.
+        seed
+            Makes the draw repeatable.
+        """
+        if rows is not None and rows < 0:
+            raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
+        generator = np.random.default_rng(seed)
+        who, numbers = self._entities(rows, generator)
+        codes, owner = self._walked(who, numbers, generator)
+        codes = self._fitted(codes, numbers, generator)
+        return self._decoded(codes, owner, generator)
+
+    # -- entities ------------------------------------------------------------------------------
+
+    def _entities(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints]:
+        """Draw entities, as event records of which only what is the same in all of them will be used, and their numbers of events."""
+        drawer = Drawer(self.model.schema, self.model.distribution, None)
+        wanted = self.entities if rows is None else int(rows / self.mean_events * 1.1) + 64
+        codes = drawer.valid(wanted, generator)
+        numbers = self._numbers(codes, generator)
+        if rows is None:
+            return codes, numbers
+        while numbers.sum() < rows:
+            more = drawer.valid(wanted, generator)
+            codes = np.concatenate([codes, more])
+            numbers = np.concatenate([numbers, self._numbers(more, generator)])
+        kept = int(np.searchsorted(np.cumsum(numbers), rows, side="right"))
+        return codes[:kept], numbers[:kept]
+
+    def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
+        """Draw how many events each entity has, inside its bin."""
+        return self._decoded_numbers(codes[:, self._place(self.parts.number)], generator)
+
+    def _decoded_numbers(self, codes: npt.NDArray[Any], generator: np.random.Generator) -> Ints:
+        column = self.model.schema.column(self.parts.number)
+        counts = self.model.marginal((self.parts.number,))
+        return np.asarray(column.decode(codes, generator, counts=counts), dtype=np.int64)
+
+    def _place(self, name: str) -> int:
+        return self.model.schema.domain.index(name)
+
+    # -- events --------------------------------------------------------------------------------
+
+    def _walked(self, who: Codes, numbers: Ints, generator: np.random.Generator) -> tuple[Codes, Ints]:
+        """Draw the events of all entities, step by step: everybody's first, then the second of those that have one, and so on."""
+        parts = self.parts
+        owner = np.repeat(np.arange(len(numbers)), numbers)
+        starts = np.cumsum(numbers) - numbers
+        made = np.zeros((len(owner), who.shape[1]), dtype=who.dtype)
+        events = [self._place(name) for name in parts.events]
+        for step in range(int(numbers.max(initial=0))):
+            some = np.flatnonzero(numbers > step)
+            given = who[some].copy()
+            given[:, self._place(parts.place)] = int(step > 0)
+            for name, before in parts.before.items():
+                none = self.model.schema.domain.size(before) - 1
+                given[:, self._place(before)] = (
+                    made[starts[some] + step - 1, self._place(name)] if step else none
+                )
+            drawn = self._next(given, generator)
+            given[:, events] = drawn[:, events]
+            made[starts[some] + step] = given
+        return made, owner
+
+    def _next(self, given: Codes, generator: np.random.Generator) -> Codes:
+        """Draw an event for each row of codes; where the model holds none with all that is given, with less of it.
+
+        A model that was fitted to noise may rule out what has come about. Then the event before is forgotten first, and then what is fixed.
+        """
+        parts = self.parts
+        close = (parts.number, parts.place)
+        ways: tuple[Sequence[str], ...] = (
+            (*parts.fixed, *close, *parts.before.values()),
+            (*parts.fixed, *close),
+            close,
+            (parts.place,),
+        )
+        result = given.copy()
+        left = np.arange(len(given))
+        events, fixed = ([self._place(name) for name in names] for names in (parts.events, parts.fixed))
+        for way in ways:
+            names = self.model.schema.domain.canonical(way)
+            for _ in range(_ATTEMPTS if self._drawer.rules else 1):
+                if not len(left):
+                    return result
+                drawn, possible = self._sample(names, given[left], generator)
+                drawn[:, fixed] = given[np.ix_(left, fixed)]
+                fits = possible & (self._drawer.obey(drawn) if way is ways[0] else self._own_rules(drawn))
+                result[np.ix_(left[fits], events)] = drawn[np.ix_(fits, events)]
+                left = left[~fits]
+                if not possible.any():
+                    break
+        if len(left):
+            raise ConstraintError(
+                f"The constraints reject nearly every event that the model draws: {len(left):,} of {len(given):,} could not be filled. Loosen "
+                "the constraints, or fit without the number and order of rows (--flat, flat=True)."
+            )
+        return result
+
+    @cached_property
+    def _drawer(self) -> Drawer:
+        return Drawer(self.model.schema, self.model.distribution, None)
+
+    def _own_rules(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Say which records obey the rules of the table, whatever they say of the event before."""
+        columns = {name: codes[:, self._place(name)] for name in self.schema.names}
+        holds = self.schema.holds_codes(columns)
+        for rule in self._drawer.rules[len(self.model.schema.constraints) :]:  # what the model says about columns that follow from others
+            holds = holds & rule.holds_codes(columns)
+        return holds
+
+    def _sample(
+        self, names: Clique, given: Codes, generator: np.random.Generator
+    ) -> tuple[Codes, npt.NDArray[np.bool_]]:
+        """Draw a record for each row from the model's distribution under the codes of some columns, and say which rows can occur."""
+        distribution: Distribution = self.model.distribution
+        values = given[:, [self._place(name) for name in names]].astype(np.int64)
+        drawn = None
+        if isinstance(distribution, GraphicalModel):
+            drawn = sample_each(distribution, names, values, generator)
+        elif isinstance(distribution, Conditional):
+            drawn = distribution.sample_given(names, values, generator)
+        if drawn is None:
+            raise UnusableMethod(
+                f"The model of {self.model.provenance.method} cannot draw an event given the one before. Fit with another method, or without the "
+                "number and order of rows (--flat, flat=True)."
+            )
+        return drawn
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def _fitted(self, codes: Codes, numbers: Ints, generator: np.random.Generator) -> Codes:
+        """Move events until their marginals are those that the model expects of all events.
+
+        The model speaks of records, of which each entity has the same number. An entity with n events has n of them, so its records count n times: the expected
+        marginal of events is the sum, over bins of the number of events, of that of the records times the mean number in the bin. What is fixed, numbers, order and
+        the events before stay as they were drawn.
+        """
+        workload = self.model.workload
+        if workload is None or not len(codes):
+            return codes
+        parts, domain = self.parts, self.model.schema.domain
+        moving = set(parts.events) - {parts.order}
+        cliques: list[Clique] = []
+        weights: list[float] = []
+        for clique, weight in workload:
+            counted = domain.canonical({*clique, parts.number})
+            if weight > 0 and moving.intersection(clique) and domain.cells(counted) <= _FITTED_CELLS:
+                cliques.append(clique)
+                weights.append(weight)
+        if not cliques:
+            return codes
+        targets = self._event_marginals(cliques, codes, numbers)
+        wide, beside = self._with_next(codes, numbers)
+        links = [(before, name) for name, before in parts.before.items() if name in moving]
+        for (_, name), table in zip(links, self._event_marginals(links, codes, numbers), strict=True):
+            clique = domain.canonical((parts.before[name], name))
+            held = table if clique[0] == parts.before[name] else table.T
+            nothing = held.sum(axis=0) - held[:-1].sum(axis=1)  # as an event, less as an event before
+            cliques.append((name, beside[name]))
+            targets.append(np.column_stack([held[:-1], np.maximum(nothing, 0.0)]))
+            weights.append(max(weights))
+        extended = Domain(
+            (*domain.names, *beside.values()), (*domain.sizes, *(domain.size(name) + 1 for name in beside))
+        )
+        result = fit_records(
+            wide,
+            extended,
+            cliques,
+            targets,
+            weights=weights,
+            allowed=self._drawer._allowed,
+            frozen=[name for name in extended.names if name not in moving],
+            temperature=0.0,  # heat moves events that need not move, and those before and after do not follow
+            seed=int(generator.integers(1 << 62)),
+        )
+        fitted = result.codes[:, : codes.shape[1]].astype(codes.dtype)
+        return self._drawer.put_back(codes, fitted, (), ())[0]
+
+    def _with_next(self, codes: Codes, numbers: Ints) -> tuple[Codes, dict[str, str]]:
+        """Return the events with the codes of the next event of the same entity beside them, and what those columns are called.
+
+        With both neighbours in sight an event moves only where it goes with what came before and with what comes after.
+        """
+        ends = np.cumsum(numbers) - 1
+        beside: dict[str, str] = {}
+        columns = []
+        for name in self.parts.before:
+            if name == self.parts.order:
+                continue
+            following = np.append(codes[1:, self._place(name)].astype(np.int64), 0)
+            following[ends] = self.model.schema.domain.size(name)
+            columns.append(following)
+            beside[name] = f"after {name}"
+            while beside[name] in self.model.schema.domain:
+                beside[name] += "_"
+        largest = max([int(codes.max(initial=0)), *(int(column.max(initial=0)) for column in columns)])
+        dtype = np.min_scalar_type(max(1, largest))
+        return np.column_stack([codes, *columns]).astype(dtype), beside
+
+    def _event_marginals(self, cliques: Sequence[Clique], codes: Codes, numbers: Ints) -> list[Floats]:
+        """Return what the model expects of all events over some columns."""
+        parts, domain = self.parts, self.model.schema.domain
+        number = parts.number
+        of_entity = codes[np.cumsum(numbers) - numbers, self._place(number)].astype(np.int64)
+        size = domain.size(number)
+        mean = np.bincount(of_entity, numbers, size) / np.maximum(np.bincount(of_entity, minlength=size), 1)
+        wide = [domain.canonical({*clique, number}) for clique in cliques]
+        found = []
+        for clique, whole, table in zip(cliques, wide, self.model.marginals(wide), strict=True):
+            axis = whole.index(number)
+            shape = [1] * len(whole)
+            shape[axis] = size
+            events = table * mean.reshape(shape)
+            found.append(events if number in clique else events.sum(axis=axis))
+        return found
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _decoded(self, codes: Codes, owner: Ints, generator: np.random.Generator) -> pd.DataFrame:
+        """Turn codes into values, put rows in order, and give every entity an id."""
+        schema = self.schema
+        assert schema.entity is not None
+        columns = {name: codes[:, self._place(name)] for name in schema.names}
+        frame = schema.decode(columns, seed=int(generator.integers(1 << 62)))
+        first = np.searchsorted(owner, owner, side="left")
+        for name in schema.entity.fixed:  # values inside a bin are drawn once
+            frame[name] = frame[name].take(first).set_axis(frame.index)
+        order = schema.entity.order
+        if order is not None:
+            column = schema.column(order)
+            keys = columns[order] if column.kind == "ordinal" else frame[order].to_numpy()
+            place = np.lexsort((keys, owner))
+            if any(order in {item.name for item in group.columns} for group in schema.joint_values):
+                frame = frame.take(place).reset_index(drop=True)  # a rule ties the value to its row
+            else:
+                frame[order] = frame[order].take(place).set_axis(frame.index)
+        frame.insert(0, schema.entity.id, owner + 1)
+        return frame

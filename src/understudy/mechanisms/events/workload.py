@@ -1,0 +1,74 @@
+"""Which marginals of event records matter, and which mechanisms can be used for them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from understudy.errors import UnusableMethod
+from understudy.marginals import Workload
+from understudy.mechanisms.base import Synthesizer
+from understudy.schema import Clique, Schema
+from understudy.schema.entities import EventColumns
+
+CONDITIONAL = ("aim", "mst", "mwem-pgm", "independent", "gaussian", "hdmm-pgm", "privmrf")
+"""Mechanisms whose models can be asked under a condition, exactly: those of graphical models."""
+
+_CROSS_LINKS = 12
+"""Most linked columns for which the row before is compared in other columns than the one itself."""
+
+
+def require_conditional(synthesizer: Synthesizer) -> None:
+    """Refuse a mechanism whose models cannot draw an event given the one before."""
+    if synthesizer.name not in CONDITIONAL or getattr(synthesizer, "estimation", "graphical") != "graphical":
+        raise UnusableMethod(
+            f"{synthesizer.name} cannot fit people with several rows: the next row is drawn given the one before, and its models cannot be asked "
+            f"that. Use one of {', '.join(CONDITIONAL)}, or fit the rows without their order and number (--flat, flat=True)."
+        )
+
+
+def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
+    """Return the marginals of event records that a fit of two levels should keep.
+
+    Parameters
+    ----------
+    schema
+        Of the event records.
+    asked
+        Marginals of columns of the table that its owner asks for; by default all pairs.
+
+    The number of events goes with everything, since rows are drawn given it; an event with the one before, column by column; and what is known of the
+    event before with the number and the fixed columns, because drawing repeats the step from one event to the next and would drift where the two do not agree.
+    """
+    assert schema.events_of is not None
+    parts, domain = EventColumns.of(schema.events_of), schema.domain
+    weights: dict[Clique, float] = {}
+
+    def want(weight: float, *names: str) -> None:
+        clique = domain.canonical(names)
+        weights[clique] = weights.get(clique, 0.0) + weight
+
+    if asked is None:
+        for pair in combinations((*parts.fixed, *parts.events), 2):
+            want(1.0, *pair)
+    else:
+        for clique, weight in asked:
+            want(weight, *clique)
+    for name in (*parts.fixed, *parts.events):
+        want(2.0, parts.number, name)
+    for name in parts.events:
+        want(0.5, parts.place, name)
+    for name, before in parts.before.items():
+        want(2.0, before, name)
+        want(1.0, parts.number, before)
+        if parts.order is not None and schema.column(parts.order).kind == "ordinal" and name != parts.order:
+            want(2.0, before, name, parts.order)  # what a member is decides how it goes with the one before
+        for other in parts.fixed:
+            want(0.5, other, before)
+        if len(parts.before) <= _CROSS_LINKS:
+            for other in parts.events:
+                if other != name:
+                    want(0.5, before, other)
+            for other in parts.before.values():
+                if other > before:
+                    want(0.5, before, other)
+    return Workload(domain, tuple(weights), tuple(weights.values()))

@@ -1,0 +1,306 @@
+"""Tables in which a person, household or firm has several rows: who they are, and the records that a fit of two levels counts.
+
+The rows of one *entity* are its *events*. A fit of two levels does not count events as they stand. It counts **event records**: an event, with what is fixed about
+its entity, how many events the entity has, and the event before it. Their columns are those of the table and a few more, so they have a schema like any
+other table, and every mechanism that can fit a table can fit them. `event_schema` makes that schema; it remembers the schema it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from understudy.errors import SchemaError
+from understudy.schema.columns.categorical import Categorical, Ordinal
+from understudy.schema.columns.column import Column
+from understudy.schema.columns.date import Date
+from understudy.schema.columns.numeric import Integer, Ordered, Real
+from understudy.schema.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from understudy.schema.schema import Schema
+
+DEFAULT_MAX_EVENTS = 100
+"""Most events of an entity that are told apart where the schema does not say."""
+MOST_EVENTS = 100_000
+LARGEST_LINK = 64
+"""Most codes of a column that is linked to the event before unless the schema asks for it."""
+FIRST, LATER = "first", "later"
+NO_EVENT = "no event before"
+_GROWTH = 2.2
+_SINGLE = 4
+_KEYS = ("id", "fixed", "order", "max_events", "link")
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Who the rows of a table belong to, and what is public about that. Everything here is declared, nothing is read from records.
+
+    Parameters
+    ----------
+    id
+        The column that says whose a row is. It is no column of the schema; synthetic tables have fresh values in it.
+    fixed
+        Columns that are the same in all rows of an entity, such as sex or year of birth. Where they are not, those of its first row count.
+    order
+        The column that puts the rows of an entity in order, such as a date; without one their order means nothing.
+    max_events
+        Most rows that an entity has. One with more counts as one with so many. Choose it well above what is plausible: it costs next to nothing.
+    link
+        Columns whose value in the row before is looked at too. By default all that are not fixed and have at most 64 codes.
+
+    Examples
+    --------
+    >>> Entity("patient", fixed=("sex",), max_events=40).bins
+    (1, 2, 3, 4, 5, 7, 11, 17, 27, 41)
+    """
+
+    id: str
+    fixed: tuple[str, ...] = ()
+    order: str | None = None
+    max_events: int = DEFAULT_MAX_EVENTS
+    link: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_plain(cls, plain: object) -> tuple[Entity | None, list[str]]:
+        """Read the section ``entity`` of a schema; return what is wrong with it beside it."""
+        if plain is None or isinstance(plain, Entity):
+            return plain, []
+        if not isinstance(plain, Mapping):
+            return None, ["entity: must be a mapping with the key id"]
+        wrong = [
+            f"entity: unknown key {str(key)!r}.{did_you_mean(str(key), _KEYS)} Known: {', '.join(_KEYS)}"
+            for key in plain
+            if key not in _KEYS
+        ]
+        if not isinstance(plain.get("id"), str) or not plain["id"]:
+            wrong.append("entity.id: name the column that says whose a row is")
+        if plain.get("order") is not None and not isinstance(plain["order"], str):
+            wrong.append("entity.order: must be the name of a column")
+        for key in ("fixed", "link"):
+            names = plain.get(key)
+            if names is not None and (
+                isinstance(names, str)
+                or not isinstance(names, Sequence)
+                or not all(isinstance(name, str) for name in names)
+            ):
+                wrong.append(f"entity.{key}: must be a list of names of columns")
+        most = plain.get("max_events", DEFAULT_MAX_EVENTS)
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_EVENTS:
+            wrong.append(f"entity.max_events: must be a whole number from 1 to {MOST_EVENTS:,}")
+        if wrong:
+            return None, wrong
+        link = plain.get("link")
+        return cls(
+            plain["id"],
+            tuple(plain.get("fixed") or ()),
+            plain.get("order"),
+            most,
+            None if link is None else tuple(link),
+        ), []
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the section as plain values, leaving out defaults."""
+        plain: dict[str, Any] = {"id": self.id}
+        if self.fixed:
+            plain["fixed"] = list(self.fixed)
+        if self.order is not None:
+            plain["order"] = self.order
+        if self.max_events != DEFAULT_MAX_EVENTS:
+            plain["max_events"] = self.max_events
+        if self.link is not None:
+            plain["link"] = list(self.link)
+        return plain
+
+    def problems(self, columns: Mapping[str, Column]) -> list[str]:
+        """Return what is wrong with this for a table with these columns."""
+        found = []
+        if self.id in columns:
+            found.append(
+                f"entity.id: {self.id!r} is a column of the schema; whose a row is, is nothing to be modelled. Leave that column out of columns"
+            )
+        for key, names in (
+            ("fixed", self.fixed),
+            ("order", () if self.order is None else (self.order,)),
+            ("link", self.link or ()),
+        ):
+            found += [
+                f"entity.{key}: no column named {name!r}.{did_you_mean(name, columns)}"
+                for name in names
+                if name not in columns
+            ]
+            if len(set(names)) < len(names):
+                found.append(f"entity.{key}: a column is named twice")
+        if found:
+            return found
+        if len(self.fixed) == len(columns):
+            found.append("entity.fixed: at least one column must differ between the rows of an entity")
+        moving = {name for name in (*(self.link or ()), self.order) if name is not None}
+        found += [
+            f"entity.fixed: {name!r} is also named under link or order, which are for what differs between rows"
+            for name in self.fixed
+            if name in moving
+        ]
+        if self.order is not None:
+            column = columns[self.order]
+            if column.kind in ("categorical", "boolean"):
+                found.append(f"entity.order: {self.order!r} must be a date, a number or ordinal")
+            if column.missing or column.out_of_domain == "to-other":
+                found.append(
+                    f"entity.order: {self.order!r} has entries without a place in the order (missing or other)"
+                )
+        found += [
+            f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"
+            for name in self.link or ()
+            if _has_open_levels(columns[name])
+        ]
+        return found
+
+    def within(self, names: set[str]) -> Entity:
+        """Return what this says about some of the columns."""
+        return replace(
+            self,
+            fixed=tuple(name for name in self.fixed if name in names),
+            order=self.order if self.order in names else None,
+            link=None if self.link is None else tuple(name for name in self.link if name in names),
+        )
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """Where the bins of the number of events begin: single numbers first, then ranges that grow; the last number is one past the end.
+
+        A handful of bins keeps marginals with the number of events small. They follow from ``max_events``, which is public.
+        """
+        edges = list(range(1, min(_SINGLE, self.max_events) + 1))
+        while edges[-1] <= self.max_events:
+            low = edges[-1]
+            following = low + 1 if low <= _SINGLE else max(low + 1, int(low * _GROWTH))
+            edges.append(min(following, self.max_events + 1))
+        return tuple(edges)
+
+
+@dataclass(frozen=True)
+class EventColumns:
+    """The columns of event records by what they are.
+
+    Attributes
+    ----------
+    fixed, events
+        Columns of the table: those that are fixed about an entity, and the others.
+    number, place
+        How many events the entity has, in bins; whether the event is its first one.
+    before
+        For each linked column, the column that holds its code in the event before.
+    order
+        The column that puts events in order, or None.
+    """
+
+    fixed: tuple[str, ...]
+    events: tuple[str, ...]
+    number: str
+    place: str
+    before: Mapping[str, str]
+    order: str | None
+
+    @classmethod
+    def of(cls, schema: Schema) -> EventColumns:
+        """Return the columns of the event records of a table with this schema."""
+        entity = _entity_of(schema)
+        taken = set(schema.names)
+
+        def named(name: str) -> str:
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            return name
+
+        events = tuple(name for name in schema.names if name not in entity.fixed)
+        linked = [name for name in events if _linked(schema.column(name), entity)]
+        return cls(
+            fixed=tuple(name for name in schema.names if name in entity.fixed),
+            events=events,
+            number=named("number_of_events"),
+            place=named("place_of_event"),
+            before={name: named(f"{name}_before") for name in linked},
+            order=entity.order,
+        )
+
+
+def _entity_of(schema: Schema) -> Entity:
+    if schema.entity is None:
+        raise SchemaError("The schema does not say whose the rows are; give it a section entity.")
+    return schema.entity
+
+
+def _has_open_levels(column: Column) -> bool:
+    return getattr(column, "levels", None) is not None
+
+
+def _linked(column: Column, entity: Entity) -> bool:
+    if entity.link is not None:
+        return column.name in entity.link or column.name == entity.order
+    return column.name == entity.order or (column.size <= LARGEST_LINK and not _has_open_levels(column))
+
+
+def event_schema(schema: Schema) -> Schema:
+    """Return the schema of the event records of a table; `Schema.events_of` of it is the schema of the table.
+
+    Its rules are those of the table, that only an entity's first event has none before, that an entity with one event has no later one, and that order does not go back.
+
+    Examples
+    --------
+    >>> from understudy.schema import Schema
+    >>> stays = Schema.parse("columns: [{name: sex, kind: boolean}, {name: died, kind: boolean}]\\nentity: {id: patient, fixed: [sex]}")
+    >>> event_schema(stays).names
+    ('sex', 'died', 'number_of_events', 'place_of_event', 'died_before')
+    """
+    entity, parts = _entity_of(schema), EventColumns.of(schema)
+    number = Integer(
+        parts.number,
+        bins=[
+            str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(entity.bins)
+        ],
+        decode_by="smooth",
+        description="How many rows the entity has.",
+    )
+    place = Categorical(
+        parts.place, values=(FIRST, LATER), description="Whether the row is the first of its entity."
+    )
+    before = [_before(schema.column(name), called, entity) for name, called in parts.before.items()]
+    rules = [f"`{parts.number}` > 1 or `{parts.place}` == '{FIRST}'"] if entity.max_events > 1 else []
+    for name, called in parts.before.items():
+        none = f"`{called}` is missing" if name == parts.order else f"`{called}` == '{NO_EVENT}'"
+        rules.append(f"(`{parts.place}` == '{FIRST}' and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
+    if parts.order is not None:
+        rules.append(f"`{parts.before[parts.order]}` is missing or `{parts.before[parts.order]}` <= `{parts.order}`")
+    made = replace(
+        schema, columns=(*schema.columns, number, place, *before), row_count=None, derived=(), entity=None, events_of=schema
+    )
+    return replace(made, constraints=(*made.constraints, *rules))
+
+
+def _before(column: Column, name: str, entity: Entity) -> Column:
+    """Return the column of the codes of another one in the event before, with one more code at the end for no such event."""
+    if column.name == entity.order:
+        assert isinstance(column, Ordered | Ordinal)
+        return replace(column, name=name, missing=True, description="", origin="public")
+    labels = column.labels
+    plain = len({label.strip() for label in labels} | {"", NO_EVENT}) == len(labels) + 2
+    values = labels if plain else tuple(str(code) for code in range(column.size))
+    return Categorical(name, values=(*values, NO_EVENT))
+
+
+def finest(column: Column) -> Column:
+    """Return a column of the same entries with as fine an order as possible, to put rows in order by."""
+    try:
+        if isinstance(column, Date) and column.minimum is not None and column.maximum is not None:
+            return replace(column, resolution="day", bins=None, decode_by="midpoint", origin="public")
+        if isinstance(column, Integer) and column.minimum is not None and column.maximum is not None:
+            return replace(column, bins=None, values=None, decode_by="midpoint", origin="public")
+        if isinstance(column, Real) and column.minimum is not None and column.maximum is not None:
+            return replace(column, bins=1 << 16, values=None, decode_by="midpoint", origin="public")
+    except SchemaError:  # too many values: the bins of the column have to do
+        return column
+    return column

@@ -1,0 +1,199 @@
+"""Models of event records: what is drawn from them are entities with all their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from understudy.datasets import households, households_schema, patient_stays, patient_stays_schema
+from understudy.errors import UnusableMethod, WorkloadError
+from understudy.mechanisms import ChunkedSample, Model, create
+from understudy.mechanisms.events import event_workload, require_conditional
+from understudy.privacy import Unit
+from understudy.schema import Schema
+from understudy.schema.entities import EventColumns, event_schema
+from understudy.workflow import synthesize
+
+PATIENTS = 6_000
+
+
+@pytest.fixture(scope="module")
+def stays():
+    return patient_stays(PATIENTS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return patient_stays_schema()
+
+
+@pytest.fixture(scope="module")
+def model(stays, schema) -> Model:
+    """A fit with so little noise that what is wrong with it is wrong with the model or the drawing."""
+    return synthesize(
+        stays,
+        schema=schema,
+        unit=Unit.add_remove_person("patient", max_rows=4),
+        epsilon=200.0,
+        delta=1e-6,
+        ledger="memory",
+        seed=1,
+    ).model
+
+
+@pytest.fixture(scope="module")
+def drawn(model) -> pd.DataFrame:
+    return model.sample(seed=1)
+
+
+def numbers(frame: pd.DataFrame) -> pd.Series:
+    return frame.groupby("patient")["ward"].transform("size")
+
+
+def test_entities_have_fresh_ids_and_rows_together_in_order(drawn, schema):
+    assert list(drawn.columns) == ["patient", *schema.names]
+    ids = drawn["patient"].to_numpy()
+    assert (np.diff(ids) >= 0).all()
+    assert set(ids) == set(range(1, ids.max() + 1))
+    days = drawn["admitted"].astype("datetime64[ns]").to_numpy().astype(np.int64)
+    assert (np.diff(days)[np.diff(ids) == 0] >= 0).all()
+    assert (drawn.groupby("patient")[list(schema.entity.fixed)].nunique() == 1).all().all()
+    schema.encode_frame(drawn)  # every value is one of the schema's
+
+
+def test_the_number_of_entities_and_of_their_rows_is_that_of_the_table(drawn, stays):
+    assert drawn["patient"].nunique() == pytest.approx(PATIENTS, rel=0.01)
+    assert len(drawn) == pytest.approx(len(stays), rel=0.03)
+    real, made = (np.bincount(np.minimum(frame.groupby("patient").size(), 6)) for frame in (stays, drawn))
+    assert np.abs(real / real.sum() - made / made.sum()).sum() < 0.02
+
+
+def test_what_goes_with_many_rows_is_not_understated(drawn, stays):
+    """The rate of all stays, and of patients with many: a table cut to four rows is two points below the first."""
+    rate = stays["readmitted"].mean()
+    assert drawn["readmitted"].astype(bool).mean() == pytest.approx(rate, abs=0.008)
+    words = np.random.default_rng(0).random(len(stays))
+    cut = stays.assign(w=words).sort_values("w").groupby("patient").head(4)
+    assert cut["readmitted"].mean() < rate - 0.02
+    for low, high in ((1, 1), (2, 3), (4, 40)):
+        real, made = (frame[numbers(frame).between(low, high)]["readmitted"].astype(bool).mean() for frame in (stays, drawn))
+        assert made == pytest.approx(real, abs=0.025)
+
+
+def test_successive_rows_go_together(drawn, stays):
+    def stay_the_same(frame: pd.DataFrame) -> float:
+        same = frame["patient"].to_numpy()[1:] == frame["patient"].to_numpy()[:-1]
+        return float((frame["diagnosis"].to_numpy()[1:] == frame["diagnosis"].to_numpy()[:-1])[same].mean())
+
+    assert stay_the_same(stays) > 0.7
+    assert stay_the_same(drawn) == pytest.approx(stay_the_same(stays), abs=0.03)
+
+
+def test_events_are_those_that_the_model_expects(drawn, stays, schema):
+    real, made = schema.encode_frame(stays), schema.encode_frame(drawn)
+    for name in ("diagnosis", "ward", "nights", "admitted"):
+        counts = [np.bincount(codes[name], minlength=schema.domain.size(name)) for codes in (real, made)]
+        assert np.abs(counts[0] / counts[0].sum() - counts[1] / counts[1].sum()).sum() / 2 < 0.02, name
+
+
+def test_a_saved_model_draws_the_same(model, drawn, tmp_path):
+    model.save(tmp_path / "m.understudy")
+    again = Model.load(tmp_path / "m.understudy")
+    assert again.schema == model.schema
+    pd.testing.assert_frame_equal(again.sample(seed=1), drawn)
+    assert again.table_schema == model.table_schema
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500, 20_000])
+def test_a_number_of_rows_is_met_to_within_one_entity(model, rows):
+    made = model.sample(rows, seed=2)
+    assert rows - 40 < len(made) <= rows
+    assert list(made.columns) == ["patient", *model.table_schema.names]
+
+
+def test_what_has_no_meaning_is_refused(model):
+    with pytest.raises(WorkloadError, match="whole entities"):
+        model.sample(where="nights > 3")
+    with pytest.raises(WorkloadError, match="as a whole"):
+        next(model.sample_chunks())
+    with pytest.raises(WorkloadError, match="one file"):
+        ChunkedSample(model, 10, seed=1)
+    with pytest.raises(WorkloadError, match="zero or more"):
+        model.sample(-1)
+
+
+def test_rules_of_the_table_hold_in_every_row(stays, schema):
+    rule = "not (ward == 'day' and nights > 2)"
+    kept = stays[~((stays["ward"] == "day") & (stays["nights"] > 2))]
+    ruled = Schema(schema.columns, [rule], entity=schema.entity)
+    made = synthesize(
+        kept, schema=ruled, unit=Unit.replace_person("patient", max_rows=3), epsilon=1.0, delta=1e-6, ledger="memory", seed=1
+    ).frame
+    assert ruled.holds_raw(made).all()
+    assert (made["ward"] == "day").any()
+
+
+def test_columns_whose_groups_a_fit_chooses_are_not_linked():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": rng.integers(0, 500, 1_500), "icd": rng.choice(["A01", "A02", "B10", "B11"], 1_500), "died": rng.random(1_500) < 0.2})
+    schema = Schema.parse(
+        "columns: [{name: icd, kind: categorical, values: [A01, A02, B10, B11], levels: {prefix: [1]}}, {name: died, kind: boolean}]\nentity: {id: who}"
+    )
+    assert list(EventColumns.of(schema).before) == ["died"]
+    made = synthesize(frame, schema=schema, unit=Unit.add_remove_person("who", max_rows=2), epsilon=2.0, ledger="memory", seed=1).frame
+    assert set(made["icd"]) <= {"A01", "A02", "B10", "B11"}
+
+
+def test_members_of_a_household_stand_in_order_and_their_ages_go_together():
+    real, schema = households(5_000, seed=1), households_schema()
+    made = synthesize(
+        real, schema=schema, unit=Unit.add_remove_person("household", max_rows=5), epsilon=50.0, delta=1e-6, ledger="memory", seed=1
+    ).frame
+
+    def facts(frame: pd.DataFrame) -> tuple[float, float]:
+        firsts = frame.drop_duplicates("household")
+        two = frame[frame["household"].duplicated(keep=False)]
+        head = two.drop_duplicates("household").set_index("household")["age"]
+        partner = two[two["relation"] == "partner"].drop_duplicates("household").set_index("household")["age"]
+        both = head.index.intersection(partner.index)
+        return float((firsts["relation"] == "head").mean()), float(np.corrcoef(head[both], partner[both])[0, 1])
+
+    (heads, together), (made_heads, made_together) = facts(real), facts(made)
+    assert heads == 1.0
+    assert made_heads > 0.97
+    assert together > 0.9
+    assert made_together > 0.8
+
+
+@pytest.mark.parametrize("name", ["privbayes", "laplace", "privsyn", "dpctgan"])
+def test_mechanisms_whose_models_cannot_be_asked_are_refused(name):
+    try:
+        method = create(name)
+    except UnusableMethod:
+        pytest.skip("not installed")
+    with pytest.raises(UnusableMethod, match="--flat"):
+        require_conditional(method)
+    with pytest.raises(UnusableMethod, match="--flat"):
+        require_conditional(create("aim", estimation="relaxed"))
+
+
+def test_the_workload_has_the_number_of_events_with_every_column(schema):
+    records = event_schema(schema)
+    parts = EventColumns.of(schema)
+    cliques = set(event_workload(records).cliques)
+    for name in schema.names:
+        assert records.domain.canonical((parts.number, name)) in cliques
+    for name, before in parts.before.items():
+        assert records.domain.canonical((before, name)) in cliques
+
+
+@pytest.mark.parametrize("name", ["mst", "independent", "gaussian"])
+def test_other_mechanisms_draw_whole_entities_too(name):
+    frame, schema = patient_stays(400, seed=2), patient_stays_schema().select(["sex", "admitted", "diagnosis", "readmitted"])
+    made = synthesize(
+        frame, schema=schema, unit=Unit.add_remove_person("patient", max_rows=2), epsilon=2.0, delta=1e-5, method=name, ledger="memory", seed=1
+    ).frame
+    assert made["patient"].nunique() == pytest.approx(400, abs=150)
+    days = made["admitted"].astype("datetime64[ns]").to_numpy().astype(np.int64)
+    assert (np.diff(days)[np.diff(made["patient"].to_numpy()) == 0] >= 0).all()
