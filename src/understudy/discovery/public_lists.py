@@ -124,7 +124,7 @@ def _spelled(values: Collection[str], words: Sequence[str]) -> tuple[str, ...] |
 def _series(values: Sequence[str], unseen: int) -> list[str] | None:
     """Return numbered names without gaps, such as ``emp_1`` to ``emp_9``; names that end in letters from the first to the last, such as ``R1`` to ``T3``.
 
-    ``unseen`` values more are there, at least: a series without gaps goes on that far. At most twice as many as were released: a sparse series is not one.
+    ``unseen`` values more are there, at least: a series that begins with 0 or 1 goes on that far. At most twice as many as were released: a sparse series is not one.
     """
     parts = [match for match in map(_NUMBERED.fullmatch, values) if match]
     names = sorted({part[1] for part in parts})
@@ -142,7 +142,7 @@ def _series(values: Sequence[str], unseen: int) -> list[str] | None:
         names = [names[0][:-1] + chr(code) for code in range(ord(letters[0]), ord(letters[-1]) + 1)]
     numbers = [int(part[2]) for part in parts]
     first, last = min(numbers), max(numbers)
-    if len(names) == 1:
+    if len(names) == 1 and first <= 1:
         last += max(0, unseen - (last - first + 1 - len(numbers)))
     if len(names) * (last - first + 1) > 2 * len(parts):
         return None

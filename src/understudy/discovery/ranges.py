@@ -40,6 +40,8 @@ Array = npt.NDArray[np.float64]
 
 BINS = 32
 """Ranges that a column is cut into if its mass allows."""
+SINGLY = 40
+"""Up to so many cells are merged for the sake of the noise alone."""
 SEEN = 2.0
 """Standard deviations of the noise that a cell should hold on average to be worth asking for."""
 MOST_CELLS = 4_000
@@ -326,7 +328,7 @@ def settled(
         should not be put at the edge.
     """
     inside, noise = counts[1 : len(edges)], sigma[1 : len(edges)]
-    held = occupied(inside, sure=sure * noise)
+    held = occupied(inside, sure=max(sure, SURE) * noise)
     reach = _reach(inside, noise, held)
     if reach is None:
         return None
@@ -335,7 +337,7 @@ def settled(
     enough = max(rows / BINS, 1.0)
     single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
     single |= _spikes(edges, inside, noise, sure=sure, enough=enough / 2)
-    enough = max((rows - float(inside[single].sum())) / BINS, 1.0) if last + 1 - first > BINS else 0.0
+    enough = max((rows - float(inside[single].sum())) / BINS, 1.0) if last + 1 - first > SINGLY else 0.0
     borders = [
         place + 1
         for place in range(first, last)
@@ -353,10 +355,10 @@ def settled(
         k for k in above if high is not None and starts[k] < high  # type: ignore[operator]
     ]
     far = [k for k in below if k not in near[0]], [k for k in above if k not in near[1]]
-    hidden = HIDDEN[last + 1 - first <= FEW]
-    if low is not None and _stands_out(counts, sigma, near[0], hidden):
+    few = last + 1 - first <= FEW
+    if low is not None and _stands_out(counts, sigma, near[0], HIDDEN[few or bool(single[first])]):
         made, below = [low, *made], far[0]
-    if high is not None and _stands_out(counts, sigma, near[1], hidden):
+    if high is not None and _stands_out(counts, sigma, near[1], HIDDEN[few or bool(single[last])]):
         made, above = [*made, high], far[1]
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
 
@@ -367,9 +369,10 @@ def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float)
 
 
 FEW = 4
+"""So few cells are taken to be all there are."""
 HIDDEN = {True: 0.5, False: -1.0}
-"""Standard deviations of the noise that a tail has to hold to be a range, where a few cells hold everything and elsewhere: little, because it is what could not be
-seen in single cells; a tail that is surely empty is none."""
+"""Standard deviations of the noise that a tail has to hold to be a range, where a few cells hold everything or the last one is a frequent value, and elsewhere: little,
+because it is what could not be seen in single cells; a tail that is surely empty is none."""
 
 
 def _cut(
@@ -406,6 +409,7 @@ def _cut(
         waiting += [(begin, best), (best, end)]
 
 
+SURE = 4.0
 LEAST = 3.0
 """Standard deviations of the noise that a range should hold."""
 _SHORTEST_GAP = 3
@@ -459,5 +463,5 @@ def _gap(held: npt.NDArray[np.bool_], place: int, first: int, last: int) -> bool
 def _empty(counts: Array, noise: Array) -> int:
     """Return how many cells from the first on hold, together, no more than noise; not all of them."""
     sums = np.cumsum(counts)
-    full = np.flatnonzero(sums > 2 * np.sqrt(np.cumsum(noise**2)))
+    full = np.flatnonzero(sums > 2.5 * np.sqrt(np.cumsum(noise**2)))
     return int(full[0]) if len(full) else 0
