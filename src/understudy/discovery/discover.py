@@ -65,7 +65,7 @@ _ALL = 0.98
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
 _LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
-_UNSEEN = 0.005
+_UNSEEN = 0.02
 """Where noise may hide more than this share of the rows, text may be missing."""
 _MOST_SPIKES = 40
 _CODE_WORDS = frozenset(
@@ -230,6 +230,10 @@ class _Profile:
     @property
     def missing(self) -> float:
         return self.sure("missing ")
+
+    def may_be_missing(self, rows: float) -> bool:
+        """Whether entries may be empty: their count is more than noise usually is, or the noise may hide a share of the rows that matters."""
+        return float(self.counts[PROFILE.index("missing ")]) > 1.5 * self.sigma or self.least > _UNSEEN * rows
 
     @property
     def numbers(self) -> float:
@@ -435,7 +439,9 @@ def _dates(plan: DiscoveryPlan, name: str, profile: _Profile) -> _Descent:
         return seal_days(work, name, edges, format)
 
     cost = plan.round_cost(after_keys=False)
-    return _Descent(name, first_years(), ROUNDS, cost, seal, split_days, roundness=round_day, tails=tails_of_days)
+    return _Descent(
+        name, first_years(), ROUNDS, cost, seal, split_days, roundness=round_day, tails=tails_of_days
+    )
 
 
 def _numbers(
@@ -474,9 +480,11 @@ def _numbers(
         return split_numbers(low, high, parts, unit=unit)
 
     def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
-        return tails_of_numbers(low, high, unit if profile.whole else Decimal(0))
+        return tails_of_numbers(low, high, least=unit if profile.whole else Decimal(0), unit=unit)
 
-    return _Descent(name, sorted(set(edges)), rounds, cost, seal, split, frozenset(alone), round_number, tails)
+    return _Descent(
+        name, sorted(set(edges)), rounds, cost, seal, split, frozenset(alone), round_number, tails
+    )
 
 
 def _in_one(plan: DiscoveryPlan, profile: _Profile) -> bool:
@@ -617,12 +625,14 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
     if sum(values.values()) < _LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
-    if missing or profile.missing > 0 or profile.least > _UNSEEN * rows:  # an empty entry is missing by itself
-        shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
     order = public_order(values)
+    rest = max(0.0, rows - profile.missing - sum(values.values()))
+    if missing or profile.missing > 0 or profile.may_be_missing(rows):
+        shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
+        if order is not None or rest < 2 * profile.sigma:  # one cell for what is nowhere else is enough
+            shared["out_of_domain"] = "to-missing"
     if order is not None:
         return Ordinal(name, values=order, **shared)
-    rest = max(0.0, rows - profile.missing - sum(values.values()))
     whole = completed(list(values), rest=rest, noise=_deviation(keys.noise), threshold=keys.threshold)
     return Categorical(name, values=whole, **shared)
 
@@ -676,10 +686,14 @@ def _written(keys: ReleasedKeys | None) -> str:
     return max(spelled, key=lambda text: spelled[text]) if spelled else ""
 
 
-def _number_column(name: str, profile: _Profile, ranges: Ranges[Decimal], keys: ReleasedKeys | None) -> Column:
+def _number_column(
+    name: str, profile: _Profile, ranges: Ranges[Decimal], keys: ReleasedKeys | None
+) -> Column:
     shared = _of_numbers(profile, keys)
     edges = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
-    single = profile.whole and not ranges.below and not ranges.above and edges[-1] - edges[0] == len(edges) - 1
+    single = (
+        profile.whole and not ranges.below and not ranges.above and edges[-1] - edges[0] == len(edges) - 1
+    )
     if single and len(edges) > 2:
         return Integer(name, minimum=int(edges[0]), maximum=int(edges[-1]) - 1, **shared)
     shared |= {"bins": _bins(edges, ranges, whole=profile.whole), "decode_by": "smooth"}

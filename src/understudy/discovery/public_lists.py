@@ -88,7 +88,10 @@ def completed(values: Sequence[str], *, rest: float, noise: float, threshold: fl
     51
     """
     known = list(values)
-    for candidates in (*(_spelled(known, words) for words in _lists()), _series(known, math.ceil(rest / threshold))):
+    for candidates in (
+        *(_spelled(known, words) for words in _lists()),
+        _series(known, math.ceil(rest / threshold)),
+    ):
         if candidates is None or len(known) < _LEAST_KNOWN:
             continue
         added = [text for text in candidates if text not in known]
@@ -104,7 +107,8 @@ def _lists() -> tuple[tuple[str, ...], ...]:
     grades = tuple(letter + digit for letter in "abcdefg" for digit in "12345")
     found = [grades, tuple(_STATES.lower().split())]
     found += [
-        tuple(code.lower() for code in shipped_list(name)) for name in ("iso-3166-alpha-2", "iso-3166-alpha-3")
+        tuple(code.lower() for code in shipped_list(name))
+        for name in ("iso-3166-alpha-2", "iso-3166-alpha-3")
     ]
     return tuple(sorted(found, key=len))
 
@@ -147,9 +151,7 @@ def _series(values: Sequence[str], unseen: int) -> list[str] | None:
     if len(names) * (last - first + 1) > 2 * len(parts):
         return None
     width = widths.pop() if padded else 1
-    return [
-        f"{name}{number:0{width}d}{parts[0][3]}" for name in names for number in range(first, last + 1)
-    ]
+    return [f"{name}{number:0{width}d}{parts[0][3]}" for name in names for number in range(first, last + 1)]
 
 
 def _by_number(text: str) -> tuple[bool, float, str]:

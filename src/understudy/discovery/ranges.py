@@ -169,37 +169,43 @@ def round_day(day: int) -> int:
     return 3 if shown.month == 1 else 2 if shown.month % 3 == 1 else 1
 
 
-def tails_of_numbers(low: Decimal, high: Decimal, least: Decimal) -> tuple[Decimal | None, Decimal | None]:
-    """Return where the tails beyond a reach of numbers end: at round numbers about as far out as the reach is wide; positive ones end at ``least``.
+def tails_of_numbers(
+    low: Decimal, high: Decimal, *, least: Decimal, unit: Decimal
+) -> tuple[Decimal | None, Decimal | None]:
+    """Return where the tails beyond a reach of numbers end: at round numbers, above about as far out as the reach is wide, below half as far; positive ones end at ``least``.
 
     Examples
     --------
-    >>> [int(end) for end in tails_of_numbers(Decimal(1987), Decimal(2013), Decimal(0))]
-    [1970, 2030]
-    >>> [int(end) for end in tails_of_numbers(Decimal(17), Decimal(64), Decimal(1))]
-    [1, 100]
-    >>> tails_of_numbers(Decimal(0), Decimal(1), Decimal(0))[0] is None
-    True
+    >>> def ends(low: int, high: int, least: int = 0) -> list[str]:
+    ...     found = tails_of_numbers(Decimal(low), Decimal(high), least=Decimal(least), unit=Decimal(1))
+    ...     return [f"{end:f}" if end is not None else "none" for end in found]
+    >>> ends(1987, 2013), ends(17, 64, 1), ends(0, 2), ends(-500, 9000)
+    (['1975', '2025'], ['1', '100'], ['none', '3'], ['-2000', '15000'])
     """
     width = high - low
-    above = _roundest(high + width / 2, high + width)
+    above = _roundest(high + width / 4, high + width, unit)
     if 0 <= low <= least:
         return None, above
-    if low > 0 and low - width <= least:
-        return least, above
-    return -_roundest(-low + width / 2, -low + width) if low < 0 else _roundest(low - width, low - width / 2), above
+    if low > 0:
+        return (
+            least if low - width / 2 <= least else _roundest(low - width / 2, low - width / 4, unit)
+        ), above
+    far = min(width, -3 * low)
+    below = _roundest(-low + far / 2, -low + far, unit)
+    return (None if below is None else -below), above
 
 
-def _roundest(low: Decimal, high: Decimal) -> Decimal:
-    """Return the roundest number of an interval."""
+def _roundest(low: Decimal, high: Decimal, unit: Decimal) -> Decimal | None:
+    """Return the roundest number of an interval that is a multiple of a unit; None if there is none."""
     power = max(low.copy_abs(), high.copy_abs(), high - low).adjusted() + 1
-    while True:
+    while Decimal(1).scaleb(power) >= unit:
         for digit in ("1", "0.5", "0.25"):
             step = Decimal(digit).scaleb(power)
             found = (low / step).to_integral_value(rounding="ROUND_CEILING") * step
-            if found <= high:
+            if found <= high and not found % unit:
                 return found
         power -= 1
+    return None
 
 
 def tails_of_days(low: int, high: int) -> tuple[int | None, int | None]:
@@ -268,7 +274,11 @@ def combined(
     the parts in equal shares, as far as the noise of the sum explains it. The finer edges hold the coarser ones.
     """
     place = {edge: k for k, edge in enumerate(edges)}
-    starts = [0, *(place[edge] + 1 for edge in old_edges), len(counts) - 1]  # cells: below, ranges, above, nothing
+    starts = [
+        0,
+        *(place[edge] + 1 for edge in old_edges),
+        len(counts) - 1,
+    ]  # cells: below, ranges, above, nothing
     made, spread = counts.copy(), np.full(len(counts), sigma)
     for k, (begin, end) in enumerate(itertools.pairwise([*starts, len(counts)])):
         many = end - begin
@@ -328,7 +338,7 @@ def settled(
         should not be put at the edge.
     """
     inside, noise = counts[1 : len(edges)], sigma[1 : len(edges)]
-    held = occupied(inside, sure=max(sure, SURE) * noise)
+    held = occupied(inside, sure=sure * noise)
     reach = _reach(inside, noise, held)
     if reach is None:
         return None
@@ -351,16 +361,26 @@ def settled(
     starts, ends = [None, *edges], [*edges, None]  # of the cells
     below = [k for k, end in enumerate(ends) if end is not None and end <= made[0]]
     above = [k for k, start in enumerate(starts) if start is not None and start >= made[-1]]
-    near = [k for k in below if low is not None and ends[k] > low], [  # type: ignore[operator]
-        k for k in above if high is not None and starts[k] < high  # type: ignore[operator]
-    ]
+    near = (
+        [k for k in below if low is not None and ends[k] > low],
+        [  # type: ignore[operator]
+            k
+            for k in above
+            if high is not None and starts[k] < high  # type: ignore[operator]
+        ],
+    )
     far = [k for k in below if k not in near[0]], [k for k in above if k not in near[1]]
     few = last + 1 - first <= FEW
-    if low is not None and _stands_out(counts, sigma, near[0], HIDDEN[few or bool(single[first])]):
+    if low is not None and _hides(counts, sigma, near[0], few or bool(single[first])):
         made, below = [low, *made], far[0]
-    if high is not None and _stands_out(counts, sigma, near[1], HIDDEN[few or bool(single[last])]):
+    if high is not None and _hides(counts, sigma, near[1], few or bool(single[last])):
         made, above = [*made, high], far[1]
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
+
+
+def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool) -> bool:
+    """Whether a tail is worth a range: it may hold what could not be seen in its cells; one that is surely empty is none, nor one that probably is beside few or frequent values."""
+    return bool(cells) and _stands_out(counts, sigma, cells, 0.5 if likely_empty else -1.0)
 
 
 def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float) -> bool:
@@ -370,9 +390,6 @@ def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float)
 
 FEW = 4
 """So few cells are taken to be all there are."""
-HIDDEN = {True: 0.5, False: -1.0}
-"""Standard deviations of the noise that a tail has to hold to be a range, where a few cells hold everything or the last one is a frequent value, and elsewhere: little,
-because it is what could not be seen in single cells; a tail that is surely empty is none."""
 
 
 def _cut(
@@ -409,7 +426,6 @@ def _cut(
         waiting += [(begin, best), (best, end)]
 
 
-SURE = 4.0
 LEAST = 3.0
 """Standard deviations of the noise that a range should hold."""
 _SHORTEST_GAP = 3
