@@ -200,6 +200,8 @@ def run_cell(spec: Record, *, timeout: float, data: Path, copies: Path) -> Recor
         before: Record = {}
         if approach == "discovered":
             facts = ["--discover", str(SHARE), "--schema-out", str(described)]
+            if not source.names:
+                facts.append("--header")  # whoever has the file knows: a column may be called y
         else:
             facts = ["--schema", str(described)]
             if approach == "drafted":

@@ -22,16 +22,21 @@ from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_
 from understudy.discovery.plan import ROUNDS, DiscoveryPlan
 from understudy.discovery.ranges import (
     BINS,
+    SEEN,
     Ranges,
+    combined,
     first_numbers,
     first_years,
     refined,
+    round_day,
+    round_number,
     settled,
     split_days,
     split_numbers,
-    tail_of_days,
-    tail_of_numbers,
+    tails_of_days,
+    tails_of_numbers,
 )
+from understudy.discovery.public_lists import completed, public_order
 from understudy.errors import BudgetError, NothingDiscovered, SchemaError
 from understudy.marginals import Measurement
 from understudy.privacy import Noise
@@ -60,6 +65,8 @@ _ALL = 0.98
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
 _LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
+_UNSEEN = 0.02
+"""Where noise may hide more than this share of the rows, text may be missing."""
 _MOST_SPIKES = 40
 _CODE_WORDS = frozenset(
     [
@@ -89,26 +96,6 @@ _CODE_WORDS = frozenset(
     ]
 )
 """Last words of names of columns, which are public, whose whole numbers are names rather than amounts."""
-_ORDERS = (
-    (
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ),
-    ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
-    ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
-    ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
-)
-"""Words whose order and number are public knowledge."""
 _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
 _CYCLE_NAMES = {
@@ -190,7 +177,7 @@ def discover(
     rows = max(1.0, float(np.median([item.entries + item.missing for item in profiles.values()])))
     kinds = {name: profile.kind(name, texts=plan.finds_texts) for name, profile in profiles.items()}
     progress("finding values", 0.3)
-    keys = _ask_keys(work, plan, kinds)
+    keys = _ask_keys(work, plan, profiles, kinds)
     descents = _begin(plan, profiles, kinds, keys, rows)
     progress("finding ranges", 0.5)
     _ask_ranges(work, plan, descents, progress)
@@ -244,6 +231,10 @@ class _Profile:
     def missing(self) -> float:
         return self.sure("missing ")
 
+    def may_be_missing(self, rows: float) -> bool:
+        """Whether entries may be empty: their count is more than noise usually is, or the noise may hide a share of the rows that matters."""
+        return float(self.counts[PROFILE.index("missing ")]) > 1.5 * self.sigma or self.least > _UNSEEN * rows
+
     @property
     def numbers(self) -> float:
         return self.sure("number ")
@@ -281,10 +272,22 @@ class _Profile:
         return self.decimals == 0
 
     @property
+    def small(self) -> bool:
+        """Whether all numbers are whole and have one or two digits, as far as can be seen: each can be counted by itself."""
+        return self.whole and not any(
+            many > 0 for sign, power, many in self.decades() if sign < 0 or power > 1
+        )
+
+    @property
+    def continuous(self) -> bool:
+        """Whether numbers have decimals and none is negative: ranges say more about them than frequent texts."""
+        return not self.whole and not any(many > 0 for sign, _, many in self.decades() if sign < 0)
+
+    @property
     def decimals(self) -> int | None:
         """Return how many decimals numbers have; None for many."""
         held = [
-            sum(float(c) for label, c in self._numbers if label.endswith(f" {d}") and c > self.least)
+            sum(float(c) for label, c in self._numbers if label.endswith(f" {d}") and c > 1.2 * self.least)
             for d in range(1, MOST_DECIMALS + 1)
         ]
         frequent = [d for d, many in enumerate(held, start=1) if many > 0.01 * self.numbers]
@@ -361,8 +364,15 @@ def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, _Profile]:
 # Second question: frequent texts.
 
 
-def _ask_keys(work: Curator, plan: DiscoveryPlan, kinds: Mapping[str, str]) -> dict[str, ReleasedKeys]:
-    names = [name for name in plan.columns if kinds[name] in ("text", "code", "number")]
+def _ask_keys(
+    work: Curator, plan: DiscoveryPlan, profiles: Mapping[str, _Profile], kinds: Mapping[str, str]
+) -> dict[str, ReleasedKeys]:
+    names = [
+        name
+        for name in plan.columns
+        if kinds[name] in ("text", "code")
+        or (kinds[name] == "number" and not profiles[name].small and not profiles[name].continuous)
+    ]
     if not plan.finds_texts or not names:
         return {}
     found = release_keys(
@@ -381,17 +391,28 @@ def _ask_keys(work: Curator, plan: DiscoveryPlan, kinds: Mapping[str, str]) -> d
 
 @dataclass(eq=False)
 class _Descent:
-    """One column whose ranges are being refined."""
+    """One column whose ranges are being refined.
+
+    Attributes
+    ----------
+    rounds, cost
+        How many rounds there are, and what each costs.
+    counts, sigma, sure
+        Of the last round, in its cells: below the first edge, ranges, above the last edge, nothing.
+    """
 
     name: str
     edges: list[Any]
-    after_keys: bool
+    rounds: int
+    cost: float
     seal: Callable[[Curator, Sequence[Any]], SealedCounts]
-    split: Callable[[Any, Any], list[Any]]
+    split: Callable[[Any, Any, float], list[Any]]
     alone: frozenset[Any] = frozenset()
     roundness: Callable[[Any], int] = lambda edge: 0
+    tails: Callable[[Any, Any], tuple[Any, Any]] = lambda low, high: (None, None)
+    asked: list[Any] = field(default_factory=list)
     counts: Array = field(default_factory=lambda: np.zeros(0))
-    sigma: float = 0.0
+    sigma: Array = field(default_factory=lambda: np.zeros(0))
     sure: float = 0.0
 
 
@@ -405,33 +426,36 @@ def _begin(
     found: dict[str, _Descent] = {}
     for name in plan.columns:
         if kinds[name] == "date":
-            found[name] = _dates(name, profiles[name])
+            found[name] = _dates(plan, name, profiles[name])
         elif kinds[name] == "number" and not _is_values(profiles[name], keys.get(name)):
-            found[name] = _numbers(name, profiles[name], keys.get(name), rows)
+            found[name] = _numbers(plan, name, profiles[name], keys.get(name), rows)
     return found
 
 
-def _dates(name: str, profile: _Profile) -> _Descent:
+def _dates(plan: DiscoveryPlan, name: str, profile: _Profile) -> _Descent:
     format = profile.date_format
 
     def seal(work: Curator, edges: Sequence[int]) -> SealedCounts:
         return seal_days(work, name, edges, format)
 
-    return _Descent(name, first_years(), False, seal, split_days, roundness=_round_day)
+    cost = plan.round_cost(after_keys=False)
+    return _Descent(
+        name, first_years(), ROUNDS, cost, seal, split_days, roundness=round_day, tails=tails_of_days
+    )
 
 
-def _round_day(day: int) -> int:
-    text = show_day(day)
-    return 2 if text.endswith("-01-01") else 1 if text.endswith("-01") else 0
-
-
-def _numbers(name: str, profile: _Profile, keys: ReleasedKeys | None, rows: float) -> _Descent:
+def _numbers(
+    plan: DiscoveryPlan, name: str, profile: _Profile, keys: ReleasedKeys | None, rows: float
+) -> _Descent:
+    rounds = 1 if profile.small and _in_one(plan, profile) else ROUNDS
+    cost = plan.round_cost(after_keys=keys is not None, rounds=rounds)
     decimals = profile.decimals
     unit = Decimal(1).scaleb(-(MOST_DECIMALS + 2 if decimals is None else decimals))
     zero = float(profile.counts[PROFILE.index("number 0")])
     edges = first_numbers(
         profile.decades(),
         sure=profile.least,
+        sigma=_deviation(plan.noise(cost)),
         rows=max(profile.numbers, 1.0),
         whole=profile.whole,
         unit=unit,
@@ -452,15 +476,22 @@ def _numbers(name: str, profile: _Profile, keys: ReleasedKeys | None, rows: floa
     def seal(work: Curator, steps: Sequence[Decimal]) -> SealedCounts:
         return seal_ranges(work, name, [float(edge) for edge in steps])
 
-    def split(low: Decimal, high: Decimal) -> list[Decimal]:
-        return split_numbers(low, high, unit=unit)
+    def split(low: Decimal, high: Decimal, parts: float) -> list[Decimal]:
+        return split_numbers(low, high, parts, unit=unit)
 
-    return _Descent(name, sorted(set(edges)), keys is not None, seal, split, frozenset(alone), _round_number)
+    def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
+        return tails_of_numbers(low, high, least=unit if profile.whole else Decimal(0), unit=unit)
+
+    return _Descent(
+        name, sorted(set(edges)), rounds, cost, seal, split, frozenset(alone), round_number, tails
+    )
 
 
-def _round_number(edge: Decimal) -> int:
-    exponent = edge.normalize().as_tuple().exponent
-    return exponent if edge and isinstance(exponent, int) else 99
+def _in_one(plan: DiscoveryPlan, profile: _Profile) -> bool:
+    """Whether whole numbers of at most two digits can be counted one by one at once: there are none of two, or enough for the noise."""
+    sigma = _deviation(plan.noise(plan.round_cost(after_keys=False, rounds=1)))
+    two = max(many for sign, power, many in profile.decades() if sign > 0 and power == 1)
+    return two == 0 or two / (SEEN * sigma) >= 90
 
 
 def _number_counts(keys: ReleasedKeys | None) -> list[tuple[float, int]]:
@@ -482,31 +513,30 @@ def _ask_ranges(
     work: Curator, plan: DiscoveryPlan, descents: Mapping[str, _Descent], progress: Progress
 ) -> None:
     """Refine the ranges of all columns, round by round; where nothing is left to split, the same ranges are counted again."""
-    active = list(descents.values())
-    for number in range(ROUNDS if active else 0):
-        noise = [plan.noise(plan.round_cost(after_keys=item.after_keys)) for item in active]
+    for number in range(ROUNDS):
+        active = [item for item in descents.values() if number < item.rounds]
+        noise = [plan.noise(item.cost) for item in active]
         found = work.measure_many(
             [item.seal(work, item.edges) for item in active],
             noise=noise,
             purpose=f"discover ranges of {len(active)} columns, round {number + 1}",
         )
         for item, kind, answer in zip(active, noise, found, strict=True):
-            _go_on(item, answer, kind, last=number == ROUNDS - 1)
+            _go_on(item, answer, kind, last=number == item.rounds - 1)
         progress("finding ranges", 0.5 + 0.5 * (number + 1) / ROUNDS)
 
 
 def _go_on(item: _Descent, answer: Measurement, noise: Noise, *, last: bool) -> None:
-    """Take the answer of a round: the average with the one before where the ranges are the same; and refine unless it is the last."""
+    """Take the answer of a round, together with the one before, and refine the ranges unless it is the last."""
     counts, sigma = np.asarray(answer.values, dtype=np.float64), _deviation(noise)
-    shrunk = 1.0
-    if len(item.counts) == len(counts):
-        counts, shrunk = (item.counts + counts) / 2, math.sqrt(0.5)
-    item.counts, item.sigma, item.sure = counts, sigma * shrunk, _least(noise, len(counts)) * shrunk
-    if last:
-        return
-    finer = refined(item.edges, counts, sigma=item.sigma, sure=item.sure, split=item.split)
-    if len(finer) > len(item.edges):
-        item.edges, item.counts = finer, np.zeros(0)
+    item.sure = _least(noise, len(counts)) / sigma
+    if item.asked:
+        item.counts, item.sigma = combined(item.asked, item.counts, sigma, item.edges, counts, sigma)
+    else:
+        item.counts, item.sigma = counts, np.full(len(counts), sigma)
+    item.asked = item.edges
+    if not last:
+        item.edges = refined(item.edges, item.counts, sigma=sigma, split=item.split)
 
 
 # ----------------------------------------------------------------------------------------
@@ -543,7 +573,7 @@ def _column(
         sure=descent.sure,
         alone=descent.alone,
         roundness=descent.roundness,
-        tail=tail_of_days if kind == "date" else tail_of_numbers,  # type: ignore[arg-type]
+        tails=descent.tails,
     )
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
@@ -566,7 +596,8 @@ def _cycle_column(
         if edge > cycle[1] or edge < min(cycle[0], 0)
     ]
     beyond.append(float(descent.counts[0]))
-    if max(beyond) > descent.sure or sum(beyond) > 3 * descent.sigma * len(beyond) ** 0.5:
+    sigma = float(descent.sigma.max())
+    if max(beyond) > descent.sure * sigma or sum(beyond) > 3 * sigma * len(beyond) ** 0.5:
         return None
     return Integer(name, minimum=cycle[0], maximum=cycle[1], **_of_numbers(profile, keys))
 
@@ -594,30 +625,16 @@ def _text_column(name: str, profile: _Profile, keys: ReleasedKeys, rows: float) 
     if sum(values.values()) < _LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
-    if missing or profile.missing > 0:
+    order = public_order(values)
+    rest = max(0.0, rows - profile.missing - sum(values.values()))
+    if missing or profile.missing > 0 or profile.may_be_missing(rows):
         shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
-    order = _public_order(values)
+        if order is not None or rest < 2 * profile.sigma:  # one cell for what is nowhere else is enough
+            shared["out_of_domain"] = "to-missing"
     if order is not None:
         return Ordinal(name, values=order, **shared)
-    ordered: list[str] = sorted(values, key=_by_number)
-    return Categorical(name, values=ordered, **shared)
-
-
-def _by_number(text: str) -> tuple[bool, float, str]:
-    number = number_in(text)
-    return number is None, 0.0 if number is None else number, text
-
-
-def _public_order(values: Mapping[str, int]) -> tuple[str, ...] | None:
-    """Return months or weekdays in their order and complete, spelled as the ones that were found are."""
-    for words in _ORDERS:
-        if len(values) >= 3 and all(text.strip().lower() in words for text in values):
-            for spell in (str.title, str.upper, str.lower):
-                for left in ("", " "):
-                    whole = tuple(left + spell(word) for word in words)
-                    if all(text in whole for text in values):
-                        return whole
-    return None
+    whole = completed(list(values), rest=rest, noise=_deviation(keys.noise), threshold=keys.threshold)
+    return Categorical(name, values=whole, **shared)
 
 
 def _values_column(name: str, profile: _Profile, keys: ReleasedKeys | None) -> Column | str:
@@ -669,19 +686,26 @@ def _written(keys: ReleasedKeys | None) -> str:
     return max(spelled, key=lambda text: spelled[text]) if spelled else ""
 
 
-def _number_column(name: str, profile: _Profile, ranges: Ranges, keys: ReleasedKeys | None) -> Column:
-    plain: list[int | float] = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
-    low = plain[0] > 0 or (_is_negative(profile) and _sentinel(profile, keys) is None)
-    shared = _of_numbers(profile, keys) | {
-        "bins": {"edges": plain, "open": "both" if low else "high"},
-        "decode_by": "smooth",
-    }
+def _number_column(
+    name: str, profile: _Profile, ranges: Ranges[Decimal], keys: ReleasedKeys | None
+) -> Column:
+    shared = _of_numbers(profile, keys)
+    edges = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
+    single = (
+        profile.whole and not ranges.below and not ranges.above and edges[-1] - edges[0] == len(edges) - 1
+    )
+    if single and len(edges) > 2:
+        return Integer(name, minimum=int(edges[0]), maximum=int(edges[-1]) - 1, **shared)
+    shared |= {"bins": _bins(edges, ranges, whole=profile.whole), "decode_by": "smooth"}
     return Integer(name, **shared) if profile.whole else Real(name, decimals=profile.decimals, **shared)
 
 
-def _is_negative(profile: _Profile) -> bool:
-    """Whether there are numbers below zero."""
-    return any(many > 0 for sign, _, many in profile.decades() if sign < 0)
+def _bins(edges: Sequence[Any], ranges: Ranges[Any], *, whole: bool) -> dict[str, Any]:
+    """Return bins with an open one on each side where something was found; a last range of several whole numbers has no end, or ends with its last number."""
+    above = ranges.above or (whole and edges[-1] - edges[-2] == 1)
+    last = edges[-1] - (1 if whole and not above else 0)
+    open = {(False, False): "none", (True, False): "low", (False, True): "high", (True, True): "both"}
+    return {"edges": [*edges[:-1], last], "open": open[ranges.below, above]}
 
 
 def _sentinel(profile: _Profile, keys: ReleasedKeys | None) -> float | None:
@@ -694,10 +718,11 @@ def _sentinel(profile: _Profile, keys: ReleasedKeys | None) -> float | None:
     return number if negative - many <= 3 * profile.sigma else None
 
 
-def _date_column(name: str, profile: _Profile, ranges: Ranges) -> Column:
+def _date_column(name: str, profile: _Profile, ranges: Ranges[int]) -> Column:
+    bins = _bins(ranges.edges, ranges, whole=True)
     return Date(
         name,
-        bins={"edges": [show_day(int(day)) for day in ranges.edges], "open": "both"},
+        bins=bins | {"edges": [show_day(int(day)) for day in bins["edges"]]},
         format=profile.date_format,
         decode_by="smooth",
         **_of_numbers(profile),

@@ -18,12 +18,12 @@ from understudy.schema import Column
 
 __all__ = ["DiscoveryPlan", "Shares", "plan_discovery", "shares_of"]
 
-PROFILE_PART = {True: 0.1, False: 0.3}
+PROFILE_PART = {True: 0.2, False: 0.3}
 """Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns, equally."""
-KEYS_PART = 1 / 3
-"""Of a column of numbers: its frequent values. The rest is for its ranges."""
+KEYS_PART = 1 / 4
+"""Of a column of numbers of three digits or more: its frequent values. The rest is for its ranges."""
 ROUNDS = 2
-"""Rounds in which ranges are refined, each for the same cost."""
+"""Rounds in which ranges are refined, each for the same cost; whole numbers of one or two digits take one, for all of it."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,10 @@ class DiscoveryPlan:
         part = Fraction(KEYS_PART) if numbers else Fraction(1)
         return float_down(Fraction(self.column_cost()) * part)
 
-    def round_cost(self, *, after_keys: bool) -> float:
-        """Return the cost of each round in which the ranges of a column are refined."""
+    def round_cost(self, *, after_keys: bool, rounds: int = ROUNDS) -> float:
+        """Return the cost of each of some rounds in which the ranges of a column are refined."""
         part = 1 - Fraction(KEYS_PART) if after_keys else Fraction(1)
-        return float_down(Fraction(self.column_cost()) * part / ROUNDS)
+        return float_down(Fraction(self.column_cost()) * part / rounds)
 
     def delta(self, columns: int) -> float:
         """Return the delta of each of so many columns whose texts are asked for."""
@@ -185,10 +185,13 @@ class DiscoveryPlan:
                 "Declare their values in a schema, or give a delta."
             ]
         costs = [
-            self.round_cost(after_keys=after) for after in ((True, False) if self.finds_texts else (False,))
+            self.round_cost(after_keys=self.finds_texts),
+            self.round_cost(after_keys=False, rounds=1),
         ]
         scales = " to ".join(f"{self.noise(cost).scale:.4g}" for cost in costs)
-        found += [f"3. Ranges of numbers and dates: {ROUNDS} rounds of counts with noise of scale {scales}."]
+        found += [
+            f"3. Ranges of numbers and dates: {ROUNDS} rounds of counts, one for whole numbers of one or two digits, with noise of scale {scales}."
+        ]
         return found
 
     def _least(self, numbers: bool) -> int:

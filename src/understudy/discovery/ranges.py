@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +19,20 @@ from understudy.schema.coding.reading import days_since_epoch
 
 __all__ = [
     "BINS",
+    "SEEN",
     "Ranges",
+    "combined",
     "first_numbers",
     "first_years",
     "occupied",
     "refined",
+    "round_day",
+    "round_number",
     "settled",
     "split_days",
     "split_numbers",
-    "tail_of_days",
-    "tail_of_numbers",
+    "tails_of_days",
+    "tails_of_numbers",
 ]
 
 Edge = TypeVar("Edge", Decimal, int)
@@ -36,36 +40,42 @@ Array = npt.NDArray[np.float64]
 
 BINS = 32
 """Ranges that a column is cut into if its mass allows."""
+SINGLY = 40
+"""Up to so many cells are merged for the sake of the noise alone."""
+SEEN = 2.0
+"""Standard deviations of the noise that a cell should hold on average to be worth asking for."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
 
 @dataclass(frozen=True)
-class Ranges:
+class Ranges(Generic[Edge]):
     """Ranges of a column, after the last round.
 
     Attributes
     ----------
     edges
         Ascending; the first range begins at the first edge and the last one ends at the last edge.
-    counts
-        Noisy number of rows in each closed range.
+    below, above
+        Whether something was found below the first and above the last edge.
     """
 
-    edges: tuple[Decimal, ...] | tuple[int, ...]
-    counts: tuple[float, ...]
+    edges: tuple[Edge, ...]
+    below: bool
+    above: bool
 
 
 def first_numbers(
     decades: Sequence[tuple[int, int, float]],
     *,
     sure: float,
+    sigma: float,
     rows: float,
     whole: bool,
     unit: Decimal,
     zero: float,
 ) -> list[Decimal]:
-    """Return the first edges of a column of numbers: two digits in the decades that hold much, decades elsewhere.
+    """Return the first edges of a column of numbers: as many in the decades that hold much as the noise allows, decades elsewhere.
 
     Parameters
     ----------
@@ -73,6 +83,8 @@ def first_numbers(
         Sign, power of ten and noisy count of each decade, such as ``(1, 2, 140.0)`` for numbers from 100 to below 1000.
     sure
         A larger count is taken to be more than noise.
+    sigma
+        Standard deviation of the counts that will be asked for.
     rows
         About how many numbers there are.
     whole, unit
@@ -81,72 +93,126 @@ def first_numbers(
         Noisy number of zeros.
     """
     known = [(sign, power, many) for sign, power, many in decades if not whole or power >= 0]
-    heavy = [(sign, power) for sign, power, many in known if many > max(sure, 0.01 * rows)]
-    if not heavy and not zero > max(sure, 0.01 * rows):
-        heavy = [max(known, key=lambda item: item[2])[:2]]
+    heavy = [item for item in known if item[2] > max(sure, 0.01 * rows)]
+    has_zero = zero > max(sure, 0.01 * rows)
+    if not heavy and not has_zero:
+        heavy = [max(known, key=lambda item: item[2])]
     found: set[Decimal] = {Decimal(0)}
-    if zero > max(sure, 0.01 * rows) or whole:
+    if has_zero or whole:
         found.add(unit)
-    for sign, power in heavy:
-        # two digits, or as many as there are
-        step = max(Decimal(10) ** (power - 1), unit)
-        found |= {
-            sign * (Decimal(10) ** power + k * step) for k in range(int(9 * Decimal(10) ** power / step) + 1)
-        }
-    for sign in {sign for sign, _ in heavy}:
-        powers = [power for other, power in heavy if other == sign]
-        for power in range(min(powers), max(powers) + 1):
-            found.add(sign * Decimal(10) ** power)
+    for sign, power, many in heavy:
+        low = Decimal(10) ** power
+        inside = split_numbers(low, 10 * low, min(many / (SEEN * sigma), 90), unit=unit)
+        found |= {sign * edge for edge in (low, *inside, 10 * low)}
+    powers = [power for _, power, _ in heavy] or [0]
+    least, most = min(power for _, power, _ in known), max(power for _, power, _ in known)
+    for power in range(max(min(powers) - 2, least), min(max(powers) + 2, most + 1) + 1):
+        found |= {Decimal(10) ** power, -(Decimal(10) ** power)}
+        if (1, power) not in [item[:2] for item in heavy] and any(sign > 0 for sign, _, _ in heavy):
+            found |= {digit * Decimal(10) ** power for digit in (2, 5)}
     return sorted(found)
 
 
-def split_numbers(low: Decimal, high: Decimal, *, unit: Decimal) -> list[Decimal]:
-    """Return the edges inside a range of numbers that cut it into about ten parts of round widths.
+def _step(width: Decimal, parts: float, unit: Decimal) -> Decimal | None:
+    """Return the smallest of 1, 2.5 and 5 times the powers of ten (2 for 2.5 where numbers have no such digits) that cuts a width into at most so many parts."""
+    if parts < 2 or width <= unit:
+        return None
+    power = Decimal(1).scaleb(max((width / Decimal(repr(parts))).adjusted(), unit.adjusted()))
+    quarter = power * Decimal("2.5")
+    for step in (power, quarter if not quarter % unit else 2 * power, 5 * power, 10 * power):
+        if step >= unit and step * Decimal(repr(parts)) >= width:
+            return step if step < width else None
+    return None
+
+
+def split_numbers(low: Decimal, high: Decimal, parts: float, *, unit: Decimal) -> list[Decimal]:
+    """Return the edges inside a range of numbers that cut it into at most so many parts of a round width.
 
     Examples
     --------
-    >>> [str(edge) for edge in split_numbers(Decimal(20), Decimal(30), unit=Decimal(1))][:3]
+    >>> [str(edge) for edge in split_numbers(Decimal(20), Decimal(30), 10, unit=Decimal(1))][:3]
     ['21', '22', '23']
-    >>> split_numbers(Decimal(20), Decimal(21), unit=Decimal(1))
+    >>> [str(edge) for edge in split_numbers(Decimal(20), Decimal(30), 4, unit=Decimal("0.1"))]
+    ['22.5', '25.0', '27.5']
+    >>> split_numbers(Decimal(20), Decimal(21), 10, unit=Decimal(1))
     []
     """
-    width = high - low
-    if width <= unit:
+    step = _step(high - low, parts, unit)
+    if step is None:
         return []
-    step = max(
-        Decimal(10) ** (width.adjusted() - (1 if width == Decimal(10) ** width.adjusted() else 0)), unit
-    )
     first = (low / step).to_integral_value(rounding="ROUND_FLOOR") * step
     found = itertools.takewhile(lambda edge: edge < high, (first + k * step for k in itertools.count(1)))
     return [edge for edge in found if edge > low]
 
 
-def tail_of_numbers(edge: Decimal, up: bool) -> list[Decimal]:
-    """Return where the tail beyond an edge is cut, downwards or upwards: at 1, 2 and 5 times powers of ten, to the next power.
+def round_number(edge: Decimal) -> int:
+    """Return how round a number is: multiples of 100 before those of 50, of 25, of 10, of 5, and so on.
 
     Examples
     --------
-    >>> [[int(cut) for cut in tail_of_numbers(Decimal(edge), up)] for edge, up in ((17, False), (390, True), (100, True), (-3, True))]
-    [[10], [500, 1000], [], [-2, -1]]
+    >>> [round_number(Decimal(edge)) for edge in ("300", "50", "75", "20", "15", "3", "2.5")]
+    [8, 7, 6, 4, 3, 0, 2]
     """
     if not edge:
-        return []
-    size = abs(edge)
-    power = Decimal(1).scaleb(size.adjusted())
-    steps = [power * digit for digit in (1, 2, 5, 10)]
-    found = [step for step in steps if (step > size if up == (edge > 0) else step < size)]
-    if size == power:  # the end of a decade already
-        found = []
-    return sorted(found if edge > 0 else [-step for step in found])
+        return 999
+    _, digits, exponent = edge.normalize().as_tuple()
+    assert isinstance(exponent, int)
+    last = int("".join(map(str, digits[-2:])))
+    return 4 * exponent + (6 if last % 25 == 0 else 3 if last % 5 == 0 else 0)
 
 
-def tail_of_days(day: int, up: bool) -> list[int]:
-    """Return the first day of the year that the tail beyond a day reaches to, unless the day is one."""
-    year = np.array(day, dtype="datetime64[D]").astype("datetime64[Y]")
-    start = int(year.astype("datetime64[D]").astype(np.int64))
-    if start == day:
-        return []
-    return [int((year + 1).astype("datetime64[D]").astype(np.int64)) if up else start]
+def round_day(day: int) -> int:
+    """Return how round a day is: the first of a year, of a quarter, of a month."""
+    shown = np.array(day, dtype="datetime64[D]").item()
+    if shown.day != 1:
+        return 0
+    return 3 if shown.month == 1 else 2 if shown.month % 3 == 1 else 1
+
+
+def tails_of_numbers(
+    low: Decimal, high: Decimal, *, least: Decimal, unit: Decimal
+) -> tuple[Decimal | None, Decimal | None]:
+    """Return where the tails beyond a reach of numbers end: at round numbers, above about as far out as the reach is wide, below half as far; positive ones end at ``least``.
+
+    Examples
+    --------
+    >>> def ends(low: int, high: int, least: int = 0) -> list[str]:
+    ...     found = tails_of_numbers(Decimal(low), Decimal(high), least=Decimal(least), unit=Decimal(1))
+    ...     return [f"{end:f}" if end is not None else "none" for end in found]
+    >>> ends(1987, 2013), ends(17, 64, 1), ends(0, 2), ends(-500, 9000)
+    (['1975', '2025'], ['1', '100'], ['none', '3'], ['-2000', '15000'])
+    """
+    width = high - low
+    above = _roundest(high + width / 4, high + width, unit)
+    if 0 <= low <= least:
+        return None, above
+    if low > 0:
+        return (
+            least if low - width / 2 <= least else _roundest(low - width / 2, low - width / 4, unit)
+        ), above
+    far = min(width, -3 * low)
+    below = _roundest(-low + far / 2, -low + far, unit)
+    return (None if below is None else -below), above
+
+
+def _roundest(low: Decimal, high: Decimal, unit: Decimal) -> Decimal | None:
+    """Return the roundest number of an interval that is a multiple of a unit; None if there is none."""
+    power = max(low.copy_abs(), high.copy_abs(), high - low).adjusted() + 1
+    while Decimal(1).scaleb(power) >= unit:
+        for digit in ("1", "0.5", "0.25"):
+            step = Decimal(digit).scaleb(power)
+            found = (low / step).to_integral_value(rounding="ROUND_CEILING") * step
+            if found <= high and not found % unit:
+                return found
+        power -= 1
+    return None
+
+
+def tails_of_days(low: int, high: int) -> tuple[int | None, int | None]:
+    """Return where the tails beyond a reach of days end: with its first and its last year."""
+    first, last = np.array([low, high - 1], dtype="datetime64[D]").astype("datetime64[Y]")
+    start, end = (int(year.astype("datetime64[D]").astype(np.int64)) for year in (first, last + 1))
+    return (start if start < low else None), (end if end > high else None)
 
 
 def first_years(first: int = 1900, last: int = 2100) -> list[int]:
@@ -154,25 +220,23 @@ def first_years(first: int = 1900, last: int = 2100) -> list[int]:
     return [days_since_epoch(dt.date(year, 1, 1)) for year in range(first, last + 2)]
 
 
-def split_days(low: int, high: int) -> list[int]:
-    """Return the edges inside a range of days: years into months, months into weeks (of the month), weeks into days.
+def split_days(low: int, high: int, parts: float) -> list[int]:
+    """Return the edges inside a range of days, at most so many parts (nearly): days, weeks of the month, months, quarters.
 
     Examples
     --------
-    >>> split_days(0, 31), split_days(0, 7)
-    ([7, 14, 21, 28], [1, 2, 3, 4, 5, 6])
+    >>> split_days(0, 31, 5), split_days(0, 7, 8), len(split_days(0, 365, 30))
+    ([7, 14, 21, 28], [1, 2, 3, 4, 5, 6], 11)
     """
-    if high - low > 31:
-        begin = np.array([low, high - 1], dtype="datetime64[D]").astype("datetime64[M]")
-        months = np.arange(begin[0] + 1, begin[1] + 1).astype("datetime64[D]").astype(np.int64)
-        return [int(day) for day in months]
-    step = 7 if high - low > 7 else 1
-    return list(range(low + step, high, step))
-
-
-def target_of(rows: float, sigma: float) -> float:
-    """Return how many rows a range should hold: a part of all rows, and more than the noise."""
-    return max(rows / BINS, 4 * sigma, 1.0)
+    if parts >= high - low:
+        return list(range(low + 1, high))
+    if high - low <= 31:
+        return list(range(low + 7, high, 7)) if parts >= 4 and high - low > 7 else []
+    begin = np.array([low, high - 1], dtype="datetime64[D]").astype("datetime64[M]")
+    months = np.arange(begin[0] + 1, begin[1] + 1)
+    if parts < 8:
+        months = months[months.astype(np.int64) % 3 == 0] if parts >= 3 else months[:0]
+    return [int(day) for day in months.astype("datetime64[D]").astype(np.int64)]
 
 
 def refined(
@@ -180,31 +244,58 @@ def refined(
     counts: Array,
     *,
     sigma: float,
-    sure: float,
-    split: Callable[[Edge, Edge], list[Edge]],
+    split: Callable[[Edge, Edge, float], list[Edge]],
 ) -> list[Edge]:
-    """Return the edges for the next round: ranges that hold more than they should are split.
+    """Return the edges for the next round: ranges are split into as many parts as the noise of that round allows.
 
     ``counts`` has a cell below the first edge, one per range, one above the last edge, and one for what is in no range.
     """
     inside = counts[1 : len(edges)]
-    target = target_of(_rows_in(inside, sigma, sure), sigma)
     found = list(edges)
     for place in np.argsort(-inside):
-        if inside[place] <= 1.5 * target or len(found) > MOST_CELLS:
+        parts = float(inside[place]) / (SEEN * sigma)
+        if parts < 2 or len(found) > MOST_CELLS:
             break
-        found += split(edges[place], edges[place + 1])
+        found += split(edges[place], edges[place + 1], min(parts, float(MOST_CELLS)))
     return sorted(set(found))
 
 
-def occupied(counts: Array, *, sigma: float, sure: float) -> npt.NDArray[np.bool_]:
+def combined(
+    old_edges: Sequence[Edge],
+    old: Array,
+    old_sigma: float,
+    edges: Sequence[Edge],
+    counts: Array,
+    sigma: float,
+) -> tuple[Array, Array]:
+    """Return the counts of the finer ranges and their standard deviations, made to agree with the earlier counts of the coarser ones.
+
+    The best estimate, linear in both answers, of counts whose sums were measured too: the difference between a coarse count and the sum of its parts is given to
+    the parts in equal shares, as far as the noise of the sum explains it. The finer edges hold the coarser ones.
+    """
+    place = {edge: k for k, edge in enumerate(edges)}
+    starts = [
+        0,
+        *(place[edge] + 1 for edge in old_edges),
+        len(counts) - 1,
+    ]  # cells: below, ranges, above, nothing
+    made, spread = counts.copy(), np.full(len(counts), sigma)
+    for k, (begin, end) in enumerate(itertools.pairwise([*starts, len(counts)])):
+        many = end - begin
+        weight = sigma**2 / (old_sigma**2 + many * sigma**2)
+        made[begin:end] += weight * (float(old[k]) - float(counts[begin:end].sum()))
+        spread[begin:end] = sigma * (1 - weight) ** 0.5
+    return made, spread
+
+
+def occupied(counts: Array, *, sure: Array) -> npt.NDArray[np.bool_]:
     """Say of each cell whether it, or the 4, 16 or 64 neighbours that it is counted with, surely hold something.
 
-    ``sure`` is what a single empty cell hardly ever exceeds. The sum of ``w`` cells varies by the root of ``w`` times as much.
+    ``sure`` is what each cell, if it is empty, hardly ever exceeds. Sums of cells vary as the root of the sum of its squares.
 
     Examples
     --------
-    >>> occupied(np.array([0.0, 9.0, 0, 0, 4, 4, 4, 4]), sigma=1.0, sure=5.0).astype(int).tolist()
+    >>> occupied(np.array([0.0, 9.0, 0, 0, 4, 4, 4, 4]), sure=np.full(8, 5.0)).astype(int).tolist()
     [0, 1, 0, 0, 1, 1, 1, 1]
     """
     found = counts > sure
@@ -212,83 +303,163 @@ def occupied(counts: Array, *, sigma: float, sure: float) -> npt.NDArray[np.bool
     for width in (4, 16, 64):
         if len(counts) < width:
             break
-        full = np.concatenate([rest, np.zeros(-len(counts) % width)]).reshape(-1, width)
-        found |= np.repeat(full.sum(axis=1) > sure * width**0.5, width)[: len(counts)]
+        pad = np.zeros(-len(counts) % width)
+        held = np.concatenate([rest, pad]).reshape(-1, width).sum(axis=1)
+        noise = np.concatenate([sure, pad]).reshape(-1, width)
+        found |= np.repeat(held > np.sqrt((noise**2).sum(axis=1)), width)[: len(counts)]
     return found
-
-
-def _rows_in(inside: Array, sigma: float, sure: float) -> float:
-    return float(np.maximum(inside[occupied(inside, sigma=sigma, sure=sure)], 0.0).sum())
 
 
 def settled(
     edges: Sequence[Edge],
     counts: Array,
     *,
-    sigma: float,
+    sigma: Array,
     sure: float,
     alone: frozenset[Edge] = frozenset(),
     roundness: Callable[[Edge], int] = lambda edge: 0,
-    tail: Callable[[Edge, bool], list[Edge]] = lambda edge, up: [],
-) -> Ranges | None:
+    tails: Callable[[Edge, Edge], tuple[Edge | None, Edge | None]] = lambda low, high: (None, None),
+) -> Ranges[Edge] | None:
     """Merge ranges until each holds about as much as it should; None if nothing but noise was found.
 
+    Ranges are cut at the roundest edges first, as long as both sides hold enough.
     Stretches in which nothing was found stay ranges of their own, so that what lies beside them is not spread over them.
 
     Parameters
     ----------
     sigma, sure
-        Standard deviation of the counts, and the number above which a count is taken to be more than noise.
+        Standard deviation of each count, and how many of them a count has to exceed to be taken for more than noise.
     alone
         Edges at which a range of a frequent single value begins: it stays by itself.
     roundness
-        How round an edge is; a range ends a little earlier at a rounder edge.
-    tail
-        Where the tails beyond the first and the last edge at which something was found are cut, downwards and upwards (True): they are
-        ranges of their own, because what the noise hides there should not be put at the edge.
+        How round an edge is.
+    tails
+        Where the tails beyond the first and the last edge at which something was found end: each is a range of its own, because what the noise hides there
+        should not be put at the edge.
     """
-    inside = counts[1 : len(edges)]
-    held = occupied(inside, sigma=sigma, sure=sure)
-    places = np.flatnonzero(held)
-    if not len(places):
+    inside, noise = counts[1 : len(edges)], sigma[1 : len(edges)]
+    held = occupied(inside, sure=sure * noise)
+    reach = _reach(inside, noise, held)
+    if reach is None:
         return None
-    first, last = int(places[0]), int(places[-1])
-    first += _empty(inside[first : last + 1], sigma)
-    last -= _empty(inside[first : last + 1][::-1], sigma)
-    rows = _rows_in(inside, sigma, sure)
-    single = np.array([edge in alone for edge in edges[:-1]]) & (inside > target_of(rows, sigma))
-    single |= _spikes(edges, inside, sigma=sigma, sure=sure)
-    target = target_of(rows - float(inside[single].sum()), sigma)
-    cuts: list[Edge] = [edges[first]]
-    mass: list[float] = [0.0]
-    for place in range(first, last + 1):
-        mass[-1] += float(inside[place])
-        if place == last:
-            break
-        end, later = edges[place + 1], edges[place + 2]
-        full = mass[-1] >= target or (mass[-1] >= 0.7 * target and roundness(end) > roundness(later))
-        border = single[place] or single[place + 1] or _gap(held, place, first, last)
-        if border or (full and held[place]):
-            cuts.append(end)
-            mass.append(0.0)
-    cuts.append(edges[last + 1])
-    below: list[Edge] = tail(cuts[0], False)
-    above: list[Edge] = tail(cuts[-1], True)
-    whole = [*below, *cuts, *above]
-    return Ranges(tuple(whole), (*[0.0] * len(below), *mass, *[0.0] * len(above)))  # type: ignore[arg-type]
+    first, last = reach
+    rows = float(inside[first : last + 1].sum())
+    enough = max(rows / BINS, 1.0)
+    single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
+    single |= _spikes(edges, inside, noise, sure=sure, enough=enough / 2)
+    enough = max((rows - float(inside[single].sum())) / BINS, 1.0) if last + 1 - first > SINGLY else 0.0
+    borders = [
+        place + 1
+        for place in range(first, last)
+        if single[place] or single[place + 1] or _gap(held, place, first, last)
+    ]
+    cuts = {first, last + 1, *borders}
+    for begin, end in itertools.pairwise([first, *borders, last + 1]):
+        _cut(edges, inside, noise, begin, end, 0.7 * enough, roundness, cuts)
+    made = [edges[place] for place in sorted(cuts)]
+    low, high = tails(made[0], made[-1])
+    starts, ends = [None, *edges], [*edges, None]  # of the cells
+    below = [k for k, end in enumerate(ends) if end is not None and end <= made[0]]
+    above = [k for k, start in enumerate(starts) if start is not None and start >= made[-1]]
+    near = (
+        [k for k in below if low is not None and ends[k] > low],
+        [  # type: ignore[operator]
+            k
+            for k in above
+            if high is not None and starts[k] < high  # type: ignore[operator]
+        ],
+    )
+    far = [k for k in below if k not in near[0]], [k for k in above if k not in near[1]]
+    few = last + 1 - first <= FEW
+    if low is not None and _hides(counts, sigma, near[0], few or bool(single[first])):
+        made, below = [low, *made], far[0]
+    if high is not None and _hides(counts, sigma, near[1], few or bool(single[last])):
+        made, above = [*made, high], far[1]
+    return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
 
 
+def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool) -> bool:
+    """Whether a tail is worth a range: it may hold what could not be seen in its cells; one that is surely empty is none, nor one that probably is beside few or frequent values."""
+    return bool(cells) and _stands_out(counts, sigma, cells, 0.5 if likely_empty else -1.0)
+
+
+def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float) -> bool:
+    """Whether some cells together hold more than so many standard deviations of their noise."""
+    return float(counts[cells].sum()) > times * float((sigma[cells] ** 2).sum()) ** 0.5
+
+
+FEW = 4
+"""So few cells are taken to be all there are."""
+
+
+def _cut(
+    edges: Sequence[Edge],
+    inside: Array,
+    noise: Array,
+    begin: int,
+    end: int,
+    enough: float,
+    roundness: Callable[[Edge], int],
+    cuts: set[int],
+) -> None:
+    """Cut a stretch of cells at its roundest edge that leaves enough on both sides, the one in the middle of several, and go on with both sides."""
+    waiting = [(begin, end)]
+    while waiting:
+        begin, end = waiting.pop()
+        left, spread = np.cumsum(inside[begin:end])[:-1], np.cumsum(noise[begin:end] ** 2)
+        if not len(left):
+            continue
+        right = float(inside[begin:end].sum()) - left
+        fits = left > np.maximum(enough, LEAST * np.sqrt(spread[:-1]))
+        fits &= right > np.maximum(enough, LEAST * np.sqrt(np.maximum(spread[-1] - spread[:-1], 0.0)))
+        places = [begin + 1 + int(k) for k in np.flatnonzero(fits)]
+        if not places:
+            continue
+        best = max(
+            places,
+            key=lambda place: (
+                roundness(edges[place]),
+                -abs(float(left[place - begin - 1] - right[place - begin - 1])),
+            ),
+        )
+        cuts.add(best)
+        waiting += [(begin, best), (best, end)]
+
+
+LEAST = 3.0
+"""Standard deviations of the noise that a range should hold."""
 _SHORTEST_GAP = 3
 
 
-def _spikes(edges: Sequence[Edge], inside: Array, *, sigma: float, sure: float) -> npt.NDArray[np.bool_]:
+def _reach(inside: Array, noise: Array, held: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """Return the first and the last cell of what was found: what is further out is, cell by cell and together, no more than noise."""
+    spread = np.sqrt(np.cumsum(noise**2)), np.sqrt(np.cumsum(noise[::-1] ** 2))
+    left = np.flatnonzero(np.cumsum(inside) > 3.5 * spread[0])
+    right = np.flatnonzero(np.cumsum(inside[::-1]) > 3.5 * spread[1])
+    places = np.flatnonzero(held)
+    if not len(places) and not len(left):
+        return None
+    firsts = [*places[:1], *left[:1]]
+    lasts = [*places[-1:], *(len(inside) - 1 - right[:1])]
+    first, last = int(min(firsts)), int(max(lasts))
+    first += _empty(inside[first : last + 1], noise[first : last + 1])
+    last -= _empty(inside[first : last + 1][::-1], noise[first : last + 1][::-1])
+    return first, last
+
+
+def _spikes(
+    edges: Sequence[Edge], inside: Array, noise: Array, *, sure: float, enough: float
+) -> npt.NDArray[np.bool_]:
     """Say of each cell whether it surely holds more than both its neighbours, all three being of one width."""
     found = np.zeros(len(inside), dtype=bool)
     widths = [high - low for low, high in itertools.pairwise(edges)]
     for place in range(1, len(inside) - 1):
         around = max(inside[place - 1], inside[place + 1])
         alike = widths[place - 1] == widths[place] == widths[place + 1]
-        found[place] = alike and inside[place] > sure and inside[place] - around > max(4 * sigma, around)
+        least = max(sure * noise[place], enough)
+        found[place] = (
+            alike and inside[place] > least and inside[place] - around > max(4 * noise[place], around)
+        )
     return found
 
 
@@ -305,9 +476,8 @@ def _gap(held: npt.NDArray[np.bool_], place: int, first: int, last: int) -> bool
     return length >= _SHORTEST_GAP
 
 
-def _empty(counts: Array, sigma: float) -> int:
+def _empty(counts: Array, noise: Array) -> int:
     """Return how many cells from the first on hold, together, no more than noise; not all of them."""
     sums = np.cumsum(counts)
-    noise = 2 * sigma * np.sqrt(np.arange(1, len(counts) + 1))
-    full = np.flatnonzero(sums > noise)
+    full = np.flatnonzero(sums > 2.5 * np.sqrt(np.cumsum(noise**2)))
     return int(full[0]) if len(full) else 0
