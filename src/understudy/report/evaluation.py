@@ -279,7 +279,7 @@ def _learning(item: Mapping[str, Any]) -> list[Block]:
     if not item["fair"]:
         blocks.append(
             Text(
-                "Not a fair test: the synthesis has seen the test rows. Set rows aside before the fit (synth --hold-out 0.2) and give them here (--hold-out).",
+                "Not a fair test: the synthesis has seen the test rows. Set rows aside before the fit (synth --hold-out 0.2) and divide the table in the same way here (--hold-out-file).",
                 strong=True,
             )
         )
