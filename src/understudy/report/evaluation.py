@@ -450,7 +450,7 @@ def accounted_page(found: Mapping[str, Any], *, title: str) -> str:
             [
                 Text(
                     "Every number here about the real table was measured with noise, through the ledger of the table. None of them is exact, and all of them may be "
-                    "published under the guarantee."
+                    "published under the guarantee. An exact number that is public is named in the guarantee."
                 ),
                 Text(f"Guarantee of these numbers: {found['guarantee']}", strong=True),
             ],

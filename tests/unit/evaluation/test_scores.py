@@ -40,7 +40,8 @@ def people(rows: int, seed: int, *, law: bool = True) -> np.ndarray:
 
 def zipf(cells: int, power: float) -> np.ndarray:
     weights = 1 / np.arange(1, cells + 1) ** power
-    return weights / weights.sum()
+    shares: np.ndarray = weights / weights.sum()
+    return shares
 
 
 @pytest.mark.parametrize(
