@@ -109,7 +109,7 @@ def test_a_hold_out_from_the_fit_to_the_page(folder: Path) -> None:
     assert not re.search(r"\b[abc],[fm],", kept.read_text())
     division = HoldOut.read(kept)
     result = understudy(
-        "evaluate", folder / "real.csv", folder / "rows.csv", "--schema", folder / "schema.yaml", "--hold-out", kept,
+        "evaluate", folder / "real.csv", folder / "rows.csv", "--schema", folder / "schema.yaml", "--hold-out-file", kept,
         "--target", "sex", "--sections", "learning", "--json",
     )  # fmt: skip
     assert result.code == 0, result.err
@@ -119,7 +119,7 @@ def test_a_hold_out_from_the_fit_to_the_page(folder: Path) -> None:
     assert found["learning"]["rows"]["test"] == found["compared"]["held_out_rows"] == aside
     assert found["rows"]["real"] == 200 - aside
     (folder / "real.csv").write_text((folder / "made.csv").read_text())
-    again = evaluate(folder, "--hold-out", kept)
+    again = evaluate(folder, "--hold-out-file", kept)
     assert again.code != 0
     assert "another table" in again.err
 
@@ -131,7 +131,8 @@ def test_a_hold_out_from_the_fit_to_the_page(folder: Path) -> None:
         (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--exclude", "sex"), "--exclude"),
         (("--exclude", "sex"), "--target"),
         (("--target", "sex", "--exclude", "nothing"), "nothing"),
-        (("--hold-out", "schema.hold-out"), "not a file that"),
+        (("--hold-out-file", "schema.hold-out"), "not a file that"),
+        (("--hold-out-file", "schema.hold-out", "--holdout", "held.csv"), "one of them"),
         (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--target", "age"), "--target"),
         (("--sections", "beauty"), "beauty"),
         (("--target", "nothing"), "nothing"),

@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert made.code == 0, made.err
     told = understudy(
         "evaluate", place / "real.csv", place / "made.csv", "--schema", place / "schema.yaml", "--target", "income_class",
-        "--hold-out", place / "real.hold-out", "--report", place / "evaluation.html", "--out", place / "evaluation.json",
+        "--hold-out-file", place / "real.hold-out", "--report", place / "evaluation.html", "--out", place / "evaluation.json",
     )  # fmt: skip
     assert told.code == 0, told.err
     assert "tax_band (nearly) gives income_class away" in told.out + told.err

@@ -230,6 +230,13 @@ PartitionBy = Annotated[
         "--partition-by", help="Columns, comma-separated, whose values become folders of Parquet files."
     ),
 ]
+HoldOutFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Private file with the secret key that says which rows are held out; it holds no record. synth writes it, by default "
+        "beside the ledger, or uses it again; evaluate divides the real table by it."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 

@@ -154,7 +154,7 @@ class Options:
     sections
         Names out of :data:`SECTIONS`; by default all.
     target
-        Column for classifiers, regressions and conditional means. Without it those use the last categorical or
+        Column for learners, classifiers, regressions and conditional means. Without it those use the last categorical or
         boolean column, and the last numeric one.
     exclude
         Columns that are no predictors of the target.
@@ -297,13 +297,14 @@ def _overview(both: Comparison, options: Options, found: _Found, sections: Seque
                 against="trained on real rows",
             )
         )
-        worst[2:] = [
-            Worst(
-                "learning",
-                question,
-                f"{first.learner.capitalize()} trained on synthetic rows reaches an area under the curve of {first.synthetic:.3f}, on real rows {first.real:.3f}.",
-            )
-        ]
+        if options.target is not None:  # otherwise nobody asked for it
+            worst[2:] = [
+                Worst(
+                    "learning",
+                    question,
+                    f"{first.learner.capitalize()} trained on synthetic rows reaches an area under the curve of {first.synthetic:.3f}, on real rows {first.real:.3f}.",
+                )
+            ]
     broken = results.get("share of records that break a constraint")
     if broken is not None:
         rule, share = broken.worst
@@ -428,8 +429,8 @@ def _measures(
     elif title == "regression" and number is not None and len(domain) > 1:
         yield lambda: coefficient_differences(both, number)
         yield lambda: interval_overlaps(both, number)
-    elif title == "learning" and options.target is not None:
-        yield lambda: _learning(both, options, found)
+    elif title == "learning" and (options.target or label) is not None and len(domain) > 1:
+        yield lambda: _learning(both, options, found, options.target or label or "")
     elif title == "other tools":
         yield lambda: _others(both, found)
     elif title == "classifiers" and label is not None and len(domain) > 1:
@@ -480,11 +481,10 @@ def _default_workload(domain: Domain, seed: int) -> Workload:
     return Workload(domain, cliques, (1.0,) * len(cliques))
 
 
-def _learning(both: Comparison, options: Options, found: _Found) -> Result:
-    assert options.target is not None
+def _learning(both: Comparison, options: Options, found: _Found, target: str) -> Result:
     found.learning = learning(
         both,
-        options.target,
+        target,
         holdout=options.holdout,
         exclude=options.exclude,
         most_rows=options.most_rows,
@@ -496,7 +496,7 @@ def _learning(both: Comparison, options: Options, found: _Found) -> Result:
             f"{item.learner}, synthetic training rows": item.synthetic,
             f"{item.learner}, real training rows": item.real,
         }
-    return Result(f"area under the curve of predicting {options.target}", values, better="higher")
+    return Result(f"area under the curve of predicting {target}", values, better="higher")
 
 
 def _others(both: Comparison, found: _Found) -> Result:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.evaluation.comparison import Codes, Comparison, numbers_of
+from understudy.evaluation.comparison import Codes, Comparison, Floats, numbers_of
 from understudy.evaluation.distances import total_variation
 
 MOST_TRIPLES = 1_000
@@ -108,27 +108,68 @@ class Distance:
 def expected_distance(counts: Codes, other_rows: int) -> float:
     """Return the total variation that another sample of the same population is expected to have from a table.
 
-    Each cell with share ``p`` differs by about ``sqrt(2 / pi)`` standard deviations of the difference of two
-    binomial shares; a cell too rare for that differs by at most ``2 p``.
+    A cell with ``x`` rows is dealt out to two halves at random: the expected difference of the halves is what two samples of half the size differ by in
+    that cell. From there the law of the difference of two Poisson counts leads to the sizes in question, at the mean count that the cell is
+    likely to have: ``x``, and for rare cells ``(x + 1) f(x + 1) / f(x)``, where ``f(x)`` cells have ``x`` rows (Good 1953), because among many
+    combinations those that occur once mostly occur by luck.
 
     Parameters
     ----------
     counts
-        Cells of the real table, whose shares are taken for those of the population.
+        Cells of the real table.
     other_rows
         Rows of the other sample.
 
     Examples
     --------
-    >>> round(expected_distance(np.array([500, 500]), 1000), 4)
-    0.0178
+    >>> round(expected_distance(np.array([500, 500]), 1000), 4), round(expected_distance(np.ones(1000, int), 1000), 4)
+    (0.0178, 1.0)
     """
     rows = int(counts.sum())
     if not rows or not other_rows:
         return 0.0
-    share = counts[counts > 0] / rows
-    deviation = np.sqrt(share * (1 - share) * (1 / rows + 1 / other_rows))
-    return float(np.minimum(math.sqrt(2 / math.pi) * deviation, 2 * share).sum() / 2)
+    size, cells = np.unique(counts[counts > 0], return_counts=True)
+    with_so_many = dict(zip(size.tolist(), cells.tolist(), strict=True))
+    mean = size.astype(np.float64)
+    for place, x in enumerate(size.tolist()):
+        if x <= _RARE:
+            mean[place] = min(x + 1.0, (x + 1) * with_so_many.get(x + 1, 0) / with_so_many[x])
+    mean = np.maximum(mean, 1e-9)
+    both_sizes = 2 / (1 + rows / other_rows)  # the harmonic mean of the two sizes, as a multiple of the first
+    ratio = _difference(mean * both_sizes) / (both_sizes * _difference(mean / 2))
+    share = (
+        size / rows
+    )  # in a few large cells the counts of one sample sum to its size: binomial, not Poisson
+    ratio *= np.sqrt(1 - np.where(size > _RARE, share, 0.0))
+    return min(1.0, float((cells * ratio * _halves(size)).sum()) / (2 * rows))
+
+
+_RARE = 4
+
+
+def _difference(mean: Floats) -> Floats:
+    """Return the expected absolute difference of two Poisson counts of equal mean."""
+    from scipy.special import i0e, i1e
+
+    found: Floats = 2 * mean * (i0e(2 * mean) + i1e(2 * mean))
+    return found
+
+
+def _halves(size: Codes) -> Floats:
+    """Return by how much two halves differ on average if each of so many rows goes to one of them at random.
+
+    Examples
+    --------
+    >>> _halves(np.array([1, 2, 3, 4])).round(6).tolist()
+    [1.0, 1.0, 1.5, 1.5]
+    """
+    from scipy.special import gammaln
+
+    pairs = (size + 1) // 2  # E|2B - x| = 2 m C(2m, m) / 4**m with 2m = x or x + 1
+    found: Floats = np.exp(
+        np.log(2.0 * pairs) + gammaln(2 * pairs + 1) - 2 * gammaln(pairs + 1) - 2 * pairs * math.log(2.0)
+    )
+    return found
 
 
 def distances(

@@ -279,7 +279,7 @@ def _learning(item: Mapping[str, Any]) -> list[Block]:
     if not item["fair"]:
         blocks.append(
             Text(
-                "Not a fair test: the synthesis has seen the test rows. Set rows aside before the fit (synth --hold-out 0.2) and give them here (--hold-out).",
+                "Not a fair test: the synthesis has seen the test rows. Set rows aside before the fit (synth --hold-out 0.2) and divide the table in the same way here (--hold-out-file).",
                 strong=True,
             )
         )
@@ -450,7 +450,7 @@ def accounted_page(found: Mapping[str, Any], *, title: str) -> str:
             [
                 Text(
                     "Every number here about the real table was measured with noise, through the ledger of the table. None of them is exact, and all of them may be "
-                    "published under the guarantee."
+                    "published under the guarantee. An exact number that is public is named in the guarantee."
                 ),
                 Text(f"Guarantee of these numbers: {found['guarantee']}", strong=True),
             ],

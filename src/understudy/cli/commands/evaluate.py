@@ -17,6 +17,7 @@ from understudy.cli.options import (
     Encoding,
     Epsilon,
     Header,
+    HoldOutFile,
     IdColumn,
     Json,
     MaxRows,
@@ -56,12 +57,11 @@ def evaluate(
     exclude: Annotated[
         str | None, typer.Option(help="Columns that must not help to predict the target, comma-separated.")
     ] = None,
+    hold_out_file: HoldOutFile = None,
     holdout: Annotated[
         Path | None,
         typer.Option(
-            "--hold-out",
-            "--holdout",
-            help="Real records that had no part in the synthesis: the .hold-out file of synth --hold-out, or a table of them.",
+            help="A table of real records that had no part in the synthesis, instead of --hold-out-file."
         ),
     ] = None,
     identifiers: Annotated[
@@ -107,6 +107,7 @@ def evaluate(
     """
     from understudy.cli.output import progress_bar
     from understudy.data import is_database
+    from understudy.data.holdout import HoldOut
     from understudy.data.output import require_apart, require_writable
     from understudy.schema import Schema
     from understudy.workflow import Payment
@@ -122,7 +123,13 @@ def evaluate(
             require_writable(path, what=what)
     require_apart(
         {"numbers": out, "page": report},
-        {"real table": real, "synthetic table": synthetic, "schema": schema, "held-out table": holdout}
+        {
+            "real table": real,
+            "synthetic table": synthetic,
+            "schema": schema,
+            "held-out table": holdout,
+            "hold-out file": hold_out_file,
+        }
         | {"ledger": ledger},
     )
     described = Schema.read(schema)
@@ -164,6 +171,8 @@ def evaluate(
             json=json,
         )
         return
+    if holdout is not None and hold_out_file is not None:
+        raise UsageError("--holdout names a table, --hold-out-file divides the real one: give one of them.")
     for path in (out, report):
         if path is not None and not beside_bundle:
             _refuse_bundle(path)
@@ -174,7 +183,7 @@ def evaluate(
             schema=described,
             target=target,
             exclude=parse_names(exclude, "--exclude") or (),
-            hold_out=holdout,
+            hold_out=holdout if hold_out_file is None else HoldOut.read(hold_out_file),
             identifiers=parse_names(identifiers, "--identifiers"),
             sensitive=sensitive,
             sections=parse_names(sections, "--sections"),
@@ -233,7 +242,7 @@ def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path 
     learned = found.learning
     for leak in () if learned is None else learned.leaks:
         tell(
-            f"{leak.column} (nearly) gives {found.overview.compared['target']} away: area under the curve {leak.alone:.4f} alone, and {leak.without:.4f} of all others "
+            f"{leak.column} (nearly) gives {learned.target if learned else ''} away: area under the curve {leak.alone:.4f} alone, and {leak.without:.4f} of all others "
             f"without it. Leave it out with --exclude {leak.column}."
         )
     if learned is not None and not learned.fair:

@@ -21,6 +21,7 @@ from understudy.cli.options import (
     Flat,
     ForColumn,
     Header,
+    HoldOutFile,
     IdColumn,
     Immutable,
     Jobs,
@@ -134,16 +135,10 @@ def synth(
         float | None,
         typer.Option(
             help="Share of the rows (of the people, with a person unit) that the fit does not read, such as 0.2: "
-            "evaluate --hold-out tests on them what is learnt from the synthetic table."
+            "evaluate --hold-out-file tests on them what is learnt from the synthetic table."
         ),
     ] = None,
-    hold_out_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Private file for the secret key that says which rows are held out; it holds no record. Default: beside the ledger. "
-            "An existing one is used again."
-        ),
-    ] = None,
+    hold_out_file: HoldOutFile = None,
     unfinished: Unfinished = "refuse",
     in_database: TableInDatabase = None,
     immutable: Immutable = False,
