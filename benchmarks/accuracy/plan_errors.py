@@ -41,8 +41,8 @@ from understudy.workflow.advice import (
 DEVELOPMENT = ("br2000", "acs", "acs13")
 """What the made-up tables were chosen by; not reported."""
 TABLES = (
-    "titanic", "flchain", "nltcs", "gss_wages", "natality", "aer_fertility@50000", "adult", "salary", "fire@50000",
-    "msnbc@50000",
+    "titanic", "flchain", "nltcs", "gss_wages", "natality", "aer_fertility@50000", "adult", "salary", "edad_2020",
+    "fire@50000",
 )  # fmt: skip
 CELLS = {"mst": (0.1, 1.0, 10.0), "aim": (0.1, 1.0)}
 WISHES = (

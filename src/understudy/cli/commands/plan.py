@@ -53,8 +53,8 @@ def plan(
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows",
             "--rows-about",
+            "--rows",
             min=1,
             help="The number of rows, public or a guess of yours: errors depend on it. The table is not read.",
         ),
