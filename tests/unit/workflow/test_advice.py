@@ -334,6 +334,20 @@ def test_advice_in_words_and_as_plain_values() -> None:
     assert plain["memory_megabytes"] > 10
 
 
+def test_where_a_fit_takes_long_fewer_are_made() -> None:
+    asked: dict[str, Any] = {"unit": "add-remove", "method": "independent", "epsilon": 1.0, "rows": 1_000}
+    quick = advise(SCHEMA, **asked)
+    slow = advise(SCHEMA, **asked, most_seconds=0.0, want="columns within 2 %")
+    assert quick.errors is not None
+    assert slow.errors is not None
+    assert (quick.errors.tables, slow.errors.tables) == (3, 1)
+    assert set(quick.others) >= {"less", "more"}
+    assert not slow.others
+    assert " to " not in slow.sentences()[0]
+    assert slow.answer is not None
+    assert len(slow.answer.tried) == 2
+
+
 def test_made_up_records_can_be_handed_to_a_practice_curator() -> None:
     codes = {name: np.zeros(50, dtype=np.int64) for name in SCHEMA.names}
     curator = practice_curator(

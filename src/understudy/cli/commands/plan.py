@@ -229,7 +229,8 @@ def _tell_advice(advice: Advice) -> None:
 
     errors = advice.errors
     assert errors is not None
-    tell(f"Rehearsed on {errors.tables} made-up tables of this schema with {advice.rows:,} rows:")
+    noun = "table" if errors.tables == 1 else "tables"
+    tell(f"Rehearsed on {errors.tables} made-up {noun} of this schema with {advice.rows:,} rows:")
     shown = [(kind, found) for kind in KINDS if (found := errors.of(kind)) is not None]
     largest = max(found.high for _, found in shown)
     for kind, found in shown:
