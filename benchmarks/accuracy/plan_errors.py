@@ -250,7 +250,11 @@ def main() -> None:
         found = run(out / "cells.jsonl", data, ("titanic", "flchain"), {"mst": (1.0,)})
         report(found, run_wishes(out / "wishes.jsonl", data, WISHES[:1]))
         return
-    print(f"Development tables: {', '.join(DEVELOPMENT)}; none of them is below. Delta {DELTA:g}.\n")
+    print(f"Development tables: {', '.join(DEVELOPMENT)}; none of them is below. Delta {DELTA:g}.")
+    kept = len(_read(given.out / "cells.jsonl")) + len(_read(given.out / "wishes.jsonl"))
+    if kept:
+        print(f"{kept} results were kept from an earlier run.")
+    print()
     found = run(given.out / "cells.jsonl", data, TABLES, CELLS)
     report(found, run_wishes(given.out / "wishes.jsonl", data, WISHES))
     if given.write:
