@@ -226,10 +226,9 @@ def chart(found: list[dict[str, Any]]) -> str:
         methods = frozenset(series)
         points = [point for each in series.values() for point in each]
         ends = (min(min(point[:2]) for point in points), max(max(point[:2]) for point in points))
-        series["as expected"] = [(end, end, end, end) for end in ends]
-        for factor, name in ((2.0, "twice or half"),):
-            series[name] = [(end, end / factor, end, end * factor) for end in ends]
-        panels.append(LinePanel(kind, series, scattered=methods | {"twice or half"}))
+        for factor, name in ((1.0, "as expected"), (2.0, "twice as large"), (0.5, "half as large")):
+            series[name] = [(end, factor * end, factor * end, factor * end) for end in ends]
+        panels.append(LinePanel(kind, series, scattered=methods))
     return line_chart(
         "Errors that plan expects and fits reach", panels, x_label="expected error", y_label="reached error"
     )
