@@ -688,7 +688,7 @@ class Advice:
         if self.answer is not None:
             said.append(self.answer.describe())
         said.append(
-            f"All of this is of made-up tables of this shape. Real tables differ: in nine of ten cases by less than a factor of {TYPICAL_FACTOR:g}."
+            f"All of this is of made-up tables of this shape. Real tables differ: on ten that were measured, in nine of ten cases by less than a factor of {TYPICAL_FACTOR:g}."
         )
         return said
 
@@ -913,15 +913,19 @@ def _around(rehearsal: Rehearsal, budget: Budget, progress: Progress, most_secon
 
 
 def _times(budget: Budget, factor: float) -> Budget:
-    """Return so many times a budget, in the number that people write."""
+    """Return so many times a budget, in the number that people write, with two digits."""
+
+    def times(number: float) -> float:
+        return float(f"{factor * number:.2g}")
+
     if isinstance(budget, PureDP):
-        return PureDP(factor * budget.epsilon)
+        return PureDP(times(budget.epsilon))
     if isinstance(budget, ApproxDP):
-        return ApproxDP(factor * budget.epsilon, budget.delta)
+        return ApproxDP(times(budget.epsilon), budget.delta)
     if isinstance(budget, ZCDP):
-        return ZCDP(factor * budget.rho)
+        return ZCDP(times(budget.rho))
     assert isinstance(budget, GDP)
-    return GDP(factor * budget.mu)
+    return GDP(times(budget.mu))
 
 
 def _like(errors: ExpectedErrors, here: ExpectedErrors, there: ExpectedErrors) -> ExpectedErrors:

@@ -306,7 +306,7 @@ def test_advice_in_words_and_as_plain_values() -> None:
         "share of rows in a wrong cell: columns",
         "Cells of a pair can be relied on",
         "Three times the budget (epsilon=3",
-        "A third of the budget (epsilon=0.333",
+        "A third of the budget (epsilon=0.33 ",
         "A delta of 1e-06 beside the same epsilon would bring",
         "of CPU on this machine",
         "Columns within 2 %: an epsilon of about",
