@@ -63,6 +63,10 @@ def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert f"within {100 * advice.RELY:g} % of their count" in text
     assert f"more than {advice._MOST_ROWS:,} rows" in text
     assert f"no epsilon below {advice.LARGEST_EPSILON:g} is enough" in text
+    measured = (GUIDES.parent / "measured" / "plan-errors.md").read_text(encoding="utf-8")
+    within = re.findall(r"^\| (?:pairs|triples|pairs and triples) \|.*\| ([\d.]+) \|$", measured, re.M)
+    assert len(within) == 3
+    assert max(map(float, within)) <= advice.TYPICAL_FACTOR  # what every plan says about real tables
     for wish in re.findall(r'--want "([^"]+)"', text):
         advice.Wish.parse(wish)
 

@@ -70,7 +70,7 @@ class Drawer:
         rows: int,
         generator: np.random.Generator,
         carry: Carry | None,
-        progress: Progress,
+        progress: Progress = no_progress,
         *,
         whole: bool,
     ) -> tuple[Codes, Carry | None]:

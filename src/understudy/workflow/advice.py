@@ -52,11 +52,13 @@ __all__ = [
 KINDS = {"columns": 1, "pairs": 2, "triples": 3}
 """What errors are said of: marginals of one, two and three columns."""
 
-TYPICAL_FACTOR = 2.0
+TYPICAL_FACTOR = 2.1
 """Errors of pairs and triples on real tables are within this factor of those expected in nine of ten cases (``docs/measured/plan-errors.md``)."""
 
 DEPENDENCES = (0.6, 1.0, 1.6)
-"""Of the made-up tables; the middle one is as the tables it was chosen by."""
+"""Of the made-up tables."""
+_MIDDLE = 1.0
+"""As the tables they were chosen by."""
 
 RELY = 0.2
 """A cell that one can rely on is within this share of its count ..."""
@@ -64,6 +66,8 @@ SURE = 0.9
 """... in so many of all cases."""
 
 LARGEST_EPSILON = 100.0
+MOST_SECONDS = 300.0
+"""CPU time of a rehearsal, beyond its first fit."""
 _SMALLEST_EPSILON = 1e-3
 _SMALL_DELTA = 1e-6
 _WORTH = 0.9
@@ -559,17 +563,19 @@ def answer(
     *,
     delta: float | None = None,
     start: float = 1.0,
+    most_seconds: float = MOST_SECONDS,
     progress: Progress = no_progress,
 ) -> Answer:
     """Find the smallest epsilon that reaches a wish on made-up tables.
 
     Errors fall with epsilon, in expectation. The search goes along the table of middling dependence, by the line through the nearest
-    two points on logarithmic scales; what the other tables differ by is taken into account at its start and at its end.
+    two points on logarithmic scales; what the other tables differ by is taken into account at its start and at its end, unless a fit takes long. No
+    further fit is begun after ``most_seconds`` of CPU time, but two are made.
     """
-    middle = DEPENDENCES[len(DEPENDENCES) // 2]
+    begun = time.process_time()
     seen: dict[float, float] = {}
 
-    def error(epsilon: float, dependences: Sequence[float] = (middle,)) -> float:
+    def error(epsilon: float, dependences: Sequence[float] = (_MIDDLE,)) -> float:
         return wish.of(rehearsal.at(_with_epsilon(epsilon, delta), dependences))
 
     def one(epsilon: float) -> float:
@@ -578,9 +584,14 @@ def answer(
         return seen[epsilon]
 
     start = min(LARGEST_EPSILON, max(_SMALLEST_EPSILON, start))
-    ratio = max(error(start, DEPENDENCES), 1e-9) / one(start)
+    first = one(start)
+    quick = (_MOST_FITS + len(DEPENDENCES)) * (time.process_time() - begun) < most_seconds
+    tables = DEPENDENCES if quick else (_MIDDLE,)
+    ratio = max(error(start, tables), 1e-9) / first
     target = wish.within / ratio
     while len(seen) < _MOST_FITS:
+        if len(seen) > 1 and time.process_time() - begun > most_seconds:
+            break
         guess = _guess(seen, target)
         if guess is None or any(abs(math.log(guess / known)) < 0.08 for known in seen):
             break
@@ -592,8 +603,10 @@ def answer(
         best = largest * (seen[largest] / target) ** (1 / _slope(seen, largest))
         if best > LARGEST_EPSILON:
             return Answer(wish=wish, epsilon=None, delta=delta, error=ratio * seen[largest], tried=tried)
+    if not quick:
+        return Answer(wish=wish, epsilon=best, delta=delta, error=wish.within, tried=tried)
     progress("checking on all tables", _MOST_FITS / (_MOST_FITS + 1))
-    reached = max(error(best, DEPENDENCES), 1e-9)
+    reached = max(error(best, tables), 1e-9)
     slope = _slope(seen, best)
     final = best * (reached / wish.within) ** (1 / slope)
     final = min(LARGEST_EPSILON, max(_SMALLEST_EPSILON, min(3 * best, max(best / 3, final))))
@@ -675,7 +688,7 @@ class Advice:
         if self.answer is not None:
             said.append(self.answer.describe())
         said.append(
-            f"All of this is of made-up tables of this shape. Real tables differ: in nine of ten cases by less than a factor of {TYPICAL_FACTOR:g}."
+            f"All of this is of made-up tables of this shape. Real tables differ: on ten that were measured, in nine of ten cases by less than a factor of {TYPICAL_FACTOR:g}."
         )
         return said
 
@@ -685,9 +698,8 @@ class Advice:
         for kind in KINDS:
             found = errors.of(kind)
             if found is not None:
-                parts.append(
-                    f"{kind} {_percent(found.middle)} ({_percent(found.low)} to {_percent(found.high)})"
-                )
+                reach = f" ({_percent(found.low)} to {_percent(found.high)})" if errors.tables > 1 else ""
+                parts.append(f"{kind} {_percent(found.middle)}{reach}")
         said.append(f"Expected error, as the share of rows in a wrong cell: {', '.join(parts)}.")
         for kind in KINDS:
             if errors.of(kind) is None:
@@ -787,6 +799,7 @@ def advise(
     options: Mapping[str, Any] | None = None,
     want: str | None = None,
     seed: int = 0,
+    most_seconds: float = MOST_SECONDS,
     progress: Progress = no_progress,
 ) -> Advice:
     """Say what to expect of a fit before anything is read or paid for: ``understudy plan``, from Python.
@@ -801,6 +814,8 @@ def advise(
         A wish, such as ``"pairs within 2 %"`` or ``"cell of 500 rows within 10 %"``, to be answered with an epsilon.
     seed
         Of the made-up tables.
+    most_seconds
+        CPU time after which no further fit is begun: where a fit takes long there are fewer made-up tables and fewer other budgets. At least one fit is made.
     progress
         Called with the name of a stage and a fraction.
 
@@ -842,10 +857,17 @@ def advise(
     phases = Phases(progress, {"errors": 5.0, "want": 0.0 if wish is None else 9.0})
     found: dict[str, Any] = {}
     if budget is not None:
-        found = _around(rehearsal, budget, phases.part("errors"))
+        found = _around(rehearsal, budget, phases.part("errors"), most_seconds)
     if wish is not None:
         start = 1.0 if epsilon is None else epsilon
-        found["answer"] = answer(rehearsal, wish, delta=delta, start=start, progress=phases.part("want"))
+        found["answer"] = answer(
+            rehearsal,
+            wish,
+            delta=delta,
+            start=start,
+            most_seconds=most_seconds,
+            progress=phases.part("want"),
+        )
     phases.done()
     names = f"for {protected.describe()}"
     return Advice(
@@ -858,34 +880,52 @@ def advise(
     )
 
 
-def _around(rehearsal: Rehearsal, budget: Budget, progress: Progress) -> dict[str, Any]:
-    """Rehearse a budget, and what lies about it on the table of middling dependence."""
-    middle = (DEPENDENCES[len(DEPENDENCES) // 2],)
+def _around(rehearsal: Rehearsal, budget: Budget, progress: Progress, most_seconds: float) -> dict[str, Any]:
+    """Rehearse a budget, and what lies about it on the table of middling dependence, as far as the time goes."""
+    start = time.process_time()
     method, schema, unit = rehearsal.synthesizer, rehearsal.schema, rehearsal.unit
     wanted: dict[str, Budget] = {"less": _times(budget, 1 / _OTHER), "more": _times(budget, _OTHER)}
     note = method.delta_note(budget, schema, unit)
     if note and isinstance(budget, PureDP):
         wanted["delta"] = ApproxDP(budget.epsilon, _SMALL_DELTA)
     phases = Phases(progress, {"here": 3.0, **dict.fromkeys(wanted, 1.0)})
-    errors = rehearsal.at(budget, progress=phases.part("here"))
-    here = rehearsal.at(budget, middle)
+    tell = phases.part("here")
+    tell("rehearsing", 0.0)
+    here = rehearsal.at(budget, [_MIDDLE])
+    one_fit = time.process_time() - start
+
+    def affordable() -> bool:
+        return time.process_time() - start + one_fit <= most_seconds
+
+    tables = [_MIDDLE]
+    for dependence in DEPENDENCES:
+        if dependence != _MIDDLE and affordable():
+            tell("rehearsing", len(tables) / len(DEPENDENCES))
+            rehearsal.at(budget, [dependence])
+            tables.append(dependence)
+    errors = rehearsal.at(budget, sorted(tables))
     others = {}
     for name, other in wanted.items():
-        phases.part(name)(f"rehearsing {other.describe()}", 0.0)
-        others[name] = _like(errors, here, rehearsal.at(other, middle))
+        if affordable():
+            phases.part(name)(f"rehearsing {other.describe()}", 0.0)
+            others[name] = _like(errors, here, rehearsal.at(other, [_MIDDLE]))
     return {"errors": errors, "others": others, "seconds": errors.seconds, "delta_note": note}
 
 
 def _times(budget: Budget, factor: float) -> Budget:
-    """Return so many times a budget, in the number that people write."""
+    """Return so many times a budget, in the number that people write, with two digits."""
+
+    def times(number: float) -> float:
+        return float(f"{factor * number:.2g}")
+
     if isinstance(budget, PureDP):
-        return PureDP(factor * budget.epsilon)
+        return PureDP(times(budget.epsilon))
     if isinstance(budget, ApproxDP):
-        return ApproxDP(factor * budget.epsilon, budget.delta)
+        return ApproxDP(times(budget.epsilon), budget.delta)
     if isinstance(budget, ZCDP):
-        return ZCDP(factor * budget.rho)
+        return ZCDP(times(budget.rho))
     assert isinstance(budget, GDP)
-    return GDP(factor * budget.mu)
+    return GDP(times(budget.mu))
 
 
 def _like(errors: ExpectedErrors, here: ExpectedErrors, there: ExpectedErrors) -> ExpectedErrors:

@@ -306,7 +306,7 @@ def test_advice_in_words_and_as_plain_values() -> None:
         "share of rows in a wrong cell: columns",
         "Cells of a pair can be relied on",
         "Three times the budget (epsilon=3",
-        "A third of the budget (epsilon=0.333",
+        "A third of the budget (epsilon=0.33 ",
         "A delta of 1e-06 beside the same epsilon would bring",
         "of CPU on this machine",
         "Columns within 2 %: an epsilon of about",
@@ -332,6 +332,20 @@ def test_advice_in_words_and_as_plain_values() -> None:
     assert plain["others"]["less"]["pairs"]["expected"] > plain["errors"]["pairs"]["expected"]
     assert set(plain["want"]) == {"wish", "epsilon", "delta", "expected_error", "tried"}
     assert plain["memory_megabytes"] > 10
+
+
+def test_where_a_fit_takes_long_fewer_are_made() -> None:
+    asked: dict[str, Any] = {"unit": "add-remove", "method": "independent", "epsilon": 1.0, "rows": 1_000}
+    quick = advise(SCHEMA, **asked)
+    slow = advise(SCHEMA, **asked, most_seconds=0.0, want="columns within 2 %")
+    assert quick.errors is not None
+    assert slow.errors is not None
+    assert (quick.errors.tables, slow.errors.tables) == (3, 1)
+    assert set(quick.others) >= {"less", "more"}
+    assert not slow.others
+    assert " to " not in slow.sentences()[0]
+    assert slow.answer is not None
+    assert len(slow.answer.tried) == 2
 
 
 def test_made_up_records_can_be_handed_to_a_practice_curator() -> None:

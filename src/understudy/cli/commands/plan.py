@@ -56,8 +56,8 @@ def plan(
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows",
             "--rows-about",
+            "--rows",
             min=1,
             help="The number of rows, public or a guess of yours: errors depend on it. The table is not read.",
         ),
@@ -249,7 +249,8 @@ def _tell_advice(advice: Advice) -> None:
 
     errors = advice.errors
     assert errors is not None
-    tell(f"Rehearsed on {errors.tables} made-up tables of this schema with {advice.rows:,} rows:")
+    noun = "table" if errors.tables == 1 else "tables"
+    tell(f"Rehearsed on {errors.tables} made-up {noun} of this schema with {advice.rows:,} rows:")
     shown = [(kind, found) for kind in KINDS if (found := errors.of(kind)) is not None]
     largest = max(found.high for _, found in shown)
     for kind, found in shown:
