@@ -337,7 +337,12 @@ def report(records: Sequence[Record], data: Path, missing: Sequence[Record], *, 
             f"\n## Mean total variation over all {what} of columns"
             + (" (decides)" if what == "triples" else "")
         )
-        for tables, kind in ((DEVELOPMENT, "Development tables"), (REPORTED, "Reported tables")):
+        kinds = (
+            (DEVELOPMENT, "Development tables"),
+            (REPORTED, "Reported tables"),
+            ((*DEVELOPMENT, *REPORTED), "All tables"),
+        )
+        for tables, kind in kinds:
             print("\n" + "\n".join(summary(lines, tables, kind)))
         if what == "triples":
             print("\n" + markdown(lines))
