@@ -207,7 +207,7 @@ def _paragraph(name: str, because: str, facts: Facts, refused: list[str]) -> str
     if refused:
         parts.append(f"{' and '.join(refused)} would come first and cannot fit a table like this.")
     if not facts.declared:
-        parts.append("A number of rows that may be public (row_count in the schema) makes the choice better.")
+        parts.append("If the number of rows is public anyway, row_count in the schema lets the choice rest on it.")
     parts.append("Name another with --method (method=); `understudy methods` lists them.")
     return " ".join(parts)
 
