@@ -136,7 +136,7 @@ def test_columns_with_levels_and_rules_are_chosen_for(epsilon: float, target: st
     assert f"Chosen by auto: {made.model.provenance.method}" in made.why
 
 
-def _numbers(budget: Budget) -> dict[str, float]:
+def _numbers(budget: Budget) -> dict[str, Any]:
     names = ("epsilon", "delta", "rho", "mu")
     return {name: getattr(budget, name) for name in names if hasattr(budget, name)}
 
