@@ -207,7 +207,9 @@ def _paragraph(name: str, because: str, facts: Facts, refused: list[str]) -> str
     if refused:
         parts.append(f"{' and '.join(refused)} would come first and cannot fit a table like this.")
     if not facts.declared:
-        parts.append("If the number of rows is public anyway, row_count in the schema lets the choice rest on it.")
+        parts.append(
+            "If the number of rows is public anyway, row_count in the schema lets the choice rest on it."
+        )
     parts.append("Name another with --method (method=); `understudy methods` lists them.")
     return " ".join(parts)
 

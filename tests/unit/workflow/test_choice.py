@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from understudy import datasets, synthesize
 from understudy.curator import Journal
-from understudy.errors import LedgerError, UsageError, WorkloadError
+from understudy.errors import LedgerError, UnknownMethod, UsageError, WorkloadError
 from understudy.marginals import all_kway
 from understudy.mechanisms import create
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
@@ -370,6 +370,11 @@ def test_a_column_to_predict_is_checked_before_anything_is_read() -> None:
         mechanism_for("aim", SCHEMA, target="ward", workload="all-2way", error=UsageError)
     with pytest.raises(UsageError, match="independent does not take a workload"):
         mechanism_for("independent", SCHEMA, target="ward", error=UsageError)
+
+
+def test_auto_is_no_mechanism_of_a_specification() -> None:
+    with pytest.raises(UnknownMethod, match="name the one that `understudy plan --method auto` shows"):
+        create("auto")
 
 
 def test_auto_takes_no_options() -> None:
