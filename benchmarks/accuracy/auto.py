@@ -3,7 +3,8 @@
 Every cell is one fit: rows as many as the table has are drawn and compared with it, by the mean total variation over all pairs and
 over all triples of columns. Triples decide. The choice of ``auto`` is a function of the schema and the budget, so its error in a cell is that of
 the method that it names there. Results are appended to ``results.jsonl`` as they come: an interrupted run goes on where it
-stopped. Tables on which the rule was chosen and tables on which it is reported are disjoint. Computing errors reads the
+stopped. Tables on which the rule was chosen and tables on which it is reported are disjoint; acs was meant to be reported, showed that triples of a
+table too large for one model must not be measured under much noise, and counts as a development table since. Computing errors reads the
 tables without noise: they are public, and nothing of this is a release.
 
 Run ``python -m benchmarks.accuracy.auto`` (``--quick`` for two small tables).
@@ -84,7 +85,7 @@ DEVELOPMENT = (
     "br6",
     "br9",
 )
-REPORTED = ("acs", "salary", "fire", "stroke20", "msnbc", "loans20")
+REPORTED = ("salary", "fire", "stroke20", "msnbc", "loans20")
 EPSILONS = (1.0, 0.1, 10.0)
 DELTA = 1e-9
 CPU_LIMIT = 90.0

@@ -147,7 +147,7 @@ def _numbers(budget: Budget) -> dict[str, Any]:
 def facts(**changes: Any) -> Facts:
     """A middling table, for which aim is chosen."""
     usual: dict[str, Any] = {
-        "columns": 12, "triple_cells": 900.0, "column_noise": 0.01, "pair_noise": 0.5, "triple_noise": 4.0,
+        "columns": 12, "cells": 2.0**18, "triple_cells": 900.0, "column_noise": 0.01, "pair_noise": 0.5, "triple_noise": 4.0,
         "rows": 20_000, "declared": True,
     }  # fmt: skip
     return Facts(**(usual | changes))
@@ -165,6 +165,10 @@ def facts(**changes: Any) -> Facts:
             ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
             ("aim", {"triple_cells": 64.0, "triple_noise": 2.01}),
         ),
+        (
+            ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
+            ("aim", {"triple_cells": 64.0, "triple_noise": 2.0, "cells": 2.0**18 + 1}),
+        ),
         (("gaussian", {"triple_noise": 0.075}), ("aim", {"triple_noise": 0.076})),
         (
             ("gaussian", {"triple_noise": 0.01, "columns": 32}),
@@ -179,6 +183,7 @@ def facts(**changes: Any) -> Facts:
         "drowned",
         "few-cells",
         "few-cells-noise",
+        "whole-model",
         "precise",
         "many-triples",
         "pairs",
