@@ -81,8 +81,7 @@ class Facts:
         rows = USUAL_ROWS if schema.row_count is None else schema.row_count
         ways = create("gaussian").accountings(budget)
         column, pair, triple = (
-            min(_noise(sizes, k, way, unit, way.total(budget)) for way in ways) / max(1, rows)
-            for k in (1, 2, 3)
+            min(_noise(sizes, k, way, unit, way.total(budget)) for way in ways) / rows for k in (1, 2, 3)
         )
         return cls(
             columns=len(sizes),
