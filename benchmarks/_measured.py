@@ -86,7 +86,7 @@ RUNS = (
         "--methods aim,privsyn,privmrf,rap,privbayes,mst,independent --epsilons .1,10 --cpu-limit 120"
         " --out .benchmarks/families",
     ),
-    _run("auto", "accuracy.auto", "--until 1500 --write"),
+    _run("auto", "accuracy.auto", "--until 200 --write"),
     _run("for-column", "accuracy.for_column", "--write"),
     _run("single-columns", "accuracy.single_columns"),
     _run("within-bins", "accuracy.within_bins"),

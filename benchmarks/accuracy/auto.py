@@ -3,7 +3,8 @@
 Every cell is one fit: rows as many as the table has are drawn and compared with it, by the mean total variation over all pairs and
 over all triples of columns. Triples decide. The choice of ``auto`` is a function of the schema and the budget, so its error in a cell is that of
 the method that it names there. Results are appended to ``results.jsonl`` as they come: an interrupted run goes on where it
-stopped. Tables on which the rule was chosen and tables on which it is reported are disjoint. Computing errors reads the
+stopped. Tables on which the rule was chosen and tables on which it is reported are disjoint; acs was meant to be reported, showed that triples of a
+table too large for one model must not be measured under much noise, and counts as a development table since. Computing errors reads the
 tables without noise: they are public, and nothing of this is a release.
 
 Run ``python -m benchmarks.accuracy.auto`` (``--quick`` for two small tables).
@@ -19,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ from understudy.schema import Clique
 from understudy.workflow import AUTO, Choice, choose
 
 METHODS = ("independent", "mst", "privsyn", "aim", "rap", "gaussian")
-PASSES = (("aim", "privsyn", "mst", "independent"), (AUTO,), ("rap",), ("gaussian",))
+PASSES = ((AUTO, "aim", "privsyn", "mst", "independent"), ("rap",), ("gaussian",))
 """The order in which methods run: those that tell most for their time first."""
 SIZES = {
     "titanic": (1304, 500),
@@ -79,12 +80,13 @@ DEVELOPMENT = (
     "titanic",
     "bank",
     "acs13",
+    "acs",
     "adult6",
     "adult8",
     "br6",
     "br9",
 )
-REPORTED = ("acs", "salary", "loans20", "fire", "stroke20", "msnbc")
+REPORTED = ("salary", "fire", "stroke20", "msnbc", "loans20")
 EPSILONS = (1.0, 0.1, 10.0)
 DELTA = 1e-9
 CPU_LIMIT = 90.0
@@ -97,7 +99,7 @@ def table_of(name: str, folder: Path) -> LocalTable:
     return load(name, folder)
 
 
-@cache
+@lru_cache(maxsize=2)  # counts of wide tables take gigabytes
 def exact(name: str, folder: Path, k: int) -> tuple[list[Clique], list[Any]]:
     """Return marginals of so many columns and their exact counts; of very many, some that are always the same."""
     table = table_of(name, folder)
@@ -187,7 +189,7 @@ def specs(
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[Record]:
     """Return the cells of some tables: quick methods first, small tables first; ``auto`` among the methods stands for what it chooses."""
-    for seed, together, size, epsilon, table in product(seeds, PASSES, sizes, epsilons, tables):
+    for seed, together, size, table, epsilon in product(seeds, PASSES, sizes, tables, epsilons):
         if size >= len(SIZES[table]):
             continue
         name = f"{table}@{SIZES[table][size]}"
@@ -337,7 +339,12 @@ def report(records: Sequence[Record], data: Path, missing: Sequence[Record], *, 
             f"\n## Mean total variation over all {what} of columns"
             + (" (decides)" if what == "triples" else "")
         )
-        for tables, kind in ((DEVELOPMENT, "Development tables"), (REPORTED, "Reported tables")):
+        kinds = (
+            (DEVELOPMENT, "Development tables"),
+            (REPORTED, "Reported tables"),
+            ((*DEVELOPMENT, *REPORTED), "All tables"),
+        )
+        for tables, kind in kinds:
             print("\n" + "\n".join(summary(lines, tables, kind)))
         if what == "triples":
             print("\n" + markdown(lines))
@@ -415,7 +422,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_all([spec], path, timeout=CPU_LIMIT, run=_run, say=said)
     known = read_records(path)
     missing = [spec for spec in cells if not finished(known.get(key_of(spec)), CPU_LIMIT)]
-    report(list(known.values()), data, missing, write=given.write)
+    asked = [
+        item for item in known.values() if item["seed"] < given.seeds
+    ]  # the choice runs with these alone
+    report(asked, data, missing, write=given.write)
     return 0
 
 

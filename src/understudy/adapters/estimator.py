@@ -36,7 +36,7 @@ class TableSynthesizer:
     Parameters
     ----------
     method
-        Name of a mechanism; see ``understudy methods``.
+        Name of a mechanism; see ``understudy methods``. By default one is chosen from the schema, the unit and the budget.
     schema
         What is public about the table. There is no default: a domain is never read from the records.
     unit

@@ -46,6 +46,8 @@ class Facts:
     ----------
     columns
         How many columns the table has.
+    cells
+        Combinations of values of all columns.
     triple_cells
         Cells of a marginal of three columns, on average; of all columns where there are fewer.
     column_noise, pair_noise, triple_noise
@@ -55,6 +57,7 @@ class Facts:
     """
 
     columns: int
+    cells: float
     triple_cells: float
     column_noise: float
     pair_noise: float
@@ -78,11 +81,11 @@ class Facts:
         rows = USUAL_ROWS if schema.row_count is None else schema.row_count
         ways = create("gaussian").accountings(budget)
         column, pair, triple = (
-            min(_noise(sizes, k, way, unit, way.total(budget)) for way in ways) / max(1, rows)
-            for k in (1, 2, 3)
+            min(_noise(sizes, k, way, unit, way.total(budget)) for way in ways) / rows for k in (1, 2, 3)
         )
         return cls(
             columns=len(sizes),
+            cells=math.prod(map(float, sizes)),
             triple_cells=_mean_cells(sizes, 3),
             column_noise=column,
             pair_noise=pair,
@@ -95,7 +98,7 @@ class Facts:
         """Say the facts in a sentence."""
         how = "declared" if self.declared else "assumed, since no number is public"
         return (
-            f"{self.columns} {'column' if self.columns == 1 else 'columns'}, {self.rows:,} rows ({how}), {_about(self.triple_cells)} cells in a marginal of three "
+            f"{self.columns} {'column' if self.columns == 1 else 'columns'}, {self.rows:,} rows ({how}), {_about(self.cells)} combinations of values, {_about(self.triple_cells)} cells in a marginal of three "
             f"columns; if all were measured, noise would move {_share(self.column_noise)} of the rows in a column, {_share(self.pair_noise)} in a pair of columns, "
             f"{_share(self.triple_noise)} in three"
         )
@@ -207,7 +210,9 @@ def _paragraph(name: str, because: str, facts: Facts, refused: list[str]) -> str
     if refused:
         parts.append(f"{' and '.join(refused)} would come first and cannot fit a table like this.")
     if not facts.declared:
-        parts.append("A number of rows that may be public (row_count in the schema) makes the choice better.")
+        parts.append(
+            "If the number of rows is public anyway, row_count in the schema lets the choice rest on it."
+        )
     parts.append("Name another with --method (method=); `understudy methods` lists them.")
     return " ".join(parts)
 
@@ -220,7 +225,7 @@ _BY_WORKLOAD = ("gaussian", "rap", "aim")
 _DROWNED = 0.3
 """Above this noise in single columns nothing else is worth measuring."""
 _FEW_CELLS, _FEW_CELLS_NOISE = 64, 2.0
-"""Triples of so few cells are measured up to this noise: the many that share columns correct one another."""
+"""Triples of so few cells are measured up to this noise, where a model of all columns fits: the many that share columns correct one another."""
 _PRECISE = 0.075
 """Below this noise triples are measured whatever their cells."""
 _MOST_COLUMNS = 32
@@ -230,7 +235,7 @@ _FEW_COLUMNS, _PAIRS = 8, 0.2
 _MANY_COLUMNS, _RICH = 10, 0.02
 """With so many columns and so little noise the junction tree of `aim` is what limits it."""
 _SMALL_MODEL = 2.0
-"""Megabytes of the model of `gaussian`: a larger one takes long and is hardly better than local consistency."""
+"""Megabytes of the model of `gaussian`: a larger one takes long, and with little noise local consistency is as good."""
 
 
 def preferred(facts: Facts) -> tuple[Preference, ...]:
@@ -239,7 +244,7 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     Examples
     --------
     >>> facts = Facts(
-    ...     columns=16, triple_cells=8.0, column_noise=0.001, pair_noise=0.004, triple_noise=0.02, rows=20_000, declared=True
+    ...     columns=16, cells=65536, triple_cells=8.0, column_noise=0.001, pair_noise=0.004, triple_noise=0.02, rows=20_000, declared=True
     ... )
     >>> [name for name, _, _ in preferred(facts)]
     ['gaussian', 'rap', 'aim', 'privsyn', 'independent']
@@ -251,7 +256,8 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
         why = "since single columns are as much as the noise leaves to be seen: it measures nothing else"
         return (("independent", {}, why), aim)
     order: list[Preference] = []
-    few = facts.triple_cells <= _FEW_CELLS and facts.triple_noise <= _FEW_CELLS_NOISE
+    whole = facts.cells * 8 <= _SMALL_MODEL * 2**20
+    few = whole and facts.triple_cells <= _FEW_CELLS and facts.triple_noise <= _FEW_CELLS_NOISE
     if facts.columns <= _MOST_COLUMNS and (few or facts.triple_noise <= _PRECISE):
         why = "which measures every marginal of three columns once (or of the workload): all can be afforded, so that none has to be chosen"
         order.append(("gaussian", {"max_model_mb": _SMALL_MODEL}, why))

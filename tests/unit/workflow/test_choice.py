@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from understudy import datasets, synthesize
 from understudy.curator import Journal
-from understudy.errors import LedgerError, UsageError, WorkloadError
+from understudy.errors import LedgerError, UnknownMethod, UsageError, WorkloadError
 from understudy.marginals import all_kway
 from understudy.mechanisms import create
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
@@ -60,7 +60,7 @@ def test_neighbouring_tables_get_the_same_choice() -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(st.integers(2, 60), min_size=1, max_size=12),
-    rows=st.none() | st.integers(0, 10**7),
+    rows=st.none() | st.integers(1, 10**7),
     budget=st.sampled_from(BUDGETS),
     replace=st.booleans(),
 )
@@ -136,7 +136,7 @@ def test_columns_with_levels_and_rules_are_chosen_for(epsilon: float, target: st
     assert f"Chosen by auto: {made.model.provenance.method}" in made.why
 
 
-def _numbers(budget: Budget) -> dict[str, float]:
+def _numbers(budget: Budget) -> dict[str, Any]:
     names = ("epsilon", "delta", "rho", "mu")
     return {name: getattr(budget, name) for name in names if hasattr(budget, name)}
 
@@ -147,7 +147,7 @@ def _numbers(budget: Budget) -> dict[str, float]:
 def facts(**changes: Any) -> Facts:
     """A middling table, for which aim is chosen."""
     usual: dict[str, Any] = {
-        "columns": 12, "triple_cells": 900.0, "column_noise": 0.01, "pair_noise": 0.5, "triple_noise": 4.0,
+        "columns": 12, "cells": 2.0**18, "triple_cells": 900.0, "column_noise": 0.01, "pair_noise": 0.5, "triple_noise": 4.0,
         "rows": 20_000, "declared": True,
     }  # fmt: skip
     return Facts(**(usual | changes))
@@ -165,6 +165,10 @@ def facts(**changes: Any) -> Facts:
             ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
             ("aim", {"triple_cells": 64.0, "triple_noise": 2.01}),
         ),
+        (
+            ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
+            ("aim", {"triple_cells": 64.0, "triple_noise": 2.0, "cells": 2.0**18 + 1}),
+        ),
         (("gaussian", {"triple_noise": 0.075}), ("aim", {"triple_noise": 0.076})),
         (
             ("gaussian", {"triple_noise": 0.01, "columns": 32}),
@@ -179,6 +183,7 @@ def facts(**changes: Any) -> Facts:
         "drowned",
         "few-cells",
         "few-cells-noise",
+        "whole-model",
         "precise",
         "many-triples",
         "pairs",
@@ -370,6 +375,11 @@ def test_a_column_to_predict_is_checked_before_anything_is_read() -> None:
         mechanism_for("aim", SCHEMA, target="ward", workload="all-2way", error=UsageError)
     with pytest.raises(UsageError, match="independent does not take a workload"):
         mechanism_for("independent", SCHEMA, target="ward", error=UsageError)
+
+
+def test_auto_is_no_mechanism_of_a_specification() -> None:
+    with pytest.raises(UnknownMethod, match="name the one that `understudy plan --method auto` shows"):
+        create("auto")
 
 
 def test_auto_takes_no_options() -> None:

@@ -230,7 +230,8 @@ def synth(
     planned = plan_synthesis(fit, payment=payment, delivery=delivery)
     for note in (*filter(None, [planned.why]), *planned.notes):
         say(note)
-    with progress_bar(synthesizer.name, quiet=quiet or json) as progress:
+    shown = method if steps else synthesizer.name  # with discovery it is chosen later
+    with progress_bar(shown, quiet=quiet or json) as progress:
         made = planned.run(progress=progress)
     if schema_out is not None and made.discovery is not None:
         made.discovery.schema.write(schema_out)
