@@ -20,6 +20,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, ReleasedKeys, SealedCounts, release_keys
 from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_ranges
 from understudy.discovery.plan import ROUNDS, DiscoveryPlan
+from understudy.discovery.public_lists import completed, public_order
 from understudy.discovery.ranges import (
     BINS,
     SEEN,
@@ -36,7 +37,6 @@ from understudy.discovery.ranges import (
     tails_of_days,
     tails_of_numbers,
 )
-from understudy.discovery.public_lists import completed, public_order
 from understudy.errors import BudgetError, NothingDiscovered, SchemaError
 from understudy.marginals import Measurement
 from understudy.privacy import Noise

@@ -42,8 +42,12 @@ BINS = 32
 """Ranges that a column is cut into if its mass allows."""
 SINGLY = 40
 """Up to so many cells are merged for the sake of the noise alone."""
+FEW = 4
+"""So few cells are taken to be all there are."""
 SEEN = 2.0
 """Standard deviations of the noise that a cell should hold on average to be worth asking for."""
+LEAST = 3.0
+"""Standard deviations of the noise that a range should hold."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
@@ -273,13 +277,10 @@ def combined(
     The best estimate, linear in both answers, of counts whose sums were measured too: the difference between a coarse count and the sum of its parts is given to
     the parts in equal shares, as far as the noise of the sum explains it. The finer edges hold the coarser ones.
     """
-    place = {edge: k for k, edge in enumerate(edges)}
-    starts = [
-        0,
-        *(place[edge] + 1 for edge in old_edges),
-        len(counts) - 1,
-    ]  # cells: below, ranges, above, nothing
+    place: dict[Edge, int] = {edge: k for k, edge in enumerate(edges)}
+    starts: list[int] = [0, *(place[edge] + 1 for edge in old_edges), len(counts) - 1]
     made, spread = counts.copy(), np.full(len(counts), sigma)
+    # cells: below the first edge, ranges, above the last edge, nothing
     for k, (begin, end) in enumerate(itertools.pairwise([*starts, len(counts)])):
         many = end - begin
         weight = sigma**2 / (old_sigma**2 + many * sigma**2)
@@ -348,7 +349,7 @@ def settled(
     single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
     single |= _spikes(edges, inside, noise, sure=sure, enough=enough / 2)
     enough = max((rows - float(inside[single].sum())) / BINS, 1.0) if last + 1 - first > SINGLY else 0.0
-    borders = [
+    borders: list[int] = [
         place + 1
         for place in range(first, last)
         if single[place] or single[place + 1] or _gap(held, place, first, last)
@@ -356,25 +357,21 @@ def settled(
     cuts = {first, last + 1, *borders}
     for begin, end in itertools.pairwise([first, *borders, last + 1]):
         _cut(edges, inside, noise, begin, end, 0.7 * enough, roundness, cuts)
-    made = [edges[place] for place in sorted(cuts)]
+    made: list[Edge] = [edges[place] for place in sorted(cuts)]
     low, high = tails(made[0], made[-1])
-    starts, ends = [None, *edges], [*edges, None]  # of the cells
-    below = [k for k, end in enumerate(ends) if end is not None and end <= made[0]]
-    above = [k for k, start in enumerate(starts) if start is not None and start >= made[-1]]
-    near = (
-        [k for k in below if low is not None and ends[k] > low],
-        [  # type: ignore[operator]
-            k
-            for k in above
-            if high is not None and starts[k] < high  # type: ignore[operator]
-        ],
-    )
-    far = [k for k in below if k not in near[0]], [k for k in above if k not in near[1]]
+    below = list(range(first + 1))  # cells of the counts
+    above = list(range(last + 2, len(edges) + 1))
     few = last + 1 - first <= FEW
-    if low is not None and _hides(counts, sigma, near[0], few or bool(single[first])):
-        made, below = [low, *made], far[0]
-    if high is not None and _hides(counts, sigma, near[1], few or bool(single[last])):
-        made, above = [*made, high], far[1]
+    if low is not None:
+        near = [k for k in below if edges[k] > low]
+        if _hides(counts, sigma, near, few or bool(single[first])):
+            made.insert(0, low)
+            below = below[: len(below) - len(near)]
+    if high is not None:
+        near = [k for k in above if edges[k - 1] < high]
+        if _hides(counts, sigma, near, few or bool(single[last])):
+            made.append(high)
+            above = above[len(near) :]
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
 
 
@@ -385,11 +382,8 @@ def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool
 
 def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float) -> bool:
     """Whether some cells together hold more than so many standard deviations of their noise."""
-    return float(counts[cells].sum()) > times * float((sigma[cells] ** 2).sum()) ** 0.5
-
-
-FEW = 4
-"""So few cells are taken to be all there are."""
+    noise: float = float((sigma[cells] ** 2).sum()) ** 0.5
+    return float(counts[cells].sum()) > times * noise
 
 
 def _cut(
@@ -426,8 +420,6 @@ def _cut(
         waiting += [(begin, best), (best, end)]
 
 
-LEAST = 3.0
-"""Standard deviations of the noise that a range should hold."""
 _SHORTEST_GAP = 3
 
 
