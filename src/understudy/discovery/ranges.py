@@ -40,6 +40,8 @@ Array = npt.NDArray[np.float64]
 
 BINS = 32
 """Ranges that a column is cut into if its mass allows."""
+CLEAR, MOST_BINS = 10.0, 100
+"""Where ranges that hold so many standard deviations of the noise are smaller, there may be more of them, at most so many."""
 SINGLY = 40
 """Up to so many cells are merged for the sake of the noise alone."""
 FEW = 4
@@ -348,7 +350,12 @@ def settled(
     enough = max(rows / BINS, 1.0)
     single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
     single |= _spikes(edges, inside, noise, sure=sure, enough=enough / 2)
-    enough = max((rows - float(inside[single].sum())) / BINS, 1.0) if last + 1 - first > SINGLY else 0.0
+    enough = 0.0
+    if last + 1 - first > SINGLY:
+        left = rows - float(inside[single].sum())
+        enough = max(
+            min(left / BINS, CLEAR * float(np.median(noise[first : last + 1]))), left / MOST_BINS, 1.0
+        )
     borders: list[int] = [
         place + 1
         for place in range(first, last)
