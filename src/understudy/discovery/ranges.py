@@ -48,6 +48,8 @@ FEW = 4
 """So few cells are taken to be all there are."""
 SEEN = 2.0
 """Standard deviations of the noise that a cell should hold on average to be worth asking for."""
+UNEVEN = 5.0
+"""Standard deviations of the noise by which a range has to differ from an even one to be cut although a side holds little."""
 LEAST = 3.0
 """Standard deviations of the noise that a range should hold."""
 MOST_CELLS = 4_000
@@ -414,20 +416,37 @@ def _cut(
         fits = left > np.maximum(enough, LEAST * np.sqrt(spread[:-1]))
         fits &= right > np.maximum(enough, LEAST * np.sqrt(np.maximum(spread[-1] - spread[:-1], 0.0)))
         places = [begin + 1 + int(k) for k in np.flatnonzero(fits)]
-        if not places:
-            continue
-        best = max(
-            places,
-            key=lambda place: (
-                roundness(edges[place]),
-                -abs(float(left[place - begin - 1] - right[place - begin - 1])),
-            ),
-        )
+        if places:
+            best = max(
+                places,
+                key=lambda place: (
+                    roundness(edges[place]),
+                    -abs(float(left[place - begin - 1] - right[place - begin - 1])),
+                ),
+            )
+        else:
+            uneven = _uneven(edges, left, right, spread, begin, end, enough)
+            if uneven is None:
+                continue
+            best = uneven
         cuts.add(best)
         waiting += [(begin, best), (best, end)]
 
 
 _SHORTEST_GAP = 3
+
+
+def _uneven(
+    edges: Sequence[Edge], left: Array, right: Array, spread: Array, begin: int, end: int, enough: float
+) -> int | None:
+    """Return where a stretch of cells is surely far from even, so that drawing from it as a whole would put many rows where there are none; None if nowhere."""
+    widths = np.array([float(edges[k + 1] - edges[k]) for k in range(begin, end)])
+    part = np.cumsum(widths)[:-1] / widths.sum()
+    moved = np.abs(left - part * (left + right))
+    noise = np.sqrt((1 - part) ** 2 * spread[:-1] + part**2 * np.maximum(spread[-1] - spread[:-1], 0.0))
+    excess = moved - np.maximum(UNEVEN * noise, enough)
+    best = int(np.argmax(excess))
+    return begin + 1 + best if excess[best] > 0 else None
 
 
 def _reach(inside: Array, noise: Array, held: npt.NDArray[np.bool_]) -> tuple[int, int] | None:

@@ -109,3 +109,12 @@ def test_nothing_but_noise_is_no_range() -> None:
     counts = np.random.default_rng(1).normal(0, 10, 53)
     edges = [Decimal(k) for k in range(51)]
     assert settled(edges, counts, sigma=np.full(53, 10.0), sure=4.5) is None
+
+
+def test_a_nearly_empty_value_beside_a_frequent_one_does_not_get_its_rows() -> None:
+    """Of two neighbours one holds 13 rows and the other 2,308: in one range, half of the rows would be drawn at the wrong one."""
+    edges = [Decimal(k) for k in range(1, 8)]
+    counts = np.array([0.0, 48_690, 6_946, 20_875, 3_459, 13, 2_308, 0, 0])
+    found = settled(edges, counts, sigma=np.full(len(counts), 37.0), sure=4.0, roundness=round_number)
+    assert found is not None
+    assert {5, 6} <= {int(edge) for edge in found.edges}
