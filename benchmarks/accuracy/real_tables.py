@@ -408,6 +408,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "schema",
             "status",
             "pairs",
+            "neutral",
             "columns",
             "kolmogorov",
             "absent",

@@ -26,7 +26,7 @@ from checks import (
     unpaid,
 )
 
-from understudy.audit import Pair
+from understudy.audit import Pair, primitives
 from understudy.audit.observers import NARROW, WIDE, pairs_for
 from understudy.audit.releases import LOOP
 from understudy.curator import Curator, numbers
@@ -35,7 +35,7 @@ from understudy.data.events import EventsTable
 from understudy.engine import DenseTable
 from understudy.errors import DataError
 from understudy.marginals import Measurement
-from understudy.mechanisms import Fitted, Progress, Synthesizer, create, no_progress
+from understudy.mechanisms import Fitted, Progress, Synthesizer, create, levels, no_progress
 from understudy.mechanisms.deep import look as gradients
 from understudy.mechanisms.deep.critic import Critic
 from understudy.mechanisms.deep.look import Panel
@@ -388,6 +388,34 @@ def free_ranges(patch: Patch) -> None:
     patch.setattr(discovery, "_ask_ranges", wrong)
 
 
+def exact_groups(patch: Patch) -> None:
+    """The values of a column with levels are charged for, and its groups follow from exact counts."""
+
+    def wrong(curator: Curator) -> Curator:
+        sealed: dict[str, object] = {}
+        ask = Curator.counts_many
+
+        def kept(self: Curator, cliques: object) -> list:
+            found = ask(self, cliques)
+            sealed.update({item.clique[0]: np.asarray(item._exact, dtype=float) for item in found})
+            return found
+
+        choose = levels.chosen_levels
+
+        def chosen(schema: object, counts: dict) -> object:
+            return choose(
+                schema, {name: (sealed[name], deviation) for name, (_, deviation) in counts.items()}
+            )
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Curator, "counts_many", kept)
+            inner.setattr(levels, "chosen_levels", chosen)
+            return right(curator)
+
+    right = levels.measured_levels
+    patch.setattr(primitives, "measured_levels", wrong)
+
+
 MUTANTS = (
     Mutant(
         "half the Laplace noise",
@@ -480,6 +508,15 @@ MUTANTS = (
         {"audit of the primitive": primitive_audited("frequent texts", runs=12_000)},
     ),
     Mutant("an uncharged range", free_ranges, {"ledger check of discovery": discovery_paid}),
+    Mutant(
+        "groups chosen from exact counts",
+        exact_groups,
+        {
+            "audit of the primitive": primitive_audited(
+                "groups of a column with levels", "one row at the edge", runs=3_000
+            )
+        },
+    ),
     Mutant(
         "rows per person not limited",
         unlimited_persons,

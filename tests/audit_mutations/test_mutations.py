@@ -61,6 +61,9 @@ RIGHT = {
     "frequent texts of a person": primitive_audited("frequent texts", "a person with 2 rows", runs=3_000),
     "discovered columns": primitive_audited("discovered columns", "one entry at the edge", runs=3_000),
     "payments of discovery": discovery_paid,
+    "groups of a column with levels": primitive_audited(
+        "groups of a column with levels", "one row at the edge", runs=3_000
+    ),
     "whole releases": release_audited(LOOP, runs=120),
     "law of a loop of attempts": release_law_holds,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from understudy.discovery.plan import PROFILE_PART
 from understudy.mechanisms.deep.critic import Critic
 from understudy.mechanisms.deep.encoding import Layout
 from understudy.mechanisms.deep.look import PanelPlan, TrainingPlan, open_panel, open_training
+from understudy.mechanisms.levels import STANDS_OUT, measured_levels
 from understudy.privacy import (
     GDP,
     ApproxDP,
@@ -311,6 +313,27 @@ def draw_discoveries(which: int, runs: int) -> Draws:
     return found
 
 
+_LEVELS = Schema.parse(
+    "{name: audit, columns: [{name: a, kind: categorical, values: [x1, y1], levels: {prefix: [1], share: 0.25}}]}"
+)
+
+
+def draw_groups(which: int, runs: int) -> Draws:
+    """Return whether a look at a column with levels gave two groups, on tables at the edge of that decision.
+
+    A fourth of the budget is for the look, which costs `EPSILON`; the pair differs by one row of a value whose count has to stand out of the noise.
+    """
+    unit, budget = Unit.add_remove(), PureDP(4 * EPSILON)
+    rows = math.ceil(STANDS_OUT * math.sqrt(Laplace(unit.histogram_l1 / EPSILON).variance)) - which
+    table = LocalTable(_LEVELS, {"a": np.zeros(rows, dtype=np.int64)})
+    found = np.empty(runs)
+    for run in range(runs):
+        ledger = Ledger.in_memory(budget=budget, unit=unit, table="audit")
+        work = Curator(table, unit=unit, ledger=ledger).within(budget, scope="audit")
+        found[run] = measured_levels(work).schema.column("a").size
+    return found
+
+
 _RARE, _LIKELY = partial(_exponential, base=-3.5), partial(_exponential, base=-1.5)
 _ADD, _REPLACE = Unit.add_remove(), Unit.replace_one()
 _PURE, _GAUSS = PureDP(EPSILON), GDP(MU)
@@ -361,6 +384,7 @@ PRIMITIVES = (
     _texts("a replaced record", (("x",), ("y",)), _REPLACE),
     _texts("a person with 2 rows", (("x", "y"), ()), _PAIR),
     Primitive("discovered columns", "one entry at the edge", _ADD, _PURE, draw_discoveries, 0.1),
+    Primitive("groups of a column with levels", "one row at the edge", _ADD, _PURE, draw_groups, 0.25),
 )
 """Every way of opening a seal that releases one number."""
 

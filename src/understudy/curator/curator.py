@@ -498,7 +498,7 @@ class Curator:
         drawn = self._answer(
             *events,
             purpose=purpose or _measuring(sealed),
-            about=[[item.clique, item.shape] for item in sealed],
+            about=[[item.clique, item.shape, *filter(None, [item.cells])] for item in sealed],
             draw=lambda: [
                 item._exact + kind.draw(item.shape, self._randomness)
                 for item, kind in zip(sealed, noise, strict=True)

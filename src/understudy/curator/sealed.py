@@ -338,6 +338,8 @@ class SealedCounts(Sealed):
         Columns and number of codes of each. Public.
     l1, l2, linf
         Largest change of the vector of counts between neighbours, in three norms. Public.
+    cells
+        What the cells are, where columns and shape do not say it: a journal repeats an answer for the same cells alone. Public.
 
     Privacy
     -------
@@ -349,11 +351,19 @@ class SealedCounts(Sealed):
     changes by at most ``k`` in every norm.
     """
 
-    __slots__ = ("_exact", "_known_rows", "_rows", "_unit", "clique", "l1", "l2", "linf", "shape")
+    __slots__ = ("_exact", "_known_rows", "_rows", "_unit", "cells", "clique", "l1", "l2", "linf", "shape")
 
     def __init__(
-        self, exact: IntArray, *, clique: Clique, domain: Domain, unit: Unit, known_rows: int | None
+        self,
+        exact: IntArray,
+        *,
+        clique: Clique,
+        domain: Domain,
+        unit: Unit,
+        known_rows: int | None,
+        cells: str = "",
     ) -> None:
+        self.cells = cells
         self._exact = _compact(exact)
         self._unit = unit
         self._known_rows = known_rows

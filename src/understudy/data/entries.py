@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,12 @@ class EntryTable(LocalTable):
         places, distinct = self._texts[column]
         many = np.bincount(places[places >= 0], minlength=len(distinct))
         return Counter({text: int(n) for text, n in zip(distinct, many, strict=True) if n})
+
+    def beyond_codes(self) -> Iterator[bytes]:
+        """Return what a digest of the records needs beside the codes: how often each text occurs in each column, in whatever order it is stored. Private."""
+        for name in self._texts:
+            counted = sorted(self.texts(name).items())
+            yield json.dumps([name, counted]).encode("ascii")
 
     def truncated(self, id_column: str, max_rows: int, words: Words) -> EntryTable:
         """Return the table with at most ``max_rows`` rows per person, chosen as `LocalTable.truncated` chooses them."""

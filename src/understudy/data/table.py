@@ -112,6 +112,8 @@ def records_digest(tables: Iterable[Table], key: bytes) -> str:
         found.update(table.schema.fingerprint().encode("ascii"))
         found.update(np.ascontiguousarray(codes, "<u4").tobytes())
         found.update(np.ascontiguousarray(counts, "<i8").tobytes())
+        for part in getattr(table, "beyond_codes", tuple)():
+            found.update(part)
     return found.hexdigest()
 
 

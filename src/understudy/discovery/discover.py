@@ -20,6 +20,7 @@ import numpy.typing as npt
 from understudy.curator import Curator, ReleasedKeys, SealedCounts, release_keys
 from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_ranges
 from understudy.discovery.plan import ROUNDS, DiscoveryPlan
+from understudy.discovery.public_lists import completed, public_order
 from understudy.discovery.ranges import (
     BINS,
     SEEN,
@@ -36,7 +37,6 @@ from understudy.discovery.ranges import (
     tails_of_days,
     tails_of_numbers,
 )
-from understudy.discovery.public_lists import completed, public_order
 from understudy.errors import BudgetError, NothingDiscovered, SchemaError
 from understudy.marginals import Measurement
 from understudy.privacy import Noise
@@ -67,6 +67,10 @@ _LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
 _UNSEEN = 0.02
 """Where noise may hide more than this share of the rows, text may be missing."""
+_MANY_TEXTS = 10
+"""How many times the rows that a text needs a column of numbers has to hold for its frequent texts to be asked for."""
+_WHOLE_CYCLE = 0.7
+"""The part of a calendar or clock that has to be found for a column to be one."""
 _MOST_SPIKES = 40
 _CODE_WORDS = frozenset(
     [
@@ -371,7 +375,7 @@ def _ask_keys(
         name
         for name in plan.columns
         if kinds[name] in ("text", "code")
-        or (kinds[name] == "number" and not profiles[name].small and not profiles[name].continuous)
+        or (kinds[name] == "number" and _has_frequent(plan, profiles[name]))
     ]
     if not plan.finds_texts or not names:
         return {}
@@ -383,6 +387,13 @@ def _ask_keys(
         purpose=f"discover frequent texts of {len(names)} columns",
     )
     return {item.name: item for item in found}
+
+
+def _has_frequent(plan: DiscoveryPlan, profile: _Profile) -> bool:
+    """Whether frequent texts of a column of numbers may say more than its ranges: it has whole numbers of three digits, and rows for several texts."""
+    if not plan.finds_texts or profile.small or profile.continuous:
+        return False
+    return profile.numbers > _MANY_TEXTS * plan.threshold(numbers=True)
 
 
 # ----------------------------------------------------------------------------------------
@@ -579,16 +590,18 @@ def _column(
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
         return _date_column(name, profile, ranges)
-    return _cycle_column(name, profile, descent, keys) or _number_column(name, profile, ranges, keys)
+    return _cycle_column(name, profile, descent, ranges, keys) or _number_column(name, profile, ranges, keys)
 
 
 def _cycle_column(
-    name: str, profile: _Profile, descent: _Descent, keys: ReleasedKeys | None
+    name: str, profile: _Profile, descent: _Descent, ranges: Ranges[Decimal], keys: ReleasedKeys | None
 ) -> Column | None:
-    """Return a column of the calendar or clock that its name says, unless the counts say otherwise."""
+    """Return a column of the calendar or clock that its name says, unless the counts say otherwise: there is more, or only a part of it."""
     words = _words(name)
     cycle = _CYCLE_NAMES.get(words[-1])
     if cycle is None or "per" in words or not profile.whole:
+        return None
+    if ranges.edges[-1] - ranges.edges[0] < Decimal(_WHOLE_CYCLE) * (cycle[1] - cycle[0]):
         return None
     beyond = [
         float(many)

@@ -9,6 +9,7 @@ released; they depend on the records in no other way.
 from __future__ import annotations
 
 import bisect
+import hashlib
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -47,7 +48,7 @@ def seal_ranges(curator: Curator, column: str, edges: Sequence[float]) -> Sealed
         number = number_in(text)
         return nothing if number is None or number != number else bisect.bisect_right(steps, number)
 
-    return _sealed(curator, column, cell, nothing)
+    return _sealed(curator, column, cell, nothing, _digest("numbers", steps))
 
 
 def seal_days(curator: Curator, column: str, edges: Sequence[int], format: str | None) -> SealedCounts:
@@ -61,15 +62,24 @@ def seal_days(curator: Curator, column: str, edges: Sequence[int], format: str |
         day = day_in(text, format)
         return nothing if day is None else bisect.bisect_right(steps, day)
 
-    return _sealed(curator, column, cell, nothing)
+    return _sealed(curator, column, cell, nothing, _digest(f"days {format}", steps))
 
 
-def _sealed(curator: Curator, column: str, cell: Callable[[str], int], nothing: int) -> SealedCounts:
+def _digest(what: str, edges: Sequence[float]) -> str:
+    """Return a digest of the cells of a question, which are public."""
+    return hashlib.sha256(repr((what, list(edges))).encode("utf-8")).hexdigest()[:16]
+
+
+def _sealed(
+    curator: Curator, column: str, cell: Callable[[str], int], nothing: int, cells: str
+) -> SealedCounts:
     table = _entries(curator)
     exact = table.counts_of_texts(column, cell, nothing + 1)
     exact[nothing] += table.exact_row_count() - exact.sum()  # rows without an entry
     domain = Domain((column,), (nothing + 1,))
-    return SealedCounts(exact, clique=(column,), domain=domain, unit=curator.unit, known_rows=None)
+    return SealedCounts(
+        exact, clique=(column,), domain=domain, unit=curator.unit, known_rows=None, cells=cells
+    )
 
 
 def _entries(curator: Curator) -> EntryTable:

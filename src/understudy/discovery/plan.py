@@ -176,8 +176,8 @@ class DiscoveryPlan:
         ]
         if self.finds_texts:
             found += [
-                f"2. Frequent texts of a column: those with a noisy count of at least {self._least(False):,} rows "
-                f"(columns of numbers: {self._least(True):,}); all others become 'other'."
+                f"2. Frequent texts of a column: those with a noisy count of at least {self.threshold(numbers=False):,} rows "
+                f"(columns of numbers: {self.threshold(numbers=True):,}); all others become 'other'."
             ]
         else:
             found += [
@@ -194,7 +194,8 @@ class DiscoveryPlan:
         ]
         return found
 
-    def _least(self, numbers: bool) -> int:
+    def threshold(self, *, numbers: bool) -> int:
+        """Return how many rows, noise included, a text needs to be released if the texts of all columns are asked for."""
         noise = self.noise(self.keys_cost(numbers))
         return threshold_for(noise, self.unit, self.delta(len(self.columns)))  # type: ignore[arg-type]
 

@@ -40,10 +40,18 @@ Array = npt.NDArray[np.float64]
 
 BINS = 32
 """Ranges that a column is cut into if its mass allows."""
+CLEAR, MOST_BINS = 10.0, 100
+"""Where ranges that hold so many standard deviations of the noise are smaller, there may be more of them, at most so many."""
 SINGLY = 40
 """Up to so many cells are merged for the sake of the noise alone."""
+FEW = 4
+"""So few cells are taken to be all there are."""
 SEEN = 2.0
 """Standard deviations of the noise that a cell should hold on average to be worth asking for."""
+UNEVEN = 5.0
+"""Standard deviations of the noise by which a range has to differ from an even one to be cut although a side holds little."""
+LEAST = 3.0
+"""Standard deviations of the noise that a range should hold."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
@@ -273,13 +281,10 @@ def combined(
     The best estimate, linear in both answers, of counts whose sums were measured too: the difference between a coarse count and the sum of its parts is given to
     the parts in equal shares, as far as the noise of the sum explains it. The finer edges hold the coarser ones.
     """
-    place = {edge: k for k, edge in enumerate(edges)}
-    starts = [
-        0,
-        *(place[edge] + 1 for edge in old_edges),
-        len(counts) - 1,
-    ]  # cells: below, ranges, above, nothing
+    place: dict[Edge, int] = {edge: k for k, edge in enumerate(edges)}
+    starts: list[int] = [0, *(place[edge] + 1 for edge in old_edges), len(counts) - 1]
     made, spread = counts.copy(), np.full(len(counts), sigma)
+    # cells: below the first edge, ranges, above the last edge, nothing
     for k, (begin, end) in enumerate(itertools.pairwise([*starts, len(counts)])):
         many = end - begin
         weight = sigma**2 / (old_sigma**2 + many * sigma**2)
@@ -347,8 +352,13 @@ def settled(
     enough = max(rows / BINS, 1.0)
     single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
     single |= _spikes(edges, inside, noise, sure=sure, enough=enough / 2)
-    enough = max((rows - float(inside[single].sum())) / BINS, 1.0) if last + 1 - first > SINGLY else 0.0
-    borders = [
+    enough = 0.0
+    if last + 1 - first > SINGLY:
+        left = rows - float(inside[single].sum())
+        enough = max(
+            min(left / BINS, CLEAR * float(np.median(noise[first : last + 1]))), left / MOST_BINS, 1.0
+        )
+    borders: list[int] = [
         place + 1
         for place in range(first, last)
         if single[place] or single[place + 1] or _gap(held, place, first, last)
@@ -356,25 +366,21 @@ def settled(
     cuts = {first, last + 1, *borders}
     for begin, end in itertools.pairwise([first, *borders, last + 1]):
         _cut(edges, inside, noise, begin, end, 0.7 * enough, roundness, cuts)
-    made = [edges[place] for place in sorted(cuts)]
+    made: list[Edge] = [edges[place] for place in sorted(cuts)]
     low, high = tails(made[0], made[-1])
-    starts, ends = [None, *edges], [*edges, None]  # of the cells
-    below = [k for k, end in enumerate(ends) if end is not None and end <= made[0]]
-    above = [k for k, start in enumerate(starts) if start is not None and start >= made[-1]]
-    near = (
-        [k for k in below if low is not None and ends[k] > low],
-        [  # type: ignore[operator]
-            k
-            for k in above
-            if high is not None and starts[k] < high  # type: ignore[operator]
-        ],
-    )
-    far = [k for k in below if k not in near[0]], [k for k in above if k not in near[1]]
+    below = list(range(first + 1))  # cells of the counts
+    above = list(range(last + 2, len(edges) + 1))
     few = last + 1 - first <= FEW
-    if low is not None and _hides(counts, sigma, near[0], few or bool(single[first])):
-        made, below = [low, *made], far[0]
-    if high is not None and _hides(counts, sigma, near[1], few or bool(single[last])):
-        made, above = [*made, high], far[1]
+    if low is not None:
+        near = [k for k in below if edges[k] > low]
+        if _hides(counts, sigma, near, few or bool(single[first])):
+            made.insert(0, low)
+            below = below[: len(below) - len(near)]
+    if high is not None:
+        near = [k for k in above if edges[k - 1] < high]
+        if _hides(counts, sigma, near, few or bool(single[last])):
+            made.append(high)
+            above = above[len(near) :]
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
 
 
@@ -385,11 +391,8 @@ def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool
 
 def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float) -> bool:
     """Whether some cells together hold more than so many standard deviations of their noise."""
-    return float(counts[cells].sum()) > times * float((sigma[cells] ** 2).sum()) ** 0.5
-
-
-FEW = 4
-"""So few cells are taken to be all there are."""
+    noise: float = float((sigma[cells] ** 2).sum()) ** 0.5
+    return float(counts[cells].sum()) > times * noise
 
 
 def _cut(
@@ -413,22 +416,37 @@ def _cut(
         fits = left > np.maximum(enough, LEAST * np.sqrt(spread[:-1]))
         fits &= right > np.maximum(enough, LEAST * np.sqrt(np.maximum(spread[-1] - spread[:-1], 0.0)))
         places = [begin + 1 + int(k) for k in np.flatnonzero(fits)]
-        if not places:
-            continue
-        best = max(
-            places,
-            key=lambda place: (
-                roundness(edges[place]),
-                -abs(float(left[place - begin - 1] - right[place - begin - 1])),
-            ),
-        )
+        if places:
+            best = max(
+                places,
+                key=lambda place: (
+                    roundness(edges[place]),
+                    -abs(float(left[place - begin - 1] - right[place - begin - 1])),
+                ),
+            )
+        else:
+            uneven = _uneven(edges, left, right, spread, begin, end, enough)
+            if uneven is None:
+                continue
+            best = uneven
         cuts.add(best)
         waiting += [(begin, best), (best, end)]
 
 
-LEAST = 3.0
-"""Standard deviations of the noise that a range should hold."""
 _SHORTEST_GAP = 3
+
+
+def _uneven(
+    edges: Sequence[Edge], left: Array, right: Array, spread: Array, begin: int, end: int, enough: float
+) -> int | None:
+    """Return where a stretch of cells is surely far from even, so that drawing from it as a whole would put many rows where there are none; None if nowhere."""
+    widths = np.array([float(edges[k + 1] - edges[k]) for k in range(begin, end)])
+    part = np.cumsum(widths)[:-1] / widths.sum()
+    moved = np.abs(left - part * (left + right))
+    noise = np.sqrt((1 - part) ** 2 * spread[:-1] + part**2 * np.maximum(spread[-1] - spread[:-1], 0.0))
+    excess = moved - np.maximum(UNEVEN * noise, enough)
+    best = int(np.argmax(excess))
+    return begin + 1 + best if excess[best] > 0 else None
 
 
 def _reach(inside: Array, noise: Array, held: npt.NDArray[np.bool_]) -> tuple[int, int] | None:

@@ -40,7 +40,13 @@ __all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
 Unfinished = Literal["refuse", "keep", "drop"]
 """What to do about other work on the same ledger that was interrupted: refuse to begin, leave it for later, forget it."""
 
-_JOURNAL, _MODEL, _RECORDS, _LOCK = "journal", "model.understudy", "records.json", "lock"
+_JOURNAL, _MODEL, _RECORDS, _ENTRIES, _LOCK = (
+    "journal",
+    "model.understudy",
+    "records.json",
+    "entries.json",
+    "lock",
+)
 _MODELS = "model*.understudy"
 
 
@@ -91,6 +97,7 @@ class PaidWork:
         -------
         See :func:`understudy.discovery.discover`.
         """
+        self._same_records(table, _ENTRIES)
         with self._advice("discover"):
             return discover(self._curator(table, plan.unit), plan, given=given, progress=progress)
 
@@ -174,7 +181,7 @@ class PaidWork:
             remember_facts(self.ledger, self._owner, self._consent)
         return curator
 
-    def _same_records(self, table: Table) -> None:
+    def _same_records(self, table: Table, name: str = _RECORDS) -> None:
         """Refuse to mix answers about two versions of a table; tables that are not in memory are not compared.
 
         Privacy
@@ -184,7 +191,7 @@ class PaidWork:
         """
         if self._folder is None or not isinstance(table, LocalTable):
             return
-        path = self._folder / _RECORDS
+        path = self._folder / name
         begun = bool(self.repeated) or _holds_something(self._folder)
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() and begun else None
         key = secrets.token_bytes(32) if known is None else bytes.fromhex(known["key"])
@@ -343,7 +350,7 @@ def _forget(folder: Path, *, keep_lock: bool = False) -> None:
             *folder.glob(".*.part"),
         ):  # parts are of a write that was interrupted
             path.unlink(missing_ok=True)
-        for name in (_JOURNAL, _RECORDS):
+        for name in (_JOURNAL, _RECORDS, _ENTRIES):
             (folder / name).unlink(missing_ok=True)
         if not keep_lock:
             (folder / _LOCK).unlink(missing_ok=True)

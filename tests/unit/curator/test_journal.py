@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from understudy.curator import Curator, Journal
 from understudy.curator.journal import Question, _parts, _whole_lines
 from understudy.data import LocalTable
+from understudy.data.entries import read_entries
+from understudy.discovery.look import seal_days, seal_ranges
 from understudy.errors import LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
 from understudy.privacy.events import (
@@ -128,6 +131,26 @@ def test_a_number_on_another_grid_is_another_question(ledger: Ledger) -> None:
     assert measure(1.0) == first
     with pytest.raises(LedgerMismatch):
         measure(2.0)
+
+
+def test_other_ranges_are_another_question_even_if_they_are_as_many(ledger: Ledger) -> None:
+    """The edges, and the way dates are written, are the question; their number was all that was compared."""
+    table = read_entries(pd.DataFrame({"a": ["1", "20", "2020-01-31"] * 5}), ["a"])
+
+    def measure(*edges: float, days: str | None = None) -> list[float]:
+        curator = Curator(table, unit=ledger.unit, ledger=ledger, journal=opened(ledger))
+        sealed = (
+            seal_days(curator, "a", [int(edge) for edge in edges], days)
+            if days
+            else seal_ranges(curator, "a", edges)
+        )
+        return curator.measure(sealed, noise=Laplace(4.0)).values.tolist()
+
+    first = measure(0.0, 10.0)
+    assert measure(0.0, 10.0) == first
+    for edges, days in (((0.0, 20.0), None), ((0.0, 10.0), "%Y-%m-%d")):
+        with pytest.raises(LedgerMismatch):
+            measure(*edges, days=days)
 
 
 def test_damage_in_the_middle_is_not_taken_for_an_interrupted_line(ledger: Ledger) -> None:

@@ -16,6 +16,7 @@ from understudy.data import read_table
 from understudy.data.entries import header_of, read_entries
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, shares_of
+from understudy.discovery.public_lists import completed
 from understudy.errors import BudgetError, DataError, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
@@ -297,6 +298,55 @@ def test_discovery_handles_the_trap_of(column: str, kind: str, check) -> None:
     assert check(found), found.to_dict()
 
 
+def _column_of(values: list[str], *, rows: int = 20_000, seed: int = 1, weights=None, name: str = "x"):
+    """Discover one column among ten, as a table of ten would: a tenth of epsilon 1 for all of them."""
+    draw = np.random.default_rng(seed).choice(values, rows, p=weights)
+    parts = shares_of(ApproxDP(1.0, 1e-6), 0.01)
+    plan = plan_discovery([name], [], unit=ADD, budget=parts.measuring, reserve=parts.reserve)
+    ledger = Ledger.in_memory(budget=ApproxDP(1.0, 1e-6), unit=ADD, approximate_delta=parts.reserve)
+    table = read_entries(pd.DataFrame({name: draw}), [name])
+    found = discover(Curator(table, unit=ADD, ledger=ledger, randomness=SeededRandomness(seed)), plan)
+    return found.schema.column(name)
+
+
+def test_a_list_that_everybody_knows_is_taken_whole() -> None:
+    """Four states of 1,600 rows and forty-seven of 80, which noise hides: all are there, and none becomes other."""
+    states = completed(["CA", "NY", "TX"], rest=1e6, noise=1.0, threshold=1.0)
+    weights = np.array([20.0 if state in ("CA", "NY", "TX", "FL") else 1.0 for state in states])
+    column = _column_of(states, weights=weights / weights.sum(), rows=10_000)
+    assert sorted(column.values) == sorted(states)
+
+
+def test_whole_numbers_of_one_digit_are_counted_one_by_one() -> None:
+    column = _column_of(["0", "1", "2", "3"], rows=4_000)
+    assert (column.kind, column.minimum, column.maximum) == ("integer", 0, 3)
+
+
+def test_edges_are_round_and_the_tails_are_kept() -> None:
+    """A bell of prices from nearly nothing to 200,000: edges are multiples of 500, and the rare ends are inside the bins."""
+    prices = np.random.default_rng(0).lognormal(11.0, 0.5, 5_000).round(-2).astype(int)
+    column = _column_of([str(price) for price in prices], rows=20_000)
+    edges = column.bins.edges
+    assert len(edges) >= 10
+    assert all(edge % 500 == 0 for edge in edges[1:-1])
+    missing = column.encode([str(price) for price in prices]) == column.size - 1
+    assert missing.mean() < 0.002
+
+
+def test_a_narrow_band_is_seen_in_two_rounds() -> None:
+    """Latitudes from 44.88 to 45.06 lie in one decade: a heavy cell is split into as many parts as it holds rows for."""
+    band = [f"{44.88 + 0.0001 * k:.4f}" for k in range(1_800)]
+    column = _column_of(band, rows=50_000)
+    inside = [edge for edge in column.bins.edges if 44.88 <= edge <= 45.06]
+    assert len(inside) >= 10
+
+
+def test_empty_entries_of_a_small_table_are_missing_and_not_other() -> None:
+    column = _column_of(["yes!", "no!", "", "perhaps"], rows=3_000, weights=[0.4, 0.3, 0.05, 0.25])
+    assert column.missing
+    assert int(column.encode([None])[0]) == column.size - 1
+
+
 @pytest.mark.parametrize("column", ["encounter_id", "patient_nbr", "note"])
 def test_ids_and_texts_of_single_rows_are_left_out_with_the_reason(column: str) -> None:
     assert column in _messy().left_out
@@ -370,6 +420,30 @@ def test_an_interrupted_discovery_goes_on_without_paying_twice(tmp_path: Path) -
         method="independent",
     )
     assert again.frame is not None
+
+
+@pytest.mark.parametrize("combined", [False, True], ids=["discover", "synth"])
+def test_an_interrupted_discovery_does_not_go_on_with_another_table(tmp_path: Path, combined: bool) -> None:
+    """One price more or less by a digit that no cell of the first question tells apart: refused, and right again once it is put back."""
+    path = _csv(tmp_path)
+
+    def stop(words: str, done: float) -> None:
+        if words == "finding ranges":
+            raise KeyboardInterrupt
+
+    asked = {"epsilon": 8.0, "delta": 1e-6, "unit": "add-remove"}
+    asked |= {"discover": 0.3, "method": "independent"} if combined else {"share": 0.3}
+    run = synthesize if combined else discover_schema
+    with pytest.raises(KeyboardInterrupt):
+        run(path, progress=stop, **asked)
+    text = path.read_text()
+    head, first, rest = text.split("\n", 2)
+    other = first[:-1] + ("1" if first[-1] != "1" else "2")
+    path.write_text("\n".join([head, other, rest]))
+    with pytest.raises(DataError, match="not the one"):
+        run(path, **asked)
+    path.write_text("\n".join([head, rest.rstrip("\n"), first]) + "\n")  # the order of records is no matter
+    assert run(path, **asked).repeated >= 2
 
 
 def test_a_fit_that_is_interrupted_after_discovery_repeats_the_same_schema(tmp_path: Path) -> None:
