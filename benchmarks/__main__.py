@@ -28,6 +28,7 @@ QUICK = {
     "fuzz": ["--quick"],
     "neighbours": ["--quick"],
     "levels": ["--quick"],
+    "people": ["--quick"],
     "real_tables": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],

@@ -222,6 +222,8 @@ class Synthesis:
         Answers of an interrupted run that were repeated at no cost.
     discovery
         The schema that was measured before the fit, and what it leaves out, where that was asked for.
+    persons
+        Of a fit of two levels: how many persons (or other entities) the synthetic rows are of.
     """
 
     model: Model
@@ -236,6 +238,7 @@ class Synthesis:
     new_ledger: bool
     repeated: int
     discovery: Discovery | None = field(default=None, repr=False)
+    persons: int | None = None
 
 
 def synthesize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.data import Database
+from understudy.data import Database, read_table
 from understudy.datasets import patient_stays, patient_stays_schema
 from understudy.errors import UnusableMethod, UsageError
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
 from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_synthesis, synthesize
-from understudy.workflow.events import entity_of
+from understudy.workflow.events import entity_of, read_events
 
 PERSON = Unit.add_remove_person("patient", max_rows=2)
 PLAIN = Schema.parse("columns: [{name: ward, kind: categorical, values: [day, general, surgery, intensive]}, {name: readmitted, kind: boolean}]")
@@ -64,7 +67,7 @@ def test_refusals_spend_nothing(stays, change, error, message):
     book = memory(asked["unit"])
     with pytest.raises(error, match=message):
         synthesize(asked.pop("table"), schema=patient_stays_schema(), epsilon=1.0, ledger=book, **asked)
-    assert not book.entries
+    assert not list(book.entries())
 
 
 @pytest.mark.parametrize("delivery", [Delivery(out="parts/"), Delivery(out="x.csv", sets=2)])
@@ -95,14 +98,28 @@ def test_what_is_cut_is_said_and_what_is_not_is_not(stays):
 
 
 def test_rows_in_any_order_of_the_file_are_put_in_theirs(stays, tmp_path):
-    """The rows of a patient are found and put in order by their day, wherever they stand: a fit with next to no noise keeps the diagnosis from one to the next."""
-    shuffled = stays.sample(frac=1, random_state=0)
+    """By their day, not by the quarter that the schema tells apart. With 60 records of each patient and at most six rows no choice is left to chance."""
+    few = stays[stays.groupby("patient")["ward"].transform("size") <= 6]
+    few = few[~few.duplicated(["patient", "admitted"], keep=False)]
+    shuffled = few.sample(frac=1, random_state=0)
     shuffled.to_csv(tmp_path / "stays.csv", index=False)
-    made = synthesize(
-        tmp_path / "stays.csv", schema=patient_stays_schema(), unit=PERSON, epsilon=500.0, delta=1e-6, ledger="memory", seed=1
-    ).frame
-    same = made["patient"].to_numpy()[1:] == made["patient"].to_numpy()[:-1]
-    assert (made["diagnosis"].to_numpy()[1:] == made["diagnosis"].to_numpy()[:-1])[same].mean() > 0.6
+    shuffled.to_parquet(tmp_path / "stays.parquet")
+    schema = patient_stays_schema()
+    clique = ("diagnosis", "number_of_events", "diagnosis_before")
+    found = [
+        read_events(partial(read_table, source), schema, schema.entity)
+        .truncated("patient", 60, lambda rows: np.random.default_rng(0).integers(0, 2**63, rows).astype(np.uint64))
+        .count(clique)
+        for source in (few, shuffled, tmp_path / "stays.csv", tmp_path / "stays.parquet")
+    ]
+    assert found[0].sum() == 60 * few["patient"].nunique()
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+    by_quarter = few.assign(admitted=few["admitted"].dt.to_period("Q").dt.start_time).sample(frac=1, random_state=0)
+    coarse = read_events(partial(read_table, by_quarter), schema, schema.entity).truncated(
+        "patient", 60, lambda rows: np.zeros(rows, np.uint64)
+    )
+    assert (coarse.count(clique) != found[0]).any()
 
 
 def test_discovery_comes_before_two_levels(stays):
