@@ -69,7 +69,9 @@ def mean_distance(left: list[Shares], right: list[Shares]) -> float:
 def rates(frame: pd.DataFrame) -> tuple[float, pd.Series]:
     """Return the rate of readmissions in all rows, and in each group."""
     outcome = frame["readmitted"].astype(bool)
-    return float(outcome.mean()), pd.concat([outcome.groupby(frame[name], observed=True).mean() for name in GROUPS])
+    return float(outcome.mean()), pd.concat(
+        [outcome.groupby(frame[name], observed=True).mean() for name in GROUPS]
+    )
 
 
 def cut(frame: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -93,12 +95,26 @@ def widened(frame: pd.DataFrame, schema: Schema, columns: int, seed: int) -> tup
 
 
 def fitted(
-    frame: pd.DataFrame, schema: Schema, unit: Unit, *, epsilon: float = EPSILON, method: str = "aim", flat: bool = False
+    frame: pd.DataFrame,
+    schema: Schema,
+    unit: Unit,
+    *,
+    epsilon: float = EPSILON,
+    method: str = "aim",
+    flat: bool = False,
 ) -> tuple[pd.DataFrame, float]:
     """Return a synthetic table and the CPU seconds that it took."""
     start = time.process_time()
     made = synthesize(
-        frame, schema=schema, unit=unit, method=method, epsilon=epsilon, delta=DELTA, flat=flat, ledger="memory", seed=1
+        frame,
+        schema=schema,
+        unit=unit,
+        method=method,
+        epsilon=epsilon,
+        delta=DELTA,
+        flat=flat,
+        ledger="memory",
+        seed=1,
     )
     assert made.frame is not None
     return made.frame, time.process_time() - start
@@ -142,20 +158,30 @@ def stays(patients: int, records: int, columns: int, seeds: int) -> None:
         judged("real rows, dealt out at random", shuffled.astype(real.dtypes), 0.0, linked=True)
         judged("real rows, cut to 2", cut(real, 2), 0.0, linked=False)
         judged("rows, cut to 2", *fitted(real, schema, two, flat=True), linked=False)
-        judged("rows as people, epsilon / 2", *fitted(real, schema, Unit.add_remove(), epsilon=EPSILON / 2), linked=False)
+        judged(
+            "rows as people, epsilon / 2",
+            *fitted(real, schema, Unit.add_remove(), epsilon=EPSILON / 2),
+            linked=False,
+        )
         judged("people, 2 records each", *fitted(real, schema, two), linked=True)
         judged(f"people, {records} records each", *fitted(real, schema, person), linked=True)
-    print(f"{patients:,} patients, epsilon {EPSILON:g}, delta {DELTA:g}, {seeds} tables; readmissions in {100 * whole:.1f} % of stays")
+    print(
+        f"{patients:,} patients, epsilon {EPSILON:g}, delta {DELTA:g}, {seeds} tables; readmissions in {100 * whole:.1f} % of stays"
+    )
     print(f"{'':34}{'all rates':>10}{'worst rate':>12}{'pairs':>8}{'successive':>12}{'CPU s':>8}")
     for name, runs in found.items():
         mean = np.mean(np.abs(runs), axis=0)
         step = "" if np.isnan(mean[3]) else f"{mean[3]:.4f}"
-        print(f"{name:34}{mean[0]:>10.2f}{mean[1]:>12.2f}{mean[2]:>8.4f}{step:>12}{mean[4]:>8.0f}", flush=True)
+        print(
+            f"{name:34}{mean[0]:>10.2f}{mean[1]:>12.2f}{mean[2]:>8.4f}{step:>12}{mean[4]:>8.0f}", flush=True
+        )
     real, wide = widened(patient_stays(patients, seed=0), schema, columns, 0)
     made, seconds = fitted(real, wide, Unit.add_remove_person("patient", max_rows=records))
     error = mean_distance(pairs_of_columns(real, wide), pairs_of_columns(made, wide))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{columns} columns, {len(real):,} rows: pairs {error:.4f}, {seconds:.0f} s of CPU, {peak:.2f} GB at most in this process")
+    print(
+        f"{columns} columns, {len(real):,} rows: pairs {error:.4f}, {seconds:.0f} s of CPU, {peak:.2f} GB at most in this process"
+    )
 
 
 def composition(frame: pd.DataFrame, schema: Schema) -> Shares:
@@ -192,7 +218,9 @@ def members(number: int, records: int, seeds: int) -> None:
                     seconds,
                 ]
             )
-    print(f"\n{number:,} households, {records} records each, epsilon {EPSILON:g}, delta {DELTA:g}, {seeds} tables")
+    print(
+        f"\n{number:,} households, {records} records each, epsilon {EPSILON:g}, delta {DELTA:g}, {seeds} tables"
+    )
     print(f"{'':34}{'composition':>12}{'pairs':>8}{'successive':>12}{'CPU s':>8}")
     for name, runs in found.items():
         mean = np.mean(runs, axis=0)

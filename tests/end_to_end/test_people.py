@@ -29,7 +29,20 @@ def run(*words: object, code: int = 0) -> str:
 
 
 def synth(folder: Path, *words: object, method: str = "aim", code: int = 0) -> str:
-    return run("synth", folder / "stays.csv", "--schema", folder / "stays.yaml", "--method", method, *PERSON, *BUDGET, "--seed", 1, *words, code=code)
+    return run(
+        "synth",
+        folder / "stays.csv",
+        "--schema",
+        folder / "stays.yaml",
+        "--method",
+        method,
+        *PERSON,
+        *BUDGET,
+        "--seed",
+        1,
+        *words,
+        code=code,
+    )
 
 
 def test_people_in_people_out_and_again_from_the_model(folder):
@@ -52,7 +65,19 @@ def test_people_in_people_out_and_again_from_the_model(folder):
 
 
 def test_flat_is_rows_and_says_that_they_are_cut(folder):
-    result = understudy("synth", folder / "stays.csv", "--schema", folder / "stays.yaml", "--method", "aim", *PERSON, *BUDGET, "--flat", "--out", folder / "out.csv")
+    result = understudy(
+        "synth",
+        folder / "stays.csv",
+        "--schema",
+        folder / "stays.yaml",
+        "--method",
+        "aim",
+        *PERSON,
+        *BUDGET,
+        "--flat",
+        "--out",
+        folder / "out.csv",
+    )
     assert "more than 3 rows counts as one with 3" in " ".join((result.out + result.err).split())
     assert "patient" not in pd.read_csv(folder / "out.csv").columns
 
@@ -64,7 +89,9 @@ def test_a_method_that_cannot_is_refused_before_anything_is_spent(folder):
 
 @pytest.mark.parametrize(("flat", "said"), [((), "Two levels"), (("--flat",), "Rows are cut")])
 def test_plan_says_which(folder, flat, said):
-    told = run("plan", "--schema", folder / "stays.yaml", "--method", "aim", *PERSON, *BUDGET, *flat, "--json")
+    told = run(
+        "plan", "--schema", folder / "stays.yaml", "--method", "aim", *PERSON, *BUDGET, *flat, "--json"
+    )
     document = json.loads(told)
     assert any(said in note for note in document["notes"])
     names = {name for item in document["measurements"] for name in item["columns"]}

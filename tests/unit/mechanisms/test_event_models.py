@@ -77,7 +77,10 @@ def test_what_goes_with_many_rows_is_not_understated(drawn, stays):
     cut = stays.assign(w=words).sort_values("w").groupby("patient").head(4)
     assert cut["readmitted"].mean() < rate - 0.02
     for low, high in ((1, 1), (2, 3), (4, 40)):
-        real, made = (frame[numbers(frame).between(low, high)]["readmitted"].astype(bool).mean() for frame in (stays, drawn))
+        real, made = (
+            frame[numbers(frame).between(low, high)]["readmitted"].astype(bool).mean()
+            for frame in (stays, drawn)
+        )
         assert made == pytest.approx(real, abs=0.02 if high < 40 else 0.06)  # few patients have many stays
 
 
@@ -128,7 +131,13 @@ def test_rules_of_the_table_hold_in_every_row(stays, schema):
     kept = stays[~((stays["ward"] == "day") & (stays["nights"] > 2))]
     ruled = Schema(schema.columns, [rule], entity=schema.entity)
     made = synthesize(
-        kept, schema=ruled, unit=Unit.replace_person("patient", max_rows=3), epsilon=1.0, delta=1e-6, ledger="memory", seed=1
+        kept,
+        schema=ruled,
+        unit=Unit.replace_person("patient", max_rows=3),
+        epsilon=1.0,
+        delta=1e-6,
+        ledger="memory",
+        seed=1,
     ).frame
     assert ruled.holds_raw(made).all()
     assert (made["ward"] == "day").any()
@@ -136,19 +145,38 @@ def test_rules_of_the_table_hold_in_every_row(stays, schema):
 
 def test_columns_whose_groups_a_fit_chooses_are_not_linked():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"who": rng.integers(0, 500, 1_500), "icd": rng.choice(["A01", "A02", "B10", "B11"], 1_500), "died": rng.random(1_500) < 0.2})
+    frame = pd.DataFrame(
+        {
+            "who": rng.integers(0, 500, 1_500),
+            "icd": rng.choice(["A01", "A02", "B10", "B11"], 1_500),
+            "died": rng.random(1_500) < 0.2,
+        }
+    )
     schema = Schema.parse(
         "columns: [{name: icd, kind: categorical, values: [A01, A02, B10, B11], levels: {prefix: [1]}}, {name: died, kind: boolean}]\nentity: {id: who}"
     )
     assert list(EventColumns.of(schema).before) == ["died"]
-    made = synthesize(frame, schema=schema, unit=Unit.add_remove_person("who", max_rows=2), epsilon=2.0, ledger="memory", seed=1).frame
+    made = synthesize(
+        frame,
+        schema=schema,
+        unit=Unit.add_remove_person("who", max_rows=2),
+        epsilon=2.0,
+        ledger="memory",
+        seed=1,
+    ).frame
     assert set(made["icd"]) <= {"A01", "A02", "B10", "B11"}
 
 
 def test_members_of_a_household_stand_in_order_and_their_ages_go_together():
     real, schema = households(5_000, seed=1), households_schema()
     made = synthesize(
-        real, schema=schema, unit=Unit.add_remove_person("household", max_rows=5), epsilon=50.0, delta=1e-6, ledger="memory", seed=1
+        real,
+        schema=schema,
+        unit=Unit.add_remove_person("household", max_rows=5),
+        epsilon=50.0,
+        delta=1e-6,
+        ledger="memory",
+        seed=1,
     ).frame
 
     def facts(frame: pd.DataFrame) -> tuple[float, float]:
@@ -157,7 +185,9 @@ def test_members_of_a_household_stand_in_order_and_their_ages_go_together():
         head = two.drop_duplicates("household").set_index("household")["age"]
         partner = two[two["relation"] == "partner"].drop_duplicates("household").set_index("household")["age"]
         both = head.index.intersection(partner.index)
-        return float((firsts["relation"] == "head").mean()), float(np.corrcoef(head[both], partner[both])[0, 1])
+        return float((firsts["relation"] == "head").mean()), float(
+            np.corrcoef(head[both], partner[both])[0, 1]
+        )
 
     (heads, together), (made_heads, made_together) = facts(real), facts(made)
     assert heads == 1.0
@@ -190,9 +220,19 @@ def test_the_workload_has_the_number_of_events_with_every_column(schema):
 
 @pytest.mark.parametrize("name", ["mst", "independent", "gaussian"])
 def test_other_mechanisms_draw_whole_entities_too(name):
-    frame, schema = patient_stays(400, seed=2), patient_stays_schema().select(["sex", "admitted", "diagnosis", "readmitted"])
+    frame, schema = (
+        patient_stays(400, seed=2),
+        patient_stays_schema().select(["sex", "admitted", "diagnosis", "readmitted"]),
+    )
     made = synthesize(
-        frame, schema=schema, unit=Unit.add_remove_person("patient", max_rows=2), epsilon=2.0, delta=1e-5, method=name, ledger="memory", seed=1
+        frame,
+        schema=schema,
+        unit=Unit.add_remove_person("patient", max_rows=2),
+        epsilon=2.0,
+        delta=1e-5,
+        method=name,
+        ledger="memory",
+        seed=1,
     ).frame
     assert made["patient"].nunique() == pytest.approx(400, abs=150)
     days = made["admitted"].astype("datetime64[ns]").to_numpy().astype(np.int64)

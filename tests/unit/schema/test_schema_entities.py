@@ -92,7 +92,13 @@ def test_bins_cover_every_number_once(most):
 def test_the_rules_of_records():
     schema = event_schema(Schema.parse(COLUMNS + "entity: {id: who, fixed: [sex, born], order: day}"))
     size = {name: schema.domain.size(name) for name in schema.names}
-    first = {"number_of_events": 0, "place_of_event": 0, "day": 3, "day_before": size["day_before"] - 1, "ward_before": size["ward_before"] - 1}
+    first = {
+        "number_of_events": 0,
+        "place_of_event": 0,
+        "day": 3,
+        "day_before": size["day_before"] - 1,
+        "ward_before": size["ward_before"] - 1,
+    }
     later = {"number_of_events": 2, "place_of_event": 1, "day": 3, "day_before": 3, "ward_before": 0}
     wrong = [
         first | {"ward_before": 0},

@@ -17,7 +17,9 @@ from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_synt
 from understudy.workflow.events import entity_of, read_events
 
 PERSON = Unit.add_remove_person("patient", max_rows=2)
-PLAIN = Schema.parse("columns: [{name: ward, kind: categorical, values: [day, general, surgery, intensive]}, {name: readmitted, kind: boolean}]")
+PLAIN = Schema.parse(
+    "columns: [{name: ward, kind: categorical, values: [day, general, surgery, intensive]}, {name: readmitted, kind: boolean}]"
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +39,17 @@ def test_without_the_section_rows_belong_to_somebody_all_the_same(stays):
 
 
 def test_flat_is_rows_without_ids(stays):
-    made = synthesize(stays, schema=patient_stays_schema(), unit=PERSON, epsilon=1.0, ledger=memory(), seed=1, flat=True)
+    made = synthesize(
+        stays, schema=patient_stays_schema(), unit=PERSON, epsilon=1.0, ledger=memory(), seed=1, flat=True
+    )
     assert tuple(made.frame.columns) == patient_stays_schema().names
 
 
 def test_a_unit_of_rows_is_as_before(stays):
     unit = Unit.add_remove()
-    made = synthesize(stays, schema=patient_stays_schema(), unit=unit, epsilon=1.0, ledger=memory(unit), seed=1)
+    made = synthesize(
+        stays, schema=patient_stays_schema(), unit=unit, epsilon=1.0, ledger=memory(unit), seed=1
+    )
     assert tuple(made.frame.columns) == patient_stays_schema().names
 
 
@@ -75,7 +81,12 @@ def test_folders_and_sets_are_refused(stays, delivery):
     schema = patient_stays_schema()
     entity = entity_of(schema, PERSON, flat=False)
     fit = Fit(
-        table=stays, schema=schema, synthesizer=mechanism_for("aim", schema, entity=entity), unit=PERSON, budget=Budget.of(epsilon=1.0), entity=entity
+        table=stays,
+        schema=schema,
+        synthesizer=mechanism_for("aim", schema, entity=entity),
+        unit=PERSON,
+        budget=Budget.of(epsilon=1.0),
+        entity=entity,
     )
     with pytest.raises(UsageError, match="--flat"):
         plan_synthesis(fit, payment=Payment(ledger="memory"), delivery=delivery)
@@ -87,7 +98,12 @@ def test_what_is_cut_is_said_and_what_is_not_is_not(stays):
     for flat in (False, True):
         entity = entity_of(schema, PERSON, flat=flat)
         fit = Fit(
-            table=stays, schema=schema, synthesizer=mechanism_for("aim", schema, entity=entity), unit=PERSON, budget=Budget.of(epsilon=1.0), entity=entity
+            table=stays,
+            schema=schema,
+            synthesizer=mechanism_for("aim", schema, entity=entity),
+            unit=PERSON,
+            budget=Budget.of(epsilon=1.0),
+            entity=entity,
         )
         plans[flat] = " ".join(plan_synthesis(fit, payment=Payment(ledger="memory")).notes)
     assert "Rows are cut" in plans[True]
@@ -108,14 +124,18 @@ def test_rows_in_any_order_of_the_file_are_put_in_theirs(stays, tmp_path):
     clique = ("diagnosis", "number_of_events", "diagnosis_before")
     found = [
         read_events(partial(read_table, source), schema, schema.entity)
-        .truncated("patient", 60, lambda rows: np.random.default_rng(0).integers(0, 2**63, rows).astype(np.uint64))
+        .truncated(
+            "patient", 60, lambda rows: np.random.default_rng(0).integers(0, 2**63, rows).astype(np.uint64)
+        )
         .count(clique)
         for source in (few, shuffled, tmp_path / "stays.csv", tmp_path / "stays.parquet")
     ]
     assert found[0].sum() == 60 * few["patient"].nunique()
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
-    by_quarter = few.assign(admitted=few["admitted"].dt.to_period("Q").dt.start_time).sample(frac=1, random_state=0)
+    by_quarter = few.assign(admitted=few["admitted"].dt.to_period("Q").dt.start_time).sample(
+        frac=1, random_state=0
+    )
     coarse = read_events(partial(read_table, by_quarter), schema, schema.entity).truncated(
         "patient", 60, lambda rows: np.zeros(rows, np.uint64)
     )
