@@ -158,11 +158,9 @@ def stays(patients: int, records: int, columns: int, seeds: int) -> None:
         judged("real rows, dealt out at random", shuffled.astype(real.dtypes), 0.0, linked=True)
         judged("real rows, cut to 2", cut(real, 2), 0.0, linked=False)
         judged("rows, cut to 2", *fitted(real, schema, two, flat=True), linked=False)
-        judged(
-            "rows as people, epsilon / 2",
-            *fitted(real, schema, Unit.add_remove(), epsilon=EPSILON / 2),
-            linked=False,
-        )
+        for factor in (2, 40):  # of a group of so many rows
+            made = fitted(real, schema, Unit.add_remove(), epsilon=EPSILON / factor)
+            judged(f"rows as people, epsilon / {factor}", *made, linked=False)
         judged("people, 2 records each", *fitted(real, schema, two), linked=True)
         judged(f"people, {records} records each", *fitted(real, schema, person), linked=True)
     print(

@@ -35,7 +35,7 @@ def test_records_follow_the_conditional_distribution(given, zeros):
     joint = model.marginal(DOMAIN.names)
     rng = np.random.default_rng(5)
     shape = DOMAIN.shape(given)
-    cells = [cell for cell in itertools.product(*map(range, shape)) if zeros is False or True]
+    cells = list(itertools.product(*map(range, shape)))
     values = np.array([cells[i] for i in rng.integers(0, len(cells), 60_000)], dtype=np.int64).reshape(
         60_000, len(given)
     )

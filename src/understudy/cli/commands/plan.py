@@ -85,6 +85,7 @@ def plan(
     records = records_of(described, entity)
     planned = synthesizer.plan(records, unit=privacy_unit, budget=budget)
     n_rows = rows if rows is not None else described.row_count
+    n_rows = n_rows if entity is None else None  # noise is on records, so many to a person
     measured: list[dict[str, Any]] = [
         {
             "columns": list(item.clique),
@@ -141,7 +142,7 @@ def plan(
             for item in measured
         ],
     )
-    if not n_rows:
+    if not n_rows and entity is None:
         tell("With --rows (a public guess) the noise is also shown as a share of the table.")
     tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
     for note in notes:
