@@ -17,6 +17,7 @@ from understudy.schema.columns.categorical import Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.numeric import Integer, Ordered, Real
+from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -285,7 +286,8 @@ def event_schema(schema: Schema) -> Schema:
         entity=None,
         events_of=schema,
     )
-    return replace(made, constraints=(*made.constraints, *rules))
+    parsed = (Constraint.parse(rule, made) for rule in rules)
+    return replace(made, constraints=(*made.constraints, *parsed))
 
 
 def _before(column: Column, name: str, entity: Entity) -> Column:
