@@ -57,7 +57,8 @@ def test_the_ledger_pays_the_same_for_both_and_both_share_it(stays):
     book = Ledger.in_memory(budget=Budget.of(epsilon=2.0), unit=PERSON, table="stays")
     synthesize(stays, schema=PLAIN, unit=PERSON, epsilon=1.0, ledger=book, seed=1)
     synthesize(stays, schema=PLAIN, unit=PERSON, epsilon=1.0, ledger=book, seed=1, flat=True)
-    assert book.guarantee().spent == pytest.approx(2.0, rel=1e-3) or book.remaining < 0.01
+    assert book.spent == pytest.approx(book.total, rel=1e-3)
+    assert book.spent <= book.total
 
 
 @pytest.mark.parametrize(
