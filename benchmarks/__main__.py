@@ -30,6 +30,7 @@ QUICK = {
     "fuzz": ["--quick"],
     "neighbours": ["--quick"],
     "levels": ["--quick"],
+    "people": ["--quick"],
     "plan_errors": ["--quick"],
     "real_tables": ["--quick"],
     "large_parquet": ["1000000"],

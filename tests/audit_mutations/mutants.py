@@ -320,9 +320,9 @@ class EntityPair(Pair):
 
     def counts(self, clique: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         first, second = (
-            _RECORDS(table, "person", self.unit.max_rows, lambda rows: np.arange(rows, dtype=np.uint64)).count(
-                clique
-            )
+            _RECORDS(
+                table, "person", self.unit.max_rows, lambda rows: np.arange(rows, dtype=np.uint64)
+            ).count(clique)
             for table in (self.first, self.second)
         )
         return first, second

@@ -272,6 +272,7 @@ def write_sample(
     staging.require_free()
     fitted = model if isinstance(model, Model) else load_model(Path(model))
     number = fitted.default_rows() if rows is None else rows
+    ChunkedSample(fitted, number, seed=0)  # refuses models that are not drawn in chunks
     if number < 0:
         raise WorkloadError(f"Cannot draw {number} rows; ask for zero or more.")
     if seed is not None and seed < 0:

@@ -69,7 +69,9 @@ class EventsTable(LocalTable):
         if entity is None:
             raise DataError("The schema of a table of events says whose the rows are (entity).")
         if (entity.order is None) != (order is None):
-            raise DataError("A table of events needs numbers to put its rows in order exactly where its schema names a column for that.")
+            raise DataError(
+                "A table of events needs numbers to put its rows in order exactly where its schema names a column for that."
+            )
         self._schema, self._columns, self._persons = table._schema, table._columns, table._persons
         self._rows, self._filtered = table._rows, table._filtered
         self._order = None if order is None else np.asarray(order)
@@ -100,7 +102,9 @@ class EventsTable(LocalTable):
         place = np.arange(len(rows)) - np.repeat(starts, sizes)
         event = np.repeat(np.arange(len(rows)), copies)  # of the rows in order
         if (np.bincount(persons[rows[event]], minlength=entities) != max_rows).any():
-            raise DataError("Event records were not made as they should be; nothing was counted. Please report this.")
+            raise DataError(
+                "Event records were not made as they should be; nothing was counted. Please report this."
+            )
         return self._records(rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place, event)
 
     def _records(self, rows: Ints, starts: Ints, sizes: Ints, place: Ints, event: Ints) -> LocalTable:
@@ -116,13 +120,22 @@ class EventsTable(LocalTable):
             columns[name] = self._columns[name][first]
         for name in parts.events:
             columns[name] = self._columns[name][here]
-        number = np.searchsorted(np.asarray(entity.bins), np.minimum(sizes[event], entity.max_events), side="right") - 1
+        number = (
+            np.searchsorted(
+                np.asarray(entity.bins), np.minimum(sizes[event], entity.max_events), side="right"
+            )
+            - 1
+        )
         columns[parts.number] = number.astype(code_dtype(domain.size(parts.number)))
         columns[parts.place] = later.astype(code_dtype(2))
         for name, called in parts.before.items():
             size = domain.size(called)
-            columns[called] = np.where(later, self._columns[name][previous], size - 1).astype(code_dtype(size))
-        return LocalTable._adopting(schema, {name: columns[name] for name in schema.names}, {}, filtered=self._filtered)
+            columns[called] = np.where(later, self._columns[name][previous], size - 1).astype(
+                code_dtype(size)
+            )
+        return LocalTable._adopting(
+            schema, {name: columns[name] for name in schema.names}, {}, filtered=self._filtered
+        )
 
 
 def in_order(

@@ -223,7 +223,9 @@ def households(number: int, seed: int = 0) -> pd.DataFrame:
     ).astype(np.int64)
     stage = np.select([age < 6, age < 18, age < 65], [0, 1, 2], default=3)
     work = draw_given(
-        rng, [[0, 0, 0, 0, 1], [0.02, 0.01, 0.97, 0, 0], [0.72, 0.07, 0.06, 0.03, 0.12], [0.06, 0, 0, 0.9, 0.04]], stage
+        rng,
+        [[0, 0, 0, 0, 1], [0.02, 0.01, 0.97, 0, 0], [0.72, 0.07, 0.06, 0.03, 0.12], [0.06, 0, 0, 0.9, 0.04]],
+        stage,
     )
     return pd.DataFrame(
         {

@@ -342,7 +342,11 @@ class Model:
         return self.uncertainty.error_bounds(wanted, confidence=confidence, codes=codes)
 
     def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
-        """Return a confidence interval for every cell of a marginal of the real table."""
+        """Return a confidence interval for every cell of a marginal of the table that was counted.
+
+        That is the real table, unless the unit is a person: then it is the table cut to the rows per person (`Unit.describe_cut`), or, in a fit of two
+        levels, that of the event records, of which each person has as many as the unit allows.
+        """
         return self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
 
     def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:

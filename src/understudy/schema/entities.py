@@ -17,6 +17,7 @@ from understudy.schema.columns.categorical import Categorical, Ordinal
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.numeric import Integer, Ordered, Real
+from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -259,9 +260,7 @@ def event_schema(schema: Schema) -> Schema:
     entity, parts = _entity_of(schema), EventColumns.of(schema)
     number = Integer(
         parts.number,
-        bins=[
-            str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(entity.bins)
-        ],
+        bins=[str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(entity.bins)],
         decode_by="smooth",
         description="How many rows the entity has.",
     )
@@ -272,13 +271,23 @@ def event_schema(schema: Schema) -> Schema:
     rules = [f"`{parts.number}` > 1 or `{parts.place}` == '{FIRST}'"] if entity.max_events > 1 else []
     for name, called in parts.before.items():
         none = f"`{called}` is missing" if name == parts.order else f"`{called}` == '{NO_EVENT}'"
-        rules.append(f"(`{parts.place}` == '{FIRST}' and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
+        rules.append(
+            f"(`{parts.place}` == '{FIRST}' and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))"
+        )
     if parts.order is not None:
-        rules.append(f"`{parts.before[parts.order]}` is missing or `{parts.before[parts.order]}` <= `{parts.order}`")
+        rules.append(
+            f"`{parts.before[parts.order]}` is missing or `{parts.before[parts.order]}` <= `{parts.order}`"
+        )
     made = replace(
-        schema, columns=(*schema.columns, number, place, *before), row_count=None, derived=(), entity=None, events_of=schema
+        schema,
+        columns=(*schema.columns, number, place, *before),
+        row_count=None,
+        derived=(),
+        entity=None,
+        events_of=schema,
     )
-    return replace(made, constraints=(*made.constraints, *rules))
+    parsed = (Constraint.parse(rule, made) for rule in rules)
+    return replace(made, constraints=(*made.constraints, *parsed))
 
 
 def _before(column: Column, name: str, entity: Entity) -> Column:

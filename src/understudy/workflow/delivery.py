@@ -210,7 +210,9 @@ def deliver(
             else ""
         )
         raise OutputError(f"The synthetic table was not written: {error}{note}") from None
-    return {"frame": frame, "rows": len(frame), "written": tuple(delivery.tables())}
+    made = {"frame": frame, "rows": len(frame), "written": tuple(delivery.tables())}
+    entity = model.table_schema.entity if model.events is not None else None
+    return made if entity is None else made | {"persons": int(frame[entity.id].nunique())}
 
 
 def _deliver_sets(delivery: Delivery, many: MultipleSynthesis, progress: Progress) -> dict[str, Any]:

@@ -105,7 +105,8 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
     fixed = f", the same {', '.join(entity.fixed)} in all of them" if entity.fixed else ""
     return (
         f"Two levels: each {entity.id} is drawn with its number of rows (up to {entity.max_events}; more count as {entity.max_events}), {order}{fixed}, and fresh values of "
-        f"{entity.id!r}. With --flat (flat=True) rows are fitted as if they were people.",
+        f"{entity.id!r}. With --flat (flat=True) rows are fitted as if they were people. Noise is on event records, of which each {entity.id} has as many "
+        "as the unit allows rows.",
     )
 
 

@@ -292,6 +292,8 @@ class Synthesis:
         Which rows had no part in the fit, where some were set aside, and the file that keeps it. Private.
     why
         Why the mechanism was chosen, where nobody named one; empty otherwise.
+    persons
+        Of a fit of two levels: how many persons (or other entities) the synthetic rows are of.
     """
 
     model: Model
@@ -309,6 +311,7 @@ class Synthesis:
     hold_out: HoldOut | None = field(default=None, repr=False)
     hold_out_file: Path | None = None
     why: str = ""
+    persons: int | None = None
 
 
 def synthesize(

@@ -84,7 +84,9 @@ def test_a_person_with_all_their_rows_changes_exactly_so_many_records(people, pe
     records=st.integers(1, 12),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_a_replaced_person_moves_marginals_by_no_more_than_the_unit_says(people, before, after, records, seed):
+def test_a_replaced_person_moves_marginals_by_no_more_than_the_unit_says(
+    people, before, after, records, seed
+):
     unit = Unit.replace_person("who", max_rows=records)
     found = []
     for number, salt in ((before, 1), (after, 2)):
@@ -93,13 +95,23 @@ def test_a_replaced_person_moves_marginals_by_no_more_than_the_unit_says(people,
         theirs, their_days = events_of(np.array([9] * number, np.int64), seed + salt)
         pieces = [next(item.chunks(), None) for item in (table, theirs)]
         codes = {
-            name: np.concatenate([piece[name] for piece in pieces if piece is not None]) for name in SCHEMA.names
+            name: np.concatenate([piece[name] for piece in pieces if piece is not None])
+            for name in SCHEMA.names
         }
         rows = LocalTable(SCHEMA, codes, persons={"who": ids})
         words = np.concatenate([words_of(seed, len(people)), words_of(seed + salt, number)])
-        found.append(EventsTable(rows, order=np.concatenate([day, their_days])).truncated("who", records, words))
-    for clique in (("ward", "ward_before"), ("sex", "number_of_events", "place_of_event"), found[0].schema.names):
-        left, right = (dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True)) for codes, counts in (t.distinct(clique) for t in found))
+        found.append(
+            EventsTable(rows, order=np.concatenate([day, their_days])).truncated("who", records, words)
+        )
+    for clique in (
+        ("ward", "ward_before"),
+        ("sex", "number_of_events", "place_of_event"),
+        found[0].schema.names,
+    ):
+        left, right = (
+            dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
+            for codes, counts in (t.distinct(clique) for t in found)
+        )
         change = np.array([left.get(key, 0) - right.get(key, 0) for key in {*left, *right}], float)
         assert np.abs(change).sum() <= unit.histogram_l1
         assert np.sqrt((change**2).sum()) <= unit.histogram_l2 * (1 + 1e-12)
@@ -108,7 +120,11 @@ def test_a_replaced_person_moves_marginals_by_no_more_than_the_unit_says(people,
 
 
 @settings(max_examples=100, deadline=None)
-@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8), records=st.integers(1, 40), seed=st.integers(0, 999))
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8),
+    records=st.integers(1, 40),
+    seed=st.integers(0, 999),
+)
 def test_shares_are_as_equal_as_they_can_be(sizes, records, seed):
     who = np.repeat(np.arange(len(sizes)), sizes)
     found = shares(who, np.array(sizes), words_of(seed, len(who)), records)
@@ -133,7 +149,14 @@ def test_every_row_is_as_likely_to_be_kept_wherever_it_stands():
 
 
 def test_records_hold_the_row_before_the_number_and_what_is_fixed():
-    frame = pd.DataFrame({"who": ["x", "y", "x", "x"], "sex": ["m", "f", "f", "f"], "day": [25, 3, 1, 21], "ward": ["c", "b", "a", None]})
+    frame = pd.DataFrame(
+        {
+            "who": ["x", "y", "x", "x"],
+            "sex": ["m", "f", "f", "f"],
+            "day": [25, 3, 1, 21],
+            "ward": ["c", "b", "a", None],
+        }
+    )
     rows = read_table(frame, SCHEMA, id_column="who")
     records = EventsTable(rows, order=frame["day"].to_numpy()).truncated("who", 3, words_of(1, 4))
     parts = EventColumns.of(SCHEMA)
@@ -223,7 +246,9 @@ def test_neighbours_through_every_source(tmp_path, kind, relation):
     for person in range(12):
         other = frame[frame["who"] != person]
         if relation == "replace-one":
-            other = pd.concat([other, pd.DataFrame({"who": [99] * 17, "sex": "m", "day": range(17), "ward": "c"})])
+            other = pd.concat(
+                [other, pd.DataFrame({"who": [99] * 17, "sex": "m", "day": range(17), "ward": "c"})]
+            )
         seals = []
         for number, table in enumerate((frame, other)):
             source = table
@@ -242,7 +267,9 @@ def test_neighbours_through_every_source(tmp_path, kind, relation):
 
 
 def test_the_finest_order_of_a_column_tells_days_apart():
-    date = Schema.parse("columns: [{name: d, kind: date, minimum: 2020-01-01, maximum: 2020-12-31, resolution: quarter}]").column("d")
+    date = Schema.parse(
+        "columns: [{name: d, kind: date, minimum: 2020-01-01, maximum: 2020-12-31, resolution: quarter}]"
+    ).column("d")
     assert finest(date).encode(["2020-01-02"])[0] < finest(date).encode(["2020-01-03"])[0]
     assert finest(SCHEMA.column("day")).size == 30
     assert finest(SCHEMA.column("ward")) is SCHEMA.column("ward")

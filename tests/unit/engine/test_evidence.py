@@ -35,8 +35,10 @@ def test_records_follow_the_conditional_distribution(given, zeros):
     joint = model.marginal(DOMAIN.names)
     rng = np.random.default_rng(5)
     shape = DOMAIN.shape(given)
-    cells = [cell for cell in itertools.product(*map(range, shape)) if zeros is False or True]
-    values = np.array([cells[i] for i in rng.integers(0, len(cells), 60_000)], dtype=np.int64).reshape(60_000, len(given))
+    cells = list(itertools.product(*map(range, shape)))
+    values = np.array([cells[i] for i in rng.integers(0, len(cells), 60_000)], dtype=np.int64).reshape(
+        60_000, len(given)
+    )
     codes, possible = sample_each(model, given, values, rng)
     places = [DOMAIN.index(name) for name in given]
     np.testing.assert_array_equal(codes[:, places], values)
@@ -69,7 +71,9 @@ def test_rows_that_cannot_occur_are_told():
 
 def test_large_potentials_that_cancel_do_no_harm():
     logs = np.array([[0.0, 800.0], [800.0, 0.0]])
-    model = GraphicalModel(Domain(("a", "b"), (2, 2)), 1.0, ((("a", "b"), logs), (("b",), np.array([-800.0, -800.0]))))
+    model = GraphicalModel(
+        Domain(("a", "b"), (2, 2)), 1.0, ((("a", "b"), logs), (("b",), np.array([-800.0, -800.0])))
+    )
     codes, possible = sample_each(model, ("a",), np.array([[0], [1]]), np.random.default_rng(0))
     assert codes.tolist() == [[0, 1], [1, 0]]
     assert possible.all()

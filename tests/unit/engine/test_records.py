@@ -438,3 +438,13 @@ def test_very_many_marginals_are_replaced_by_smaller_ones() -> None:
     result = fit_records(codes, domain, triples, [np.ones((2, 2, 2))] * len(triples), seed=1, proposals=4_000)
     assert result.end_error < result.start_error
     assert {len(clique) for clique in result.fitted} == {2}
+
+
+def test_frozen_columns_stay_as_they_are():
+    domain = named([3, 3, 2])
+    codes = draw(domain, 400, 1)
+    target = np.full((3, 3), 1.0)
+    result = fit_records(codes, domain, [("c0", "c1")], [target], frozen=["c0"], temperature=0.0, seed=1)
+    np.testing.assert_array_equal(result.codes[:, 0], codes[:, 0])
+    assert (result.codes[:, 1] != codes[:, 1]).any()
+    assert result.end_error < result.start_error

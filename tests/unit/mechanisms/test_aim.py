@@ -161,3 +161,24 @@ def test_a_wide_table_gets_a_bounded_candidate_set_and_a_note() -> None:
     plan = AIM(max_candidates=500).plan(schema, unit=Unit.add_remove(), budget=ApproxDP(1.0, 1e-9))
     assert len(plan.measurements) == 60
     assert any("only estimated" in note for note in plan.notes)
+
+
+def test_what_comes_first_gets_its_share_and_the_budget_holds() -> None:
+    """A column measured first, with a twentieth of the budget, has a twentieth of the cost and so far less noise than the others."""
+    records, unit, budget = table((4, 3, 3, 2), 2_000), Unit.add_remove(), ZCDP(1.0)
+    plain, _ = fit(records, budget, unit)
+    model, curator = fit(records, budget, unit, first=((("c1",), 0.05), (("c2", "c3"), 0.1)))
+    assert [item.clique for item in model.measurements[:2]] == [("c1",), ("c2", "c3")]
+    assert model.measurements[0].scale == pytest.approx((0.5 / 0.05) ** 0.5, rel=1e-6)
+    assert model.measurements[1].scale == pytest.approx((0.5 / 0.1) ** 0.5, rel=1e-6)
+    assert model.measurements[0].scale < plain.measurements[1].scale
+    assert curator.ledger.spent <= curator.ledger.total
+    planned = AIM(first=((("c1",), 0.05),)).plan(records.schema, unit=unit, budget=budget)
+    assert planned.measurements[0].clique == ("c1",)
+    assert planned.measurements[0].noise.scale == pytest.approx((0.5 / 0.05) ** 0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("first", [((("c1",), 0.0),), ((("c1",), 0.6),), (((), 0.1),), ("c1",), ((("c1",), -0.1),)])
+def test_shares_of_what_comes_first_are_checked(first: object) -> None:
+    with pytest.raises(BudgetError, match="first"):
+        AIM(first=first)  # type: ignore[arg-type]

@@ -30,11 +30,12 @@ from understudy.errors import (
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.events import PureEvent
 from understudy.release.bundle.bundle import complete_folder, write_bundle
+from understudy.release.bundle.documents import readme
 from understudy.release.bundle.verify import _answered, _check_guarantee, verify_bundle
 from understudy.release.result import ReleaseFailure, ReleaseResult
 from understudy.release.run import run as running
 from understudy.release.run import state as states
-from understudy.release.run.planning import usable_configurations
+from understudy.release.run.planning import plan_release, usable_configurations
 from understudy.release.run.run import Release, bernoulli, draw_attempts, run_release, uniform_index
 from understudy.release.run.state import State
 from understudy.release.selection.accounting import (
@@ -43,6 +44,7 @@ from understudy.release.selection.accounting import (
     UnlimitedAttempts,
 )
 from understudy.release.spec.spec import Spec
+from understudy.report import markdown
 
 SURE = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
 """So much budget that a good candidate passes."""
@@ -163,6 +165,21 @@ def test_every_way_to_know_the_number_of_rows(changes: dict[str, Any], tmp_path:
     rows = changes.get("output", {}).get("rows", int((source["age"] >= 20).sum()))
     if isinstance(result, ReleaseResult):
         assert len(result.synthetic) == rows
+
+
+def test_a_release_that_cuts_people_says_so(tmp_path: Path) -> None:
+    changes = {
+        "unit": {"relation": "replace-one", "id_column": "person", "max_rows": 2},
+        "output": {"rows": 600},
+    }
+    spec = small_spec(**SURE, **changes)
+    told = "a person (column 'person') with more than 2 rows counts as one with 2"
+    assert any(told in warning for warning in plan_release(spec, rows=600).warnings)
+    assert not any("are cut" in warning for warning in plan_release(small_spec(), rows=600).warnings)
+    source = people().assign(person=np.arange(600) // 2)
+    result = run_release(spec, ledger=tmp_path / "l.ledger", source=source)
+    assert isinstance(result, ReleaseResult)
+    assert told in markdown(readme(result, files={}))
 
 
 def test_the_published_form_releases_values_and_fits_its_regression_once(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from understudy.datasets import households_schema, patient_stays_schema
@@ -82,7 +84,7 @@ def test_bins_cover_every_number_once(most):
     bins = Entity("who", max_events=most).bins
     assert bins[0] == 1
     assert bins[-1] == most + 1
-    assert all(low < high for low, high in zip(bins, bins[1:], strict=False))
+    assert all(low < high for low, high in pairwise(bins))
     schema = event_schema(Schema.parse(COLUMNS + f"entity: {{id: who, max_events: {most}}}"))
     column = schema.column("number_of_events")
     assert column.size == len(bins) - 1
@@ -92,7 +94,13 @@ def test_bins_cover_every_number_once(most):
 def test_the_rules_of_records():
     schema = event_schema(Schema.parse(COLUMNS + "entity: {id: who, fixed: [sex, born], order: day}"))
     size = {name: schema.domain.size(name) for name in schema.names}
-    first = {"number_of_events": 0, "place_of_event": 0, "day": 3, "day_before": size["day_before"] - 1, "ward_before": size["ward_before"] - 1}
+    first = {
+        "number_of_events": 0,
+        "place_of_event": 0,
+        "day": 3,
+        "day_before": size["day_before"] - 1,
+        "ward_before": size["ward_before"] - 1,
+    }
     later = {"number_of_events": 2, "place_of_event": 1, "day": 3, "day_before": 3, "ward_before": 0}
     wrong = [
         first | {"ward_before": 0},

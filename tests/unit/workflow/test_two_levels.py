@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.data import Database
+from understudy.data import Database, read_table
 from understudy.datasets import patient_stays, patient_stays_schema
 from understudy.errors import UnusableMethod, UsageError
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
 from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_synthesis, synthesize
-from understudy.workflow.events import entity_of
+from understudy.workflow.events import entity_of, read_events
 
 PERSON = Unit.add_remove_person("patient", max_rows=2)
-PLAIN = Schema.parse("columns: [{name: ward, kind: categorical, values: [day, general, surgery, intensive]}, {name: readmitted, kind: boolean}]")
+PLAIN = Schema.parse(
+    "columns: [{name: ward, kind: categorical, values: [day, general, surgery, intensive]}, {name: readmitted, kind: boolean}]"
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +39,17 @@ def test_without_the_section_rows_belong_to_somebody_all_the_same(stays):
 
 
 def test_flat_is_rows_without_ids(stays):
-    made = synthesize(stays, schema=patient_stays_schema(), unit=PERSON, epsilon=1.0, ledger=memory(), seed=1, flat=True)
+    made = synthesize(
+        stays, schema=patient_stays_schema(), unit=PERSON, epsilon=1.0, ledger=memory(), seed=1, flat=True
+    )
     assert tuple(made.frame.columns) == patient_stays_schema().names
 
 
 def test_a_unit_of_rows_is_as_before(stays):
     unit = Unit.add_remove()
-    made = synthesize(stays, schema=patient_stays_schema(), unit=unit, epsilon=1.0, ledger=memory(unit), seed=1)
+    made = synthesize(
+        stays, schema=patient_stays_schema(), unit=unit, epsilon=1.0, ledger=memory(unit), seed=1
+    )
     assert tuple(made.frame.columns) == patient_stays_schema().names
 
 
@@ -48,7 +57,8 @@ def test_the_ledger_pays_the_same_for_both_and_both_share_it(stays):
     book = Ledger.in_memory(budget=Budget.of(epsilon=2.0), unit=PERSON, table="stays")
     synthesize(stays, schema=PLAIN, unit=PERSON, epsilon=1.0, ledger=book, seed=1)
     synthesize(stays, schema=PLAIN, unit=PERSON, epsilon=1.0, ledger=book, seed=1, flat=True)
-    assert book.guarantee().spent == pytest.approx(2.0, rel=1e-3) or book.remaining < 0.01
+    assert book.spent == pytest.approx(book.total, rel=1e-3)
+    assert book.spent <= book.total
 
 
 @pytest.mark.parametrize(
@@ -64,7 +74,7 @@ def test_refusals_spend_nothing(stays, change, error, message):
     book = memory(asked["unit"])
     with pytest.raises(error, match=message):
         synthesize(asked.pop("table"), schema=patient_stays_schema(), epsilon=1.0, ledger=book, **asked)
-    assert not book.entries
+    assert not list(book.entries())
 
 
 @pytest.mark.parametrize("delivery", [Delivery(out="parts/"), Delivery(out="x.csv", sets=2)])
@@ -72,7 +82,12 @@ def test_folders_and_sets_are_refused(stays, delivery):
     schema = patient_stays_schema()
     entity = entity_of(schema, PERSON, flat=False)
     fit = Fit(
-        table=stays, schema=schema, synthesizer=mechanism_for("aim", schema, entity=entity), unit=PERSON, budget=Budget.of(epsilon=1.0), entity=entity
+        table=stays,
+        schema=schema,
+        synthesizer=mechanism_for("aim", schema, entity=entity),
+        unit=PERSON,
+        budget=Budget.of(epsilon=1.0),
+        entity=entity,
     )
     with pytest.raises(UsageError, match="--flat"):
         plan_synthesis(fit, payment=Payment(ledger="memory"), delivery=delivery)
@@ -84,7 +99,12 @@ def test_what_is_cut_is_said_and_what_is_not_is_not(stays):
     for flat in (False, True):
         entity = entity_of(schema, PERSON, flat=flat)
         fit = Fit(
-            table=stays, schema=schema, synthesizer=mechanism_for("aim", schema, entity=entity), unit=PERSON, budget=Budget.of(epsilon=1.0), entity=entity
+            table=stays,
+            schema=schema,
+            synthesizer=mechanism_for("aim", schema, entity=entity),
+            unit=PERSON,
+            budget=Budget.of(epsilon=1.0),
+            entity=entity,
         )
         plans[flat] = " ".join(plan_synthesis(fit, payment=Payment(ledger="memory")).notes)
     assert "Rows are cut" in plans[True]
@@ -95,14 +115,32 @@ def test_what_is_cut_is_said_and_what_is_not_is_not(stays):
 
 
 def test_rows_in_any_order_of_the_file_are_put_in_theirs(stays, tmp_path):
-    """The rows of a patient are found and put in order by their day, wherever they stand: a fit with next to no noise keeps the diagnosis from one to the next."""
-    shuffled = stays.sample(frac=1, random_state=0)
+    """By their day, not by the quarter that the schema tells apart. With 60 records of each patient and at most six rows no choice is left to chance."""
+    few = stays[stays.groupby("patient")["ward"].transform("size") <= 6]
+    few = few[~few.duplicated(["patient", "admitted"], keep=False)]
+    shuffled = few.sample(frac=1, random_state=0)
     shuffled.to_csv(tmp_path / "stays.csv", index=False)
-    made = synthesize(
-        tmp_path / "stays.csv", schema=patient_stays_schema(), unit=PERSON, epsilon=500.0, delta=1e-6, ledger="memory", seed=1
-    ).frame
-    same = made["patient"].to_numpy()[1:] == made["patient"].to_numpy()[:-1]
-    assert (made["diagnosis"].to_numpy()[1:] == made["diagnosis"].to_numpy()[:-1])[same].mean() > 0.6
+    shuffled.to_parquet(tmp_path / "stays.parquet")
+    schema = patient_stays_schema()
+    clique = ("diagnosis", "number_of_events", "diagnosis_before")
+    found = [
+        read_events(partial(read_table, source), schema, schema.entity)
+        .truncated(
+            "patient", 60, lambda rows: np.random.default_rng(0).integers(0, 2**63, rows).astype(np.uint64)
+        )
+        .count(clique)
+        for source in (few, shuffled, tmp_path / "stays.csv", tmp_path / "stays.parquet")
+    ]
+    assert found[0].sum() == 60 * few["patient"].nunique()
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+    by_quarter = few.assign(admitted=few["admitted"].dt.to_period("Q").dt.start_time).sample(
+        frac=1, random_state=0
+    )
+    coarse = read_events(partial(read_table, by_quarter), schema, schema.entity).truncated(
+        "patient", 60, lambda rows: np.zeros(rows, np.uint64)
+    )
+    assert (coarse.count(clique) != found[0]).any()
 
 
 def test_discovery_comes_before_two_levels(stays):

@@ -169,6 +169,7 @@ def plan(
         for sentence in advice.sentences():
             tell(sentence)
         return
+    n_rows = n_rows if entity is None else None  # noise is on records, so many to a person
     measured: list[dict[str, Any]] = [
         {
             "columns": list(item.clique),
@@ -231,7 +232,7 @@ def plan(
             for item in measured
         ],
     )
-    if not n_rows:
+    if not n_rows and entity is None:
         tell(
             "With --rows-about (the number of rows, or a guess) the fit is rehearsed: expected errors, time and memory."
         )

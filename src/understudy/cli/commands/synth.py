@@ -267,6 +267,7 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
         "guarantee": made.guarantee,
         "condition": made.model.provenance.condition,
         "rows": made.rows,
+        **({} if made.persons is None else {"persons": made.persons}),
         "out": str(Path(delivery.out or "")),
         **(
             {}
@@ -296,7 +297,8 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         if made.why:
             tell(made.why)
     names = dict.fromkeys(str(path) for path in (made.written[0], made.written[-1]))
-    tell(f"Wrote {made.rows:,} synthetic rows to {' and '.join(names)}.")
+    people = "" if made.persons is None else f" of {made.persons:,} persons"
+    tell(f"Wrote {made.rows:,} synthetic rows{people} to {' and '.join(names)}.")
     if made.parts is not None:
         tell(how_close(made.parts))
     if made.many is not None:

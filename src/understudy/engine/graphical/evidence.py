@@ -52,7 +52,9 @@ def sample_each(
     known = {domain.index(name): place for place, name in enumerate(given)}
     free = [column for column in range(len(sizes)) if column not in known]
     potentials = [(tuple(map(domain.index, clique)), logs) for clique, logs in model.potentials]
-    plan = _order(free, [[column for column in clique if column not in known] for clique, _ in potentials], sizes)
+    plan = _order(
+        free, [[column for column in clique if column not in known] for clique, _ in potentials], sizes
+    )
     if plan is None:
         return None
     order, cells = plan
@@ -151,7 +153,9 @@ def _draw(
         so_far = np.cumsum(weights, axis=1)
         wanted = generator.random(n) * so_far[:, -1]
         drawn = (so_far <= wanted[:, None]).sum(axis=1)
-        most = sizes[column] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)  # rounding must not reach what cannot occur
+        most = (
+            sizes[column] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+        )  # rounding must not reach what cannot occur
         codes[:, column] = np.minimum(drawn, most)
     return possible
 

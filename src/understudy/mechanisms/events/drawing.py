@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from understudy.engine import Conditional, Distribution, GraphicalModel
 from understudy.engine.graphical.evidence import sample_each
-from understudy.engine.record_fitting.records import fit_records
+from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
 from understudy.schema import Clique, Domain, Schema
@@ -196,7 +196,9 @@ class EventDrawer:
         """Say which records obey the rules of the table, whatever they say of the event before."""
         columns = {name: codes[:, self._place(name)] for name in self.schema.names}
         holds = self.schema.holds_codes(columns)
-        for rule in self._drawer.rules[len(self.model.schema.constraints) :]:  # what the model says about columns that follow from others
+        for rule in self._drawer.rules[
+            len(self.model.schema.constraints) :
+        ]:  # what the model says about columns that follow from others
             holds = holds & rule.holds_codes(columns)
         return holds
 
@@ -224,14 +226,14 @@ class EventDrawer:
         """Move events until their marginals are those that the model expects of all events.
 
         The model speaks of records, of which each entity has the same number. An entity with n events has n of them, so its records count n times: the expected
-        marginal of events is the sum, over bins of the number of events, of that of the records times the mean number in the bin. What is fixed, numbers, order and
+        marginal of events is the sum, over bins of the number of events, of that of the records times the mean number in the bin. What is fixed, numbers and
         the events before stay as they were drawn.
         """
         workload = self.model.workload
         if workload is None or not len(codes):
             return codes
         parts, domain = self.parts, self.model.schema.domain
-        moving = set(parts.events) - {parts.order}
+        moving = set(parts.events)
         cliques: list[Clique] = []
         weights: list[float] = []
         for clique, weight in workload:
@@ -251,6 +253,14 @@ class EventDrawer:
             cliques.append((name, beside[name]))
             targets.append(np.column_stack([held[:-1], np.maximum(nothing, 0.0)]))
             weights.append(max(weights))
+        forward: list[Allowed] = []
+        if (
+            parts.order is not None
+        ):  # where two neighbours move at once they may cross; rows are put in order at the end
+            size = domain.size(parts.order)
+            forward.append(
+                ((parts.order, beside[parts.order]), np.arange(size)[:, None] <= np.arange(size + 1)[None, :])
+            )
         extended = Domain(
             (*domain.names, *beside.values()), (*domain.sizes, *(domain.size(name) + 1 for name in beside))
         )
@@ -260,7 +270,7 @@ class EventDrawer:
             cliques,
             targets,
             weights=weights,
-            allowed=self._drawer._allowed,
+            allowed=[*self._drawer._allowed, *forward],
             frozen=[name for name in extended.names if name not in moving],
             temperature=0.0,  # heat moves events that need not move, and those before and after do not follow
             seed=int(generator.integers(1 << 62)),
@@ -277,8 +287,6 @@ class EventDrawer:
         beside: dict[str, str] = {}
         columns = []
         for name in self.parts.before:
-            if name == self.parts.order:
-                continue
             following = np.append(codes[1:, self._place(name)].astype(np.int64), 0)
             following[ends] = self.model.schema.domain.size(name)
             columns.append(following)

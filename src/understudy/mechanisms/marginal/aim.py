@@ -328,7 +328,10 @@ class AIM(Synthesizer):
         price = self._first_price(domain, total)
         noise = self._noise(accounting, unit, price.measure)
         design: list[tuple[Clique, Noise]] = [
-            *((domain.canonical(clique), self._noise(accounting, unit, share * total)) for clique, share in self.first),
+            *(
+                (domain.canonical(clique), self._noise(accounting, unit, share * total))
+                for clique, share in self.first
+            ),
             *((clique, noise) for clique in self._columns(candidates)),
         ]
         if not design and self._counts_rows(schema, unit):
@@ -514,7 +517,9 @@ class AIM(Synthesizer):
             cliques = [curator.domain.canonical(clique) for clique, _ in self.first]
             measurements += curator.measure_many(
                 curator.counts_many(cliques),
-                noise=[self._noise(curator.accounting, curator.unit, share * cost) for _, share in self.first],
+                noise=[
+                    self._noise(curator.accounting, curator.unit, share * cost) for _, share in self.first
+                ],
             )
             batches.append(len(cliques))
         if not self.initialise:

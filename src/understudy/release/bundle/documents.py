@@ -386,6 +386,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             "over the columns of this table. Their errors were checked, under the same guarantee, before the table was "
             "accepted."
         ),
+        *([Text(guarantee.unit.describe_cut())] if guarantee.unit.id_column is not None else []),
         Heading("Unintended use"),
         Text(
             "Looking for individuals or unusual records, hypothesis tests that assume independent rows, training models "

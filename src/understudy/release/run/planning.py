@@ -466,6 +466,8 @@ def _warnings(
             "Attempts go on until one is accepted; if none can be, the release never ends. Rehearse first."
         )
     found += _better_without_delta(spec, usable)
+    if spec.unit.id_column is not None:
+        found.append(spec.unit.describe_cut())
     if spec.row_count.kind == "declared":
         found.append("The number of rows after cleaning is declared public: make sure that its owner agrees.")
     if spec.row_count.kind == "chosen":

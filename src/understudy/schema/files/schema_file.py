@@ -328,8 +328,16 @@ _EntityText = Annotated[
             "properties": {
                 "id": {"type": "string", "description": "The column that says whose a row is."},
                 "fixed": _NAMES | {"description": "Columns that are the same in all rows of an entity."},
-                "order": {"type": "string", "description": "The column that puts the rows of an entity in order."},
-                "max_events": {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS, "default": DEFAULT_MAX_EVENTS},
+                "order": {
+                    "type": "string",
+                    "description": "The column that puts the rows of an entity in order.",
+                },
+                "max_events": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_EVENTS,
+                    "default": DEFAULT_MAX_EVENTS,
+                },
                 "link": _NAMES | {"description": "Columns whose value in the row before is looked at too."},
             },
         }

@@ -1,0 +1,98 @@
+"""People with several rows through the command line: one table with an id column in, people with fresh ids out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command import understudy
+
+from understudy.datasets import patient_stays, patient_stays_schema
+
+BUDGET = ("--epsilon", "2", "--delta", "1e-6", "--unit", "add-remove")
+PERSON = ("--id-column", "patient", "--max-rows-per-person", "3")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    patient_stays(500, seed=1).to_csv(tmp_path / "stays.csv", index=False)
+    patient_stays_schema().write(tmp_path / "stays.yaml")
+    return tmp_path
+
+
+def run(*words: object, code: int = 0) -> str:
+    result = understudy(*words)
+    assert result.code == code, result.err
+    return result.out if code == 0 else result.err
+
+
+def synth(folder: Path, *words: object, method: str = "aim", code: int = 0) -> str:
+    return run(
+        "synth",
+        folder / "stays.csv",
+        "--schema",
+        folder / "stays.yaml",
+        "--method",
+        method,
+        *PERSON,
+        *BUDGET,
+        "--seed",
+        1,
+        *words,
+        code=code,
+    )
+
+
+def test_people_in_people_out_and_again_from_the_model(folder):
+    told = synth(folder, "--out", folder / "out.csv", "--model", folder / "m.understudy", "--json")
+    made = pd.read_csv(folder / "out.csv")
+    document = json.loads(told[told.index("{") :])
+    assert document["rows"] == len(made)
+    assert document["persons"] == made["patient"].nunique()
+    assert list(made.columns) == ["patient", *patient_stays_schema().names]
+    assert (made.groupby("patient")["sex"].nunique() == 1).all()
+    assert made.groupby("patient")["admitted"].is_monotonic_increasing.all()
+    run("sample", folder / "m.understudy", "--out", folder / "again.csv", "--seed", 1)
+    assert (folder / "again.csv").read_bytes() == (folder / "out.csv").read_bytes()
+    run("sample", folder / "m.understudy", "--out", folder / "few.parquet", "--rows", 50)
+    assert 0 < len(pd.read_parquet(folder / "few.parquet")) <= 50
+    refused = understudy("sample", folder / "m.understudy", "--out", f"{folder}/parts.parquet/")
+    assert refused.code != 0
+    assert "one file" in refused.err
+    assert not (folder / "parts.parquet").exists()
+
+
+def test_flat_is_rows_and_says_that_they_are_cut(folder):
+    result = understudy(
+        "synth",
+        folder / "stays.csv",
+        "--schema",
+        folder / "stays.yaml",
+        "--method",
+        "aim",
+        *PERSON,
+        *BUDGET,
+        "--flat",
+        "--out",
+        folder / "out.csv",
+    )
+    assert "more than 3 rows counts as one with 3" in " ".join((result.out + result.err).split())
+    assert "patient" not in pd.read_csv(folder / "out.csv").columns
+
+
+def test_a_method_that_cannot_is_refused_before_anything_is_spent(folder):
+    assert "--flat" in synth(folder, "--out", folder / "out.csv", method="privbayes", code=4)
+    assert not (folder / "stays.ledger").exists()
+
+
+@pytest.mark.parametrize(("flat", "said"), [((), "Two levels"), (("--flat",), "Rows are cut")])
+def test_plan_says_which(folder, flat, said):
+    told = run(
+        "plan", "--schema", folder / "stays.yaml", "--method", "aim", *PERSON, *BUDGET, *flat, "--json"
+    )
+    document = json.loads(told)
+    assert any(said in note for note in document["notes"])
+    names = {name for item in document["measurements"] for name in item["columns"]}
+    assert ("number_of_events" in names) == (not flat)
