@@ -118,7 +118,9 @@ def first_numbers(
         found |= {Decimal(10) ** power, -(Decimal(10) ** power)}
         if (1, power) not in [item[:2] for item in heavy] and any(sign > 0 for sign, _, _ in heavy):
             found |= {digit * Decimal(10) ** power for digit in (2, 5)}
-    return sorted(found)
+    return sorted(
+        edge for edge in found if not edge % unit
+    )  # a range between two possible numbers holds nothing
 
 
 def _step(width: Decimal, parts: float, unit: Decimal) -> Decimal | None:
