@@ -45,6 +45,13 @@ RELATIONS = ("head", "partner", "child", "parent", "other")
 MOST_MEMBERS = 12
 _TENURES = ("owner", "tenant", "social")
 _WORK = ("at work", "looking for work", "at school", "retired", "at home")
+_WORK_BY_STAGE = (
+    (0.0, 0.0, 0.0, 0.0, 1.0),
+    (0.02, 0.01, 0.97, 0.0, 0.0),
+    (0.72, 0.07, 0.06, 0.03, 0.12),
+    (0.06, 0.0, 0.0, 0.9, 0.04),
+)
+"""Below 6, below 18, below 65, and older."""
 _OLDEST = 99
 
 
@@ -224,7 +231,7 @@ def households(number: int, seed: int = 0) -> pd.DataFrame:
     stage = np.select([age < 6, age < 18, age < 65], [0, 1, 2], default=3)
     work = draw_given(
         rng,
-        [[0, 0, 0, 0, 1], [0.02, 0.01, 0.97, 0, 0], [0.72, 0.07, 0.06, 0.03, 0.12], [0.06, 0, 0, 0.9, 0.04]],
+        np.array(_WORK_BY_STAGE),
         stage,
     )
     return pd.DataFrame(

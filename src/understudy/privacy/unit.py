@@ -203,8 +203,8 @@ class Unit:
 
         Examples
         --------
-        >>> Unit.add_remove_person("patient", max_rows=2).describe_cut()[:58]
-        'Rows are cut: a person (column \'patient\') with more than 2 r'
+        >>> Unit.add_remove_person("patient", max_rows=2).describe_cut().partition(",")[0]
+        "Rows are cut: a person (column 'patient') with more than 2 rows counts as one with 2"
         """
         if self.id_column is None:
             return ""

@@ -55,7 +55,7 @@ class Entity:
     Examples
     --------
     >>> Entity("patient", fixed=("sex",), max_events=40).bins
-    (1, 2, 3, 4, 5, 7, 11, 17, 27, 41)
+    (1, 2, 3, 4, 5, 11, 24, 41)
     """
 
     id: str

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Factor = tuple[tuple[int, ...], Array]
-"""Free columns and logarithms, with an axis for rows (of length one where all rows agree) and one for each column."""
+"""Free columns and a table, with an axis for rows (of length one where all rows agree) and one for each column."""
 
 MOST_CELLS = 1 << 24
 """Most cells of a table over free columns; there is one for each row, so that far smaller ones take long already."""
-_NUMBERS_AT_ONCE = 1 << 23
+_NUMBERS_AT_ONCE = 1 << 19
+"""Of all tables of some rows together: about what the caches of a processor hold."""
 
 
 def sample_each(
@@ -63,22 +64,46 @@ def sample_each(
         codes[:, column] = values[:, place]
     possible = np.ones(len(values), dtype=bool)
     tables = [_by_given(clique, logs, known, sizes) for clique, logs in potentials]
+    plain = [(columns, wanted, _scaled(table)) for columns, wanted, table in tables]
     step = max(1, _NUMBERS_AT_ONCE // max(1, cells))
     for start in range(0, len(values), step):
-        rows = slice(start, start + step)
-        factors: list[Factor] = []
-        for columns, wanted, table in tables:
-            cell = np.zeros(len(codes[rows]) if wanted else 1, dtype=np.int64)
-            for column in wanted:
-                cell = cell * sizes[column] + codes[rows, column]
-            factors.append((columns, table[cell]))
-        possible[rows] = _draw(factors, order, codes[rows], sizes, generator)
+        rows = np.arange(start, min(start + step, len(values)))
+        some = codes[rows]
+        fine = _draw(_factors(plain, some, sizes), order, some, sizes, generator, logs=False)
+        doubtful = np.flatnonzero(~fine)  # impossible, or products too small for floating point
+        if len(doubtful):
+            again = some[doubtful]
+            fine[doubtful] = _draw(_factors(tables, again, sizes), order, again, sizes, generator, logs=True)
+            some[doubtful] = again
+        codes[rows] = some
+        possible[rows] = fine
     return codes, possible
+
+
+Table = tuple[tuple[int, ...], tuple[int, ...], Array]
+"""Free columns, given columns, and a table with one row per combination of given codes."""
+
+
+def _factors(tables: Sequence[Table], codes: npt.NDArray[Any], sizes: Sequence[int]) -> list[Factor]:
+    """Return what is left of each table where some rows say what the given columns are."""
+    factors: list[Factor] = []
+    for columns, wanted, table in tables:
+        cell = np.zeros(len(codes) if wanted else 1, dtype=np.int64)
+        for column in wanted:
+            cell = cell * sizes[column] + codes[:, column]
+        factors.append((columns, table[cell]))
+    return factors
+
+
+def _scaled(logs: Array) -> Array:
+    """Return a table of logarithms as numbers, each row with one as the largest."""
+    peak = logs.reshape(len(logs), -1).max(axis=1).reshape(-1, *[1] * (logs.ndim - 1))
+    return np.asarray(np.exp(logs - np.where(np.isfinite(peak), peak, 0.0)), dtype=np.float64)
 
 
 def _by_given(
     clique: tuple[int, ...], logs: Array, known: dict[int, int], sizes: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...], Array]:
+) -> Table:
     """Return the free and the given columns of a potential, and its table with one row per combination of given codes."""
     wanted = tuple(column for column in clique if column in known)
     columns = tuple(column for column in clique if column not in known)
@@ -122,34 +147,43 @@ def _draw(
     codes: npt.NDArray[np.unsignedinteger[Any]],
     sizes: Sequence[int],
     generator: np.random.Generator,
+    *,
+    logs: bool,
 ) -> npt.NDArray[np.bool_]:
-    """Eliminate the free columns, then fill them in the other way round; return which rows can occur."""
+    """Eliminate the free columns, then fill them in the other way round; return which rows can occur.
+
+    Factors are numbers, or their logarithms: slower, and safe whatever their size.
+    """
     n = len(codes)
     kept: list[Factor] = []
     for column in order:
         mine = [factor for factor in factors if column in factor[0]]
         factors = [factor for factor in factors if column not in factor[0]]
         columns = tuple(sorted({other for names, _ in mine for other in names} | {column}))
-        total: Array = np.zeros((1, *(sizes[other] for other in columns)))
-        for names, logs in mine:
-            shape = [logs.shape[0], *(sizes[other] if other in names else 1 for other in columns)]
-            inner = np.transpose(logs, (0, *(1 + i for i in np.argsort(names, kind="stable")))).reshape(shape)
-            total = total + inner
+        shape = tuple(sizes[other] for other in columns)
+        total: Array = np.full([1] * (1 + len(columns)), 0.0 if logs else 1.0)
+        for names, table in sorted(mine, key=lambda factor: factor[1].size):  # small tables first
+            inner = np.transpose(table, (0, *(1 + i for i in np.argsort(names, kind="stable")))).reshape(
+                [table.shape[0], *(sizes[other] if other in names else 1 for other in columns)]
+            )
+            total = total + inner if logs else total * inner
+        total = np.broadcast_to(total, (total.shape[0], *shape))
         kept.append((columns, total))
-        factors.append(
-            (tuple(other for other in columns if other != column), _added(total, 1 + columns.index(column)))
-        )
-    possible = np.ones(n, dtype=bool)
-    for _, logs in factors:  # no columns are left
-        possible &= np.broadcast_to(np.isfinite(logs.reshape(logs.shape[0])), n)
-    for column, (columns, logs) in zip(reversed(order), reversed(kept), strict=True):
         axis = 1 + columns.index(column)
-        last = np.moveaxis(logs, axis, -1)
-        rows = np.arange(n) if logs.shape[0] > 1 else np.zeros(n, dtype=np.int64)
+        rest = tuple(other for other in columns if other != column)
+        factors.append((rest, _added(total, axis) if logs else _summed(total, axis)))
+    possible = np.ones(n, dtype=bool)
+    for _, table in factors:  # no columns are left
+        flat = table.reshape(table.shape[0])
+        possible &= np.broadcast_to(np.isfinite(flat) if logs else flat > 0, n)
+    for column, (columns, table) in zip(reversed(order), reversed(kept), strict=True):
+        last = np.moveaxis(table, 1 + columns.index(column), -1)
+        rows = np.arange(n) if table.shape[0] > 1 else np.zeros(n, dtype=np.int64)
         place = tuple(codes[:, other].astype(np.int64) for other in columns if other != column)
-        chosen = last[(rows, *place)]
-        peak = chosen.max(axis=1, keepdims=True)
-        weights = np.exp(chosen - np.where(np.isfinite(peak), peak, 0.0))
+        weights = last[(rows, *place)]
+        if logs:
+            peak = weights.max(axis=1, keepdims=True)
+            weights = np.exp(weights - np.where(np.isfinite(peak), peak, 0.0))
         so_far = np.cumsum(weights, axis=1)
         wanted = generator.random(n) * so_far[:, -1]
         drawn = (so_far <= wanted[:, None]).sum(axis=1)
@@ -158,6 +192,13 @@ def _draw(
         )  # rounding must not reach what cannot occur
         codes[:, column] = np.minimum(drawn, most)
     return possible
+
+
+def _summed(table: Array, axis: int) -> Array:
+    """Return the sum along an axis, each row with one as the largest number unless all are zero."""
+    total = table.sum(axis=axis)
+    peak = total.reshape(len(total), -1).max(axis=1).reshape(-1, *[1] * (total.ndim - 1))
+    return np.asarray(total / np.where(peak > 0, peak, 1.0), dtype=np.float64)
 
 
 def _added(logs: Array, axis: int) -> Array:

@@ -168,7 +168,10 @@ class EventDrawer:
         )
         result = given.copy()
         left = np.arange(len(given))
-        events, fixed = ([self._place(name) for name in names] for names in (parts.events, parts.fixed))
+        events, fixed = (
+            np.array([self._place(name) for name in names], dtype=np.int64)
+            for names in (parts.events, parts.fixed)
+        )
         for way in ways:
             names = self.model.schema.domain.canonical(way)
             for _ in range(_ATTEMPTS if self._drawer.rules else 1):
