@@ -144,7 +144,7 @@ def test_other_ranges_are_another_question_even_if_they_are_as_many(ledger: Ledg
             if days
             else seal_ranges(curator, "a", edges)
         )
-        return curator.measure(sealed, noise=Laplace(4.0)).values.tolist()
+        return [float(value) for value in curator.measure(sealed, noise=Laplace(4.0)).values]
 
     first = measure(0.0, 10.0)
     assert measure(0.0, 10.0) == first

@@ -20,7 +20,7 @@ columns:
 """
 
 
-def test_a_schema_without_the_section_is_as_before():
+def test_a_schema_without_the_section_is_as_before() -> None:
     schema = Schema.parse(COLUMNS)
     assert schema.entity is None
     assert "entity" not in schema.to_dict()
@@ -35,7 +35,7 @@ def test_files_keep_the_section_and_the_records(schema):
     assert records.fingerprint() != schema.fingerprint()
 
 
-def test_what_is_declared_counts_in_the_fingerprint():
+def test_what_is_declared_counts_in_the_fingerprint() -> None:
     plain = Schema.parse(COLUMNS)
     who = Schema.parse(COLUMNS + "entity: {id: who}")
     fixed = Schema.parse(COLUMNS + "entity: {id: who, fixed: [sex]}")
@@ -59,18 +59,18 @@ def test_what_is_declared_counts_in_the_fingerprint():
         ("[who]", "must be a mapping"),
     ],
 )
-def test_what_is_wrong_is_said(section, message):
+def test_what_is_wrong_is_said(section: str, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         Schema.parse(COLUMNS + f"entity: {section}")
 
 
-def test_an_order_with_entries_out_of_order_is_refused():
+def test_an_order_with_entries_out_of_order_is_refused() -> None:
     text = COLUMNS.replace("bins: 4}", "bins: 4, missing: true}")
     with pytest.raises(SchemaError, match="without a place in the order"):
         Schema.parse(text + "entity: {id: who, order: born}")
 
 
-def test_names_that_are_taken_are_avoided():
+def test_names_that_are_taken_are_avoided() -> None:
     schema = Schema.parse(
         "columns: [{name: number_of_events, kind: boolean}, {name: ward, kind: boolean}, {name: ward_before, kind: boolean}]\nentity: {id: who}"
     )
@@ -80,7 +80,7 @@ def test_names_that_are_taken_are_avoided():
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 5, 6, 40, 100, 100_000])
-def test_bins_cover_every_number_once(most):
+def test_bins_cover_every_number_once(most: int) -> None:
     bins = Entity("who", max_events=most).bins
     assert bins[0] == 1
     assert bins[-1] == most + 1
@@ -91,7 +91,7 @@ def test_bins_cover_every_number_once(most):
     assert column.encode([1, most]).tolist() == [0, column.size - 1]
 
 
-def test_the_rules_of_records():
+def test_the_rules_of_records() -> None:
     schema = event_schema(Schema.parse(COLUMNS + "entity: {id: who, fixed: [sex, born], order: day}"))
     size = {name: schema.domain.size(name) for name in schema.names}
     first = {
@@ -115,7 +115,7 @@ def test_the_rules_of_records():
     assert schema.column("ward_before").labels == ("a", "b", "missing", NO_EVENT)
 
 
-def test_some_columns_of_a_schema_keep_what_is_said_about_them():
+def test_some_columns_of_a_schema_keep_what_is_said_about_them() -> None:
     schema = Schema.parse(COLUMNS + "entity: {id: who, fixed: [sex], order: day, link: [ward]}")
     assert schema.select(["sex", "ward"]).entity == Entity("who", fixed=("sex",), link=("ward",))
     assert schema.select(["sex"]).entity is None
