@@ -27,7 +27,7 @@ def test_a_schema_without_the_section_is_as_before() -> None:
 
 
 @pytest.mark.parametrize("schema", [patient_stays_schema(), households_schema()], ids=["stays", "households"])
-def test_files_keep_the_section_and_the_records(schema):
+def test_files_keep_the_section_and_the_records(schema: Schema) -> None:
     records = event_schema(schema)
     assert Schema.parse(schema.to_yaml()) == schema
     assert Schema.from_dict(records.to_dict()) == records
