@@ -28,15 +28,14 @@ from understudy.mechanisms import create
 from understudy.privacy import ApproxDP, Budget, Ledger, SeededRandomness, Unit
 from understudy.report.lines import LinePanel, line_chart
 from understudy.schema import Schema
-from understudy.workflow.advice import (
+from understudy.workflow.rehearsing import (
     KINDS,
     ExpectedErrors,
     Rehearsal,
-    Wish,
-    answer,
     expected_errors,
     table_errors,
 )
+from understudy.workflow.wishes import Wish, answer
 
 DEVELOPMENT = ("br2000", "acs", "acs13")
 """What the made-up tables were chosen by; not reported."""

@@ -21,16 +21,15 @@ from understudy.mechanisms import create
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Boolean, Categorical, Integer, Schema
 from understudy.workflow import advise
-from understudy.workflow.advice import (
+from understudy.workflow.rehearsing import (
     CellErrors,
     Expected,
     ExpectedErrors,
     Rehearsal,
-    Wish,
-    answer,
     expected_errors,
     table_errors,
 )
+from understudy.workflow.wishes import Wish, answer
 
 SCHEMA = Schema(
     columns=tuple(Integer(f"c{i}", minimum=0, maximum=size - 1) for i, size in enumerate((2, 5, 9, 12, 3, 2)))

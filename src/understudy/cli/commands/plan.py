@@ -31,7 +31,8 @@ from understudy.errors import SchemaError, UnderstudyError, UsageError
 if TYPE_CHECKING:
     from understudy.release.run.planning import CriterionPlan, ReleasePlan
     from understudy.schema import Schema
-    from understudy.workflow.advice import Advice, Expected
+    from understudy.workflow.advice import Advice
+    from understudy.workflow.rehearsing import Expected
 
 
 def plan(
@@ -109,8 +110,9 @@ def plan(
     from understudy.schema import Schema
     from understudy.schema.spreadsheets import formula_warnings
     from understudy.workflow import reason_for
-    from understudy.workflow.advice import Wish, advise
+    from understudy.workflow.advice import advise
     from understudy.workflow.events import check_two_levels, entity_of, records_of
+    from understudy.workflow.wishes import Wish
 
     if want is not None:
         Wish.parse(want)
@@ -246,7 +248,7 @@ def plan(
 def _tell_advice(advice: Advice) -> None:
     """Print what to expect, with a bar for each kind of marginal."""
     from understudy.cli.output import tell
-    from understudy.workflow.advice import KINDS
+    from understudy.workflow.rehearsing import KINDS
 
     errors = advice.errors
     assert errors is not None
@@ -265,7 +267,7 @@ def _bar(found: Expected, largest: float, width: int = 40) -> str:
 
     Examples
     --------
-    >>> from understudy.workflow.advice import Expected
+    >>> from understudy.workflow.rehearsing import Expected
     >>> _bar(Expected(0.1, 0.2, 0.4), 0.4, width=8)
     '####....'
     """
@@ -276,7 +278,7 @@ def _bar(found: Expected, largest: float, width: int = 40) -> str:
 def draw_errors(advice: Advice) -> str:
     """Draw the expected errors by budget as an SVG document."""
     from understudy.report.lines import LinePanel, line_chart
-    from understudy.workflow.advice import KINDS
+    from understudy.workflow.rehearsing import KINDS
 
     points: dict[str, list[tuple[float, float, float, float]]] = {}
     here = [] if advice.errors is None else [advice.errors]

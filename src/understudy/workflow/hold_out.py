@@ -1,0 +1,76 @@
+"""Which rows a fit leaves out so that what was learnt can be tested on them: a new division, or that of an earlier fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from understudy.data import Database
+from understudy.data.holdout import HoldOut
+from understudy.data.output import require_writable
+from understudy.errors import UsageError
+
+if TYPE_CHECKING:
+    from understudy.workflow.synthesis import Fit
+
+__all__ = ["describe_hold_out", "divided", "hold_out_file"]
+
+
+def hold_out_file(fit: Fit, ledger: Path | None) -> Path | None:
+    """Return where share and key of a division are kept: in a file that was named, or beside the ledger."""
+    if fit.hold_out_file is not None and fit.hold_out is None:
+        raise UsageError("A hold-out file goes with a share of rows to hold out (--hold-out, hold_out=).")
+    if fit.hold_out is None or isinstance(fit.hold_out, HoldOut):
+        return None
+    if fit.hold_out_file is not None:
+        return fit.hold_out_file
+    return None if ledger is None else ledger.with_suffix(".hold-out")
+
+
+def divided(fit: Fit, kept_at: Path | None) -> HoldOut | None:
+    """Return which rows are set aside: an earlier division, or a new one, whose key is drawn here."""
+    if fit.hold_out is None:
+        return None
+    if isinstance(fit.table, Database):
+        raise UsageError(
+            "Rows of a database have no fixed order to hold some of them out by. Export the table to a file."
+        )
+    if fit.schema.row_count is not None:
+        raise UsageError(
+            "The schema declares row_count, the number of rows of the whole table, and a fit with a hold-out reads fewer. Leave row_count out of "
+            "the schema for this fit."
+        )
+    if isinstance(fit.hold_out, HoldOut):
+        found = replace(fit.hold_out, aside=False)
+    elif kept_at is not None and kept_at.exists():
+        found = HoldOut.read(kept_at)
+        if found.share != fit.hold_out:
+            raise UsageError(
+                f"{str(kept_at)!r} holds out {found.share:g} of the rows, and {fit.hold_out:g} was asked for. Ask for the same share, or keep the new division in "
+                "another file (--hold-out-file, hold_out_file=)."
+            )
+    else:
+        if kept_at is not None:
+            require_writable(kept_at, what="hold-out file")
+        return HoldOut.of(fit.table, fit.hold_out, id_column=fit.unit.id_column)
+    if found.id_column != fit.unit.id_column:
+        raise UsageError(
+            f"The hold-out divides {_by(found.id_column)}, and the unit protects {_by(fit.unit.id_column)}. Make a hold-out for this unit."
+        )
+    found.require(fit.table)
+    return found
+
+
+def _by(id_column: str | None) -> str:
+    return "rows" if id_column is None else f"people (by {id_column!r})"
+
+
+def describe_hold_out(hold_out: HoldOut, kept_at: Path | None) -> str:
+    """Say what is held out, and where that is kept."""
+    whose = "rows" if hold_out.id_column is None else "people, with all their rows,"
+    where = "" if kept_at is None else f" Which ones is told by the private file {str(kept_at)!r} alone."
+    return (
+        f"About {hold_out.share:.0%} of the {whose} are held out: chosen at random without a look at their values, and not read by the fit. "
+        f"The guarantee is about the whole table.{where}"
+    )
