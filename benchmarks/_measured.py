@@ -97,7 +97,7 @@ RUNS = (
     _run("rules", "accuracy.rules"),
     _run("options", "accuracy.options"),
     _run("levels", "accuracy.levels"),
-    _run("people", "accuracy.people", "--seeds 1 --columns 12"),
+    _run("people", "accuracy.people", "--seeds 1 --columns 10"),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),
     _run("count-mechanisms", "papers.count_mechanisms", "--census"),

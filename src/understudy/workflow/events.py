@@ -26,7 +26,7 @@ from understudy.schema.entities import Entity, EventColumns, event_schema, fines
 __all__ = ["check_two_levels", "entity_of", "event_mechanism", "read_events", "records_of", "with_entity"]
 
 FLAT = "fit the rows without their number and order (--flat, flat=True)"
-_MODEL_MB = 2.0
+_MODEL_MB = 10.0
 """Model size of AIM: the work of drawing an event given the one before grows with it."""
 _FIRST_SHARE = 0.08
 """Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
