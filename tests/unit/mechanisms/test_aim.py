@@ -178,7 +178,9 @@ def test_what_comes_first_gets_its_share_and_the_budget_holds() -> None:
     assert planned.measurements[0].noise.scale == pytest.approx((0.5 / 0.05) ** 0.5, rel=1e-6)
 
 
-@pytest.mark.parametrize("first", [((("c1",), 0.0),), ((("c1",), 0.6),), (((), 0.1),), ("c1",), ((("c1",), -0.1),)])
+@pytest.mark.parametrize(
+    "first", [((("c1",), 0.0),), ((("c1",), 0.6),), (((), 0.1),), ("c1",), ((("c1",), -0.1),)]
+)
 def test_shares_of_what_comes_first_are_checked(first: object) -> None:
     with pytest.raises(BudgetError, match="first"):
         AIM(first=first)  # type: ignore[arg-type]

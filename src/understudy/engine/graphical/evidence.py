@@ -101,9 +101,7 @@ def _scaled(logs: Array) -> Array:
     return np.asarray(np.exp(logs - np.where(np.isfinite(peak), peak, 0.0)), dtype=np.float64)
 
 
-def _by_given(
-    clique: tuple[int, ...], logs: Array, known: dict[int, int], sizes: Sequence[int]
-) -> Table:
+def _by_given(clique: tuple[int, ...], logs: Array, known: dict[int, int], sizes: Sequence[int]) -> Table:
     """Return the free and the given columns of a potential, and its table with one row per combination of given codes."""
     wanted = tuple(column for column in clique if column in known)
     columns = tuple(column for column in clique if column not in known)
