@@ -201,7 +201,7 @@ def test_values_that_may_not_occur_are_marked_with_their_bounds(tmp_path: Path) 
         (path / name).read_text() for name in ("dictionary.md", "dictionary.html", "report.html")
     )
     for value, most in zip(rare["value"], rare["at_most"], strict=True):
-        words = f"between 0 and {math.ceil(most):,} rows in the real table: do not read this as a fact"
+        words = f"between 0 and {math.ceil(most):,} of the real rows that were counted: do not read this as a fact"
         assert f"| {value} | {words} |" in written
         assert words in page
         assert f"<td>{value}</td><td>{words}</td>" in report

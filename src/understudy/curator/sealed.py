@@ -544,7 +544,7 @@ class SealedCounts(Sealed):
         coarse = object.__new__(SealedCounts)
         coarse._exact, coarse._unit, coarse._known_rows = exact, self._unit, self._known_rows
         coarse.clique, coarse.shape = self.clique, exact.shape
-        coarse.l1, coarse.l2, coarse.linf = self.l1, self.l2, self.linf
+        coarse.l1, coarse.l2, coarse.linf, coarse.cells = self.l1, self.l2, self.linf, self.cells
         return coarse
 
     def _two_sides(self, left: Iterable[str]) -> tuple[IntArray, IntArray, IntArray]:

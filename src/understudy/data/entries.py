@@ -42,7 +42,7 @@ class EntryTable(LocalTable):
     ----------
     columns
         For each column the place of each row's text in a list of distinct texts, and that list; -1 where there is nothing.
-    persons
+    persons, filtered
         As for `LocalTable`.
 
     Privacy
@@ -54,7 +54,11 @@ class EntryTable(LocalTable):
 
     @classmethod
     def of(
-        cls, columns: Mapping[str, tuple[Places, list[str]]], *, persons: Mapping[str, Persons] | None = None
+        cls,
+        columns: Mapping[str, tuple[Places, list[str]]],
+        *,
+        persons: Mapping[str, Persons] | None = None,
+        filtered: bool = False,
     ) -> EntryTable:
         """Put a table together from its texts."""
         nothing = profile_of(None)
@@ -62,7 +66,9 @@ class EntryTable(LocalTable):
         for name, (places, distinct) in columns.items():
             cells = np.array([*map(profile_of, distinct), nothing], dtype=code_dtype(len(PROFILE)))
             codes[name] = cells[places]
-        return cls._with_texts(profile_schema(tuple(columns)), codes, dict(persons or {}), dict(columns))
+        return cls._with_texts(
+            profile_schema(tuple(columns)), codes, dict(persons or {}), dict(columns), filtered=filtered
+        )
 
     @classmethod
     def _with_texts(
@@ -71,8 +77,10 @@ class EntryTable(LocalTable):
         codes: Mapping[str, Codes],
         persons: Mapping[str, Persons],
         texts: dict[str, tuple[Places, list[str]]],
+        *,
+        filtered: bool,
     ) -> EntryTable:
-        table = cls._adopting(schema, codes, persons)
+        table = cls._adopting(schema, codes, persons, filtered=filtered)
         assert isinstance(table, EntryTable)
         table._texts = texts
         return table
@@ -117,6 +125,7 @@ class EntryTable(LocalTable):
             {name: codes[kept] for name, codes in self._columns.items()},
             {},
             {name: (places[kept], distinct) for name, (places, distinct) in self._texts.items()},
+            filtered=self._filtered,
         )
 
 
@@ -275,7 +284,7 @@ def read_entries(
     persons: dict[str, Persons] = {}
     if id_column is not None:
         persons[id_column] = ids_from_pandas(read(id_column), id_column)
-    return EntryTable.of(texts, persons=persons)
+    return EntryTable.of(texts, persons=persons, filtered=hold_out is not None)
 
 
 def _texts_of(series: Any) -> tuple[Places, list[str]]:

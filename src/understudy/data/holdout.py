@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import os
 import secrets
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,9 @@ __all__ = ["HoldOut", "PartStream"]
 FORMAT = "understudy hold-out 1"
 
 _KEY_BYTES = 32
+_IN_MEMORY = {
+    ("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"),
+}  # fmt: skip
 _BLOCK = 4096
 """Rows whose words come from one call of the hash."""
 
@@ -102,9 +107,20 @@ class HoldOut:
         Privacy
         -------
         In: private; the content is digested with the new key, so that another table is not divided by mistake. Out: private.
+
+        Raises
+        ------
+        DataError
+            If rows are to be held out of a table whose rows have no order of their own: several files, a folder, a lazy frame.
         """
         drawn = cls(share, secrets.token_bytes(_KEY_BYTES), id_column=id_column)
-        return replace(drawn, table=drawn._digest(source))
+        drawn._require_order(source)
+        digest = drawn._digest(source)
+        if not digest and id_column is None:
+            raise DataError(
+                "Rows cannot be held out of this table: its content cannot be recognised when it is read again. Write it to a file first."
+            )
+        return replace(drawn, table=digest)
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> HoldOut:
@@ -113,15 +129,17 @@ class HoldOut:
         Raises
         ------
         DataError
-            If the file is absent or something else.
+            If the file is absent or something else, belongs to another user, is open to others, or is a link: a key that others know protects nobody.
         """
         name = Path(path).name
         wrong = DataError(
             f"{name!r} is not a file that `understudy synth --hold-out` wrote. Give that file, or a table of held-out records."
         )
 
+        body = _own_file(Path(path), wrong)
+
         def parsed() -> HoldOut:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = json.loads(body)
             if content.get("format") != FORMAT:
                 raise wrong
             return cls(
@@ -163,13 +181,18 @@ class HoldOut:
     def require(self, source: Any) -> None:
         """Refuse a table whose content is not that of the table that was divided.
 
-        A frame is known by its rows whatever their order, so keep their order yourself.
+        Where rows are held out, their order counts: the proof takes every row to have the same word whenever it is read.
 
         Privacy
         -------
         In: private. Out: for the owner of the table, who has both.
         """
-        if self.table and self._digest(source) not in ("", self.table):
+        self._require_order(source)
+        if self.id_column is None and not self.table:
+            raise DataError(
+                "The hold-out does not say for which table it was made. Make a new one with a new fit."
+            )
+        if self.table and self._digest(source) != self.table:
             raise DataError(
                 "The hold-out was made for another table, or the table was changed since: its rows would be divided otherwise. Use the table "
                 "as it was, or make a new hold-out with a new fit (another --hold-out-file)."
@@ -177,8 +200,21 @@ class HoldOut:
 
     def _digest(self, source: Any) -> str:
         keyed = hashlib.blake2b(key=self.key, digest_size=32, person=b"hold-out table")
-        found = digest_content(source, keyed)
+        found = digest_content(source, keyed, in_order=self.id_column is None)
         return "" if found is None else found.hex()
+
+    def _require_order(self, source: Any) -> None:
+        """Refuse to hold out rows by their number where not every reading finds them in the same order."""
+        if self.id_column is not None:
+            return
+        one_file = isinstance(source, str | PathLike) and not Path(fspath(source)).is_dir()
+        kind = type(source)
+        in_memory = (kind.__module__.partition(".")[0], kind.__name__) in _IN_MEMORY
+        if not one_file and not in_memory:
+            raise DataError(
+                "Rows are held out by their number, so they need an order that every reading finds: one file, or a frame in memory. Join several files "
+                "into one, collect a lazy frame, or protect people and hold out people (--id-column)."
+            )
 
     # ------------------------------------------------------------------ choosing
 
@@ -222,7 +258,8 @@ class HoldOut:
             raise self._no_ids()
         import pandas as pd
 
-        places, distinct = pd.factorize(frame.iloc[:, names.index(self.id_column)])
+        ids = frame.iloc[:, names.index(self.id_column)]
+        places, distinct = pd.factorize(ids.mask(ids.isna()))  # missing in any spelling is nobody
         kept = np.append(self.chosen_persons(list(distinct)), True)  # rows of nobody are refused later
         return frame[kept[places]]
 
@@ -237,14 +274,33 @@ class HoldOut:
         ids = data.column(self.id_column)
         ids = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
         coded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
-        kept = np.append(self.chosen_persons(coded.dictionary.to_pylist()), True)
-        places = coded.indices.fill_null(len(kept) - 1).to_numpy(zero_copy_only=False)
+        known = coded.dictionary.to_pylist()
+        kept = np.append(self.chosen_persons(known), True)  # rows of nobody are refused later
+        kept[: len(known)] |= [item is None or item != item for item in known]
+        places = coded.indices.cast(pa.int64()).fill_null(len(kept) - 1).to_numpy(zero_copy_only=False)
         return data.filter(pa.array(kept[places]))
 
     def _no_ids(self) -> DataError:
         return DataError(
             f"The hold-out keeps the rows of a person together by the column {self.id_column!r}, which the table does not have."
         )
+
+
+def _own_file(path: Path, wrong: DataError) -> bytes:
+    """Return the content of a file that belongs to this user alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        raise wrong from None
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        own = facts.st_uid == getattr(os, "getuid", lambda: facts.st_uid)()
+        if not own or facts.st_mode & 0o077 or not stat.S_ISREG(facts.st_mode):
+            raise DataError(
+                f"{path.name!r} belongs to another user or is open to others, and the key of a hold-out has to be secret. "
+                "If nobody else has read it, make it yours alone (chmod 600); otherwise make a new hold-out with a new fit."
+            )
+        return file.read()
 
 
 def _text(item: object) -> str:

@@ -67,11 +67,11 @@ def digest_place(source: Any, digest: hashlib.blake2b) -> bytes | None:
     return digest.digest()
 
 
-def digest_content(source: Any, digest: hashlib.blake2b) -> bytes | None:
+def digest_content(source: Any, digest: hashlib.blake2b, *, in_order: bool = False) -> bytes | None:
     """Return the digest of what a table holds; None if it cannot be had without counting (most databases) or at all.
 
     Files count byte by byte, compressed ones (.gz) by what they hold, a folder or list of files whatever the names and the order of its
-    files; frames by column names and values, whatever the order of columns and rows. A table of a database that is a file
+    files; frames by column names and values, whatever the order of columns and (unless ``in_order``) of rows. A table of a database that is a file
     counts by that file and by its name.
 
     Privacy
@@ -98,7 +98,7 @@ def digest_content(source: Any, digest: hashlib.blake2b) -> bytes | None:
         for content in contents:
             _add(digest, content)
         return digest.digest()
-    rows = _row_hashes(source)
+    rows = _row_hashes(source, in_order=in_order)
     if rows is None:
         return None
     for part in rows:
@@ -137,8 +137,8 @@ def _file_digest(path: Path) -> bytes:
     return found.digest()
 
 
-def _row_hashes(source: Any) -> list[bytes] | None:
-    """Return the column names and the sorted hashes of the rows of a frame; None for anything else."""
+def _row_hashes(source: Any, *, in_order: bool) -> list[bytes] | None:
+    """Return the column names and the hashes of the rows of a frame, sorted unless their order counts; None for anything else."""
     pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     frame = source
     with contextlib.suppress(Exception):  # a frame that cannot be converted is read, and refused, by others
@@ -153,7 +153,8 @@ def _row_hashes(source: Any) -> list[bytes] | None:
         names = sorted(map(str, frame.columns))
         named = frame.set_axis([str(name) for name in frame.columns], axis=1)[names]
         hashes = pandas.util.hash_pandas_object(named, index=False).to_numpy("<u8")
-        hashes.sort()
+        if not in_order:
+            hashes.sort()
         return [*(name.encode("utf-8", "surrogatepass") for name in names), hashes.tobytes()]
     return None
 

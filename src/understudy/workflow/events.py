@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,6 +95,15 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
         raise UsageError(
             f"A fit of people with several rows reads the rows into memory, which it does not do from a database. Export the table to Parquet, or {FLAT}."
         )
+    if type(table).__name__ == "LazyFrame":
+        raise UsageError(
+            "A lazy frame may put its rows in another order each time it is computed, and a fit of people reads them twice. Pass frame.collect()."
+        )
+    if schema.row_count is not None:
+        raise UsageError(
+            "The schema declares row_count, and a fit of people with several rows counts records of people, not rows. Leave row_count out of the schema for "
+            f"this fit, or {FLAT}."
+        )
     complete = with_entity(schema, entity)
     for group in complete.joint_values:
         names = {column.name for column in group.columns}
@@ -110,15 +121,20 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
     )
 
 
-def read_events(read: Callable[..., Table], schema: Schema, entity: Entity) -> EventsTable:
+def read_events(
+    read: Callable[..., Table], schema: Schema, entity: Entity, *, source: Any = None
+) -> EventsTable:
     """Read a table whose rows belong to entities, and put them in order. Private.
 
     Parameters
     ----------
     read
         Reads the table by a schema, and with ``id_column`` if it is told one.
+    source
+        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
     """
     complete = with_entity(schema, entity)
+    before = _stamp(source)
     rows = read(complete, id_column=entity.id)
     if not isinstance(rows, LocalTable):
         raise DataError(
@@ -130,4 +146,15 @@ def read_events(read: Callable[..., Table], schema: Schema, entity: Entity) -> E
         return EventsTable(rows)
     column = Schema([finest(complete.column(name))])
     pieces = [chunk[name] for chunk in read(column, id_column=None).chunks()]
+    if _stamp(source) != before:
+        raise DataError("The table changed while it was read. Run it again when nobody writes to it.")
     return EventsTable(rows, order=np.concatenate([np.zeros(0, np.int64), *pieces]))
+
+
+def _stamp(source: Any) -> list[tuple[str, int, int, int]]:
+    """Return what changes when files are written; nothing for frames."""
+    given = [source] if isinstance(source, str | PathLike) else source if isinstance(source, list | tuple) else []
+    paths = [Path(fspath(item)) for item in given if isinstance(item, str | PathLike)]
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    facts = [(str(file), file.stat()) for file in files]
+    return [(name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in facts]

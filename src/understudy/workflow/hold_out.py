@@ -14,7 +14,7 @@ from understudy.errors import UsageError
 if TYPE_CHECKING:
     from understudy.workflow.synthesis import Fit
 
-__all__ = ["describe_hold_out", "divided", "hold_out_file"]
+__all__ = ["describe_hold_out", "divided", "hold_out_file", "keep_hold_out"]
 
 
 def hold_out_file(fit: Fit, ledger: Path | None) -> Path | None:
@@ -60,6 +60,17 @@ def divided(fit: Fit, kept_at: Path | None) -> HoldOut | None:
         )
     found.require(fit.table)
     return found
+
+
+def keep_hold_out(hold_out: HoldOut, kept_at: Path) -> None:
+    """Write a new division to its file, or see that the file holds this one: another process may have been first."""
+    if not kept_at.exists():
+        hold_out.write(kept_at)
+    if HoldOut.read(kept_at).fingerprint() != hold_out.fingerprint():
+        raise UsageError(
+            f"Another fit has just divided the table in another way and keeps that in {str(kept_at)!r}. Nothing was spent. Repeat the command to use the same "
+            "division, or keep this one in another file (--hold-out-file, hold_out_file=)."
+        )
 
 
 def _by(id_column: str | None) -> str:

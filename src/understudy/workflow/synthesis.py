@@ -51,7 +51,7 @@ from understudy.workflow.events import (
     read_events,
     records_of,
 )
-from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_file
+from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_file, keep_hold_out
 from understudy.workflow.measuring import (
     SchemaStep,
     Steps,
@@ -534,7 +534,8 @@ def plan_synthesis(
     place = _place(fit, payment, delivery)
     if place is not None:
         require_writable(place.path, what="ledger")
-    kept_at = hold_out_file(fit, None if place is None else place.path)
+    paid_from = payment.ledger.path if isinstance(payment.ledger, Ledger) else None
+    kept_at = hold_out_file(fit, paid_from if place is None else place.path)
     hold_out = divided(fit, kept_at)
     kept = {} if kept_at is None else {"hold-out file": kept_at}
     check_apart(replace(fit, files={**fit.files, **kept}), delivery, place)
@@ -650,8 +651,10 @@ class PlannedSynthesis:
         reading("preparing", 0.0)
         if not fit.steps:
             fit.synthesizer.prepare(fit.records, unit=fit.unit, budget=fit.budget, plan=self.plan)
-        if self.hold_out is not None and self.hold_out_file is not None and not self.hold_out_file.exists():
-            self.hold_out.write(self.hold_out_file)
+        if self.hold_out is not None:
+            if self.hold_out_file is not None:
+                keep_hold_out(self.hold_out, self.hold_out_file)
+            self.hold_out.require(fit.table)
         reading("reading", 0.0)
         entries = [step.read(fit, self.hold_out) for step in fit.steps]
         records = None if fit.steps else self._records(fit, reading)
@@ -734,7 +737,7 @@ class PlannedSynthesis:
             hold_out=self.hold_out,
         )
         if fit.entity is not None:
-            return read_events(read, fit.schema, fit.entity)
+            return read_events(read, fit.schema, fit.entity, source=fit.table)
         return read(fit.schema, id_column=fit.unit.id_column)
 
     @property

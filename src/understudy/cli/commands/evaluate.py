@@ -144,7 +144,8 @@ def evaluate(
         plain = {
             "--target": target,
             "--exclude": exclude,
-            "--hold-out": holdout,
+            "--holdout": holdout,
+            "--hold-out-file": hold_out_file,
             "--identifiers": identifiers,
         }
         plain |= {"--sensitive": sensitive, "--sections": sections}

@@ -285,6 +285,7 @@ def sorted_counts(sealed: SealedCounts) -> SealedCounts:
     result._unit, result._known_rows = sealed._unit, sealed._known_rows
     result.clique, result.shape = ("sorted counts",), result._exact.shape
     result.l1, result.l2, result.linf = sealed.l1, sealed.l2, sealed.linf
+    result.cells = sealed.cells
     return result
 
 

@@ -334,6 +334,11 @@ class AIM(Synthesizer):
             ),
             *((clique, noise) for clique in self._columns(candidates)),
         ]
+        spent = sum(share for _, share in self.first) * total + len(self._columns(candidates)) * price.measure
+        if self.first and spent >= total:
+            raise BudgetError(
+                "What is measured first and the columns would take the whole budget. Give first smaller shares, or more rounds_per_column."
+            )
         if not design and self._counts_rows(schema, unit):
             design = [((), rows_noise(accounting, unit, TOTAL_SHARE * total))]
         left_out = len(workload.closure()) - len(candidates)

@@ -177,9 +177,9 @@ def rare_words(most: int) -> str:
     Examples
     --------
     >>> rare_words(31)
-    'between 0 and 31 rows in the real table: do not read this as a fact'
+    'between 0 and 31 of the real rows that were counted: do not read this as a fact'
     """
-    return f"between 0 and {most:,} rows in the real table: do not read this as a fact"
+    return f"between 0 and {most:,} of the real rows that were counted: do not read this as a fact"
 
 
 def between(budget: Budget, steps: int) -> Budget:

@@ -90,7 +90,7 @@ def merged_cells(sealed: SealedCounts, labels: npt.ArrayLike) -> SealedCounts:
     coarse.clique, coarse.shape = ("groups",), sums.shape
     rows = float(sealed._unit.max_rows)
     coarse.l1, coarse.l2 = (rows, rows) if groups == 1 else (sealed.l1, sealed.l2)
-    coarse.linf = sealed.linf
+    coarse.linf, coarse.cells = sealed.linf, sealed.cells
     return coarse
 
 
