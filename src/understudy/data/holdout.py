@@ -136,7 +136,7 @@ class HoldOut:
             f"{name!r} is not a file that `understudy synth --hold-out` wrote. Give that file, or a table of held-out records."
         )
 
-        body = _own_file(Path(path), wrong)
+        body, private = _own_file(Path(path), wrong)
 
         def parsed() -> HoldOut:
             content = json.loads(body)
@@ -149,7 +149,13 @@ class HoldOut:
                 table=str(content["table"]),
             )
 
-        return attempt(parsed, lambda _: wrong)
+        found = attempt(parsed, lambda _: wrong)
+        if not private:
+            raise DataError(
+                f"{name!r} belongs to another user or is open to others, and the key of a hold-out has to be secret. "
+                "If nobody else has read it, make it yours alone (chmod 600); otherwise make a new hold-out with a new fit."
+            )
+        return found
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write share and key to a file for its owner alone (permissions 600). It holds no record.
@@ -286,8 +292,8 @@ class HoldOut:
         )
 
 
-def _own_file(path: Path, wrong: DataError) -> bytes:
-    """Return the content of a file that belongs to this user alone."""
+def _own_file(path: Path, wrong: DataError) -> tuple[bytes, bool]:
+    """Return the content of a file, no link, and whether it belongs to this user alone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -295,12 +301,9 @@ def _own_file(path: Path, wrong: DataError) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         own = facts.st_uid == getattr(os, "getuid", lambda: facts.st_uid)()
-        if not own or facts.st_mode & 0o077 or not stat.S_ISREG(facts.st_mode):
-            raise DataError(
-                f"{path.name!r} belongs to another user or is open to others, and the key of a hold-out has to be secret. "
-                "If nobody else has read it, make it yours alone (chmod 600); otherwise make a new hold-out with a new fit."
-            )
-        return file.read()
+        if not stat.S_ISREG(facts.st_mode):
+            raise wrong
+        return file.read(), own and not facts.st_mode & 0o077
 
 
 def _text(item: object) -> str:

@@ -153,7 +153,9 @@ def read_events(
 
 def _stamp(source: Any) -> list[tuple[str, int, int, int]]:
     """Return what changes when files are written; nothing for frames."""
-    given = [source] if isinstance(source, str | PathLike) else source if isinstance(source, list | tuple) else []
+    given = (
+        [source] if isinstance(source, str | PathLike) else source if isinstance(source, list | tuple) else []
+    )
     paths = [Path(fspath(item)) for item in given if isinstance(item, str | PathLike)]
     files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
     facts = [(str(file), file.stat()) for file in files]

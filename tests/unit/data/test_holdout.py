@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import stat
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -175,3 +178,71 @@ def test_other_files_are_refused_without_a_word_of_them(tmp_path: Path) -> None:
         assert "secret" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
+
+
+# ---------------------------------------------------------------------- one order of rows for every reading
+
+
+def test_rows_are_not_held_out_of_tables_without_one_order(tmp_path: Path) -> None:
+    """Two readers may go through a folder in different orders, and a lazy frame through its rows: one key would divide them in two ways."""
+    frame = pd.DataFrame({"a": range(20), "who": range(20)})
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for place in range(2):
+        frame.to_parquet(folder / f"{place}.parquet")
+    files = sorted(folder.glob("*.parquet"))
+    for source in (folder, files, pl.from_pandas(frame).lazy(), pads.dataset(str(folder))):
+        with pytest.raises(DataError, match="one file, or a frame in memory"):
+            HoldOut.of(source, 0.5)
+    assert HoldOut.of(folder, 0.5, id_column="who").table  # people are told by their ids
+    assert HoldOut.of(files[0], 0.5).table
+
+
+def test_rows_in_another_order_are_another_table() -> None:
+    frame = pd.DataFrame({"a": range(20), "who": range(20)})
+    rows, people = HoldOut.of(frame, 0.5), HoldOut.of(frame, 0.5, id_column="who")
+    rows.require(frame.copy())
+    people.require(frame[::-1])
+    with pytest.raises(DataError, match="another table"):
+        rows.require(frame[::-1])
+    with pytest.raises(DataError, match="for which table"):
+        replace(rows, table="").require(frame)
+
+
+def test_a_key_that_others_may_know_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.hold-out"
+    HoldOut.of(pd.DataFrame({"a": range(20)}), 0.5).write(path)
+    assert HoldOut.read(path).share == 0.5
+    path.chmod(0o644)
+    with pytest.raises(DataError, match="open to others"):
+        HoldOut.read(path)
+    path.chmod(0o600)
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(DataError):
+        HoldOut.read(tmp_path / "link")
+
+
+@pytest.mark.parametrize("nobody", [None, float("nan")])
+def test_rows_of_nobody_are_read_by_everybody_and_refused_there(nobody: float | None) -> None:
+    """An id that is missing must not be set aside silently."""
+    frame = pd.DataFrame({"who": [1.0, nobody, 2.0]})
+    table = pa.table({"who": pa.array([1.0, nobody, 2.0], from_pandas=False)})
+    for key in range(20):
+        part = HoldOut(0.5, bytes([key] * 32), id_column="who")
+        assert part.frame(frame)["who"].isna().sum() == 1
+        kept = part.arrow(table)["who"].to_pylist()
+        assert sum(item is None or item != item for item in kept) == 1
+    many = pa.DictionaryArray.from_arrays(pa.array([*range(127), 126, None], pa.int8()), pa.array(range(128)))
+    assert part.arrow(pa.table({"who": many})).num_rows > 0
+
+
+def test_entries_that_were_divided_are_not_all_rows() -> None:
+    """Under replace-one the number of rows of a whole table is public; that of a part is not written anywhere."""
+    frame = pd.DataFrame({"a": range(20)})
+    assert not read_entries(frame, ["a"]).filtered
+    assert read_entries(frame, ["a"], hold_out=HoldOut.of(frame, 0.5)).filtered
+    ids = pd.DataFrame({"a": range(20), "who": range(20)})
+    part = HoldOut.of(ids, 0.5, id_column="who")
+    divided = read_entries(ids, ["a"], id_column="who", hold_out=part)
+    words = np.arange(divided.exact_row_count(), dtype=np.uint64)
+    assert divided.truncated("who", 1, words).filtered

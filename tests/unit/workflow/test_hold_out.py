@@ -13,7 +13,7 @@ import pytest
 from understudy.data import read_table
 from understudy.data.holdout import HoldOut
 from understudy.errors import DataError, UnderstudyError, UsageError
-from understudy.privacy import Ledger, Unit
+from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
 from understudy.workflow import Fit, synthesize
 
@@ -27,7 +27,7 @@ def table(rows: int = 400, seed: int = 0) -> pd.DataFrame:
 
 def made(source: Any, **more: Any) -> Any:
     words = {"unit": "add-remove", "epsilon": 2.0, "method": "independent", "hold_out": 0.25, "seed": 1}
-    return synthesize(source, schema=SCHEMA, **{**words, **more})
+    return synthesize(source, **{"schema": SCHEMA, **words, **more})
 
 
 @pytest.fixture
@@ -61,6 +61,7 @@ def test_discovery_does_not_see_them_either(file: Path) -> None:
     """A value that stands in held-out rows alone is not discovered."""
     division = HoldOut(0.5, b"k" * 32)
     frame = pd.DataFrame({"a": np.where(division.chosen(4000), "here", "aside")})
+    division = replace(division, table=division._digest(frame))
     found = synthesize(
         frame, unit="add-remove", epsilon=50.0, delta=1e-6, discover=0.5, method="independent",
         ledger=file.parent / "d.ledger", hold_out=division, rows=10,
@@ -73,8 +74,6 @@ def test_discovery_does_not_see_them_either(file: Path) -> None:
 @pytest.mark.parametrize("unit", ["add-remove", "replace-one"])
 def test_no_exact_number_reaches_the_ledger(unit: str) -> None:
     protected = Unit.of(unit)
-    from understudy.privacy import Budget
-
     ledger = Ledger.in_memory(budget=Budget.of(epsilon=4.0), unit=protected, table="t")
     made(table(), unit=unit, ledger=ledger)
     assert not ledger.invariants()
@@ -121,3 +120,39 @@ def test_a_file_without_a_share_is_refused(file: Path) -> None:
         plan_synthesis(fit)
     with pytest.raises(DataError, match="not a file that"):
         plan_synthesis(replace(fit, hold_out=0.2, hold_out_file=file))
+
+
+def test_a_ledger_that_is_handed_over_keeps_the_division_beside_it(file: Path) -> None:
+    with Ledger.create(
+        file.parent / "own.ledger", budget=Budget.of(epsilon=8.0), unit=Unit.add_remove(), table="t"
+    ) as ledger:
+        first, second = made(file, ledger=ledger), made(file, ledger=ledger)
+    assert first.hold_out_file == file.parent / "own.hold-out"
+    assert first.hold_out == second.hold_out
+
+
+def test_of_two_fits_that_begin_at_once_the_second_spends_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both found no file; the other one writes its key after this one has drawn its own."""
+    other = HoldOut.of(file, 0.25)
+    write = HoldOut.write
+
+    def late(self: HoldOut, path: Path) -> None:
+        write(other, path)
+
+    monkeypatch.setattr(HoldOut, "write", late)
+    with pytest.raises(UsageError, match="Nothing was spent"):
+        made(file, ledger=file.parent / "t.ledger")
+    ledger = file.parent / "t.ledger"
+    if ledger.exists():
+        with Ledger.open(ledger) as book:
+            assert book.spent == 0
+
+
+def test_discovery_of_a_part_writes_no_exact_number(file: Path) -> None:
+    """Under replace-one the number of rows of a whole table is public, and would be an entry of the ledger."""
+    found = made(file, unit="replace-one", epsilon=4.0, delta=1e-6, schema=None, discover=0.5)
+    with Ledger.open(found.ledger) as ledger:
+        assert list(ledger.entries())
+        assert not ledger.invariants()

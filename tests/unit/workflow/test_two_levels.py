@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from understudy.data import Database, read_table
@@ -67,13 +69,15 @@ def test_the_ledger_pays_the_same_for_both_and_both_share_it(stays):
         ({"method": "privbayes"}, UnusableMethod, "--flat"),
         ({"unit": Unit.add_remove_person("person", max_rows=2)}, UsageError, "Name the same column"),
         ({"table": Database(url="duckdb://", table="stays")}, UsageError, "--flat"),
+        ({"table": pl.LazyFrame({"patient": [1]})}, UsageError, "collect"),
+        ({"schema": replace(PLAIN, row_count=12_345)}, UsageError, "row_count"),
     ],
 )
 def test_refusals_spend_nothing(stays, change, error, message):
-    asked = {"table": stays, "unit": PERSON, "method": "aim"} | change
+    asked = {"table": stays, "unit": PERSON, "method": "aim", "schema": patient_stays_schema()} | change
     book = memory(asked["unit"])
     with pytest.raises(error, match=message):
-        synthesize(asked.pop("table"), schema=patient_stays_schema(), epsilon=1.0, ledger=book, **asked)
+        synthesize(asked.pop("table"), epsilon=1.0, ledger=book, **asked)
     assert not list(book.entries())
 
 
