@@ -46,7 +46,7 @@ def test_fit_a_table(
 
 
 def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from understudy.workflow import advice
+    from understudy.workflow import advice, rehearsing, wishes
 
     monkeypatch.chdir(tmp_path)
     text = _page("plan")
@@ -60,15 +60,15 @@ def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "Expected error, as the share of rows in a wrong cell" in said
     assert "Columns within 2 %: an epsilon of about" in said
     assert Path("errors.svg").exists()
-    assert f"within {100 * advice.RELY:g} % of their count" in text
-    assert f"more than {advice._MOST_ROWS:,} rows" in text
-    assert f"no epsilon below {advice.LARGEST_EPSILON:g} is enough" in text
+    assert f"within {100 * rehearsing.RELY:g} % of their count" in text
+    assert f"more than {rehearsing.MOST_ROWS:,} rows" in text
+    assert f"no epsilon below {wishes.LARGEST_EPSILON:g} is enough" in text
     measured = (GUIDES.parent / "measured" / "plan-errors.md").read_text(encoding="utf-8")
     within = re.findall(r"^\| (?:pairs|triples|pairs and triples) \|.*\| ([\d.]+) \|$", measured, re.M)
     assert len(within) == 3
     assert max(map(float, within)) <= advice.TYPICAL_FACTOR  # what every plan says about real tables
     for wish in re.findall(r'--want "([^"]+)"', text):
-        advice.Wish.parse(wish)
+        wishes.Wish.parse(wish)
 
 
 def test_discover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
