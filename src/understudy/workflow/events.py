@@ -34,8 +34,8 @@ WHY_FOR_EVENTS = (
     "Method aim, chosen because people have several rows: rows are drawn one after another, each given the one before, which models of a "
     "junction tree can be asked exactly, and aim is the one of them that chooses what to measure."
 )
-_MODEL_MB = 10.0
-"""Model size of AIM: the work of drawing an event given the one before grows with it."""
+_MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 0.5, 10
+"""Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
 _FIRST_SHARE = 0.08
 """Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
 
@@ -82,7 +82,8 @@ def event_mechanism(
         given["workload"] = event_workload(schema, workload)
     if method == "aim":
         assert schema.events_of is not None
-        given.setdefault("max_model_mb", _MODEL_MB)
+        wide = len(EventColumns.of(schema.events_of).events) > _WIDE
+        given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
         given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
     made = create(method, **given)
     require_conditional(made)

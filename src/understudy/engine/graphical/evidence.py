@@ -7,12 +7,14 @@ same graph, so that one order of elimination serves all rows and each step is on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.engine.graphical.junction import triangulate
 from understudy.schema import Clique
 
 if TYPE_CHECKING:
@@ -112,30 +114,24 @@ def _by_given(clique: tuple[int, ...], logs: Array, known: dict[int, int], sizes
 def _order(
     free: Sequence[int], cliques: Sequence[Sequence[int]], sizes: Sequence[int]
 ) -> tuple[list[int], int] | None:
-    """Return an order of elimination, cheapest first, and how many cells its tables have together."""
+    """Return an order of elimination of the free columns, and how many cells its tables have together; None where one is too large."""
+    place = {column: number for number, column in enumerate(free)}
+    within = [tuple(place[column] for column in clique) for clique in cliques if clique]
+    order = [free[number] for number in triangulate([sizes[column] for column in free], within).order]
     beside: dict[int, set[int]] = {column: set() for column in free}
     for clique in cliques:
         for column in clique:
             beside[column] |= set(clique) - {column}
-    order, cells = [], 0
-
-    def cost(column: int) -> int:
-        size = sizes[column]
-        for other in beside[column]:
-            size *= sizes[other]
-        return size
-
-    while beside:
-        column = min(beside, key=lambda item: (cost(item), item))
-        size = cost(column)
+    cells = 0
+    for column in order:
+        others = beside.pop(column)
+        size = math.prod(sizes[other] for other in (column, *others))
         if size > MOST_CELLS:
             return None
         cells += size
-        others = beside.pop(column)
         for other in others:
             beside[other] |= others
             beside[other] -= {other, column}
-        order.append(column)
     return order, cells
 
 

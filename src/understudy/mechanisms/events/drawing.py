@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+_MOST_ATTEMPTS = 200
+"""How often entities that break a rule are drawn again."""
 _ATTEMPTS = 20
 """How often an event that breaks a rule is drawn again before less is asked of it."""
 _NUMBERS = 50_000
@@ -105,18 +107,44 @@ class EventDrawer:
 
     def _entities(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints]:
         """Draw entities, as event records of which only what is the same in all of them will be used, and their numbers of events."""
-        drawer = Drawer(self.model.schema, self.model.distribution, None)
         wanted = self.entities if rows is None else int(rows / self.mean_events * 1.1) + 64
-        codes = drawer.valid(wanted, generator)
+        codes = self._people(wanted, generator)
         numbers = self._numbers(codes, generator)
         if rows is None:
             return codes, numbers
         while numbers.sum() < rows:
-            more = drawer.valid(wanted, generator)
+            more = self._people(wanted, generator)
             codes = np.concatenate([codes, more])
             numbers = np.concatenate([numbers, self._numbers(more, generator)])
         kept = int(np.searchsorted(np.cumsum(numbers), rows, side="right"))
         return codes[:kept], numbers[:kept]
+
+    def _people(self, n: int, generator: np.random.Generator) -> Codes:
+        """Draw records for what is the same in all records of an entity: rules about other columns do not matter here."""
+        own = {*self.parts.fixed, self.parts.number}
+        rules = [rule for rule in self._drawer.rules if own.issuperset(rule.columns)]
+        groups = [
+            group
+            for group in self.model.schema.joint_values
+            if own.issuperset(column.name for column in group.columns)
+        ]
+        codes = self.model.distribution.sample_codes(n, generator)
+        left = np.arange(n)
+        for _ in range(_MOST_ATTEMPTS):
+            columns = {name: codes[left, self._place(name)] for name in own}
+            holds = np.ones(len(left), dtype=bool)
+            for rule in rules:
+                holds &= rule.holds_codes(columns)
+            for group in groups:
+                holds &= group.possible({column.name: columns[column.name] for column in group.columns})
+            left = left[~holds]
+            if not len(left):
+                return codes
+            codes[left] = self.model.distribution.sample_codes(len(left), generator)
+        raise ConstraintError(
+            f"The constraints reject nearly every entity that the model draws: {len(left):,} of {n:,} could not be filled. Loosen the constraints on "
+            f"{', '.join(self.parts.fixed)}, or use a method that models them."
+        )
 
     def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
         """Draw how many events each entity has, inside its bin."""
