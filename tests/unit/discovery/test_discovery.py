@@ -450,7 +450,7 @@ def test_a_fit_that_is_interrupted_after_discovery_repeats_the_same_schema(tmp_p
     path = _csv(tmp_path)
 
     def progress(words: str, done: float) -> None:
-        if words == "sampling":
+        if words == "drawing rows":
             raise KeyboardInterrupt
 
     asked = {"epsilon": 8.0, "delta": 1e-6, "unit": "add-remove", "discover": 0.2, "method": "independent"}
