@@ -68,4 +68,6 @@ def test_people_with_several_rows_are_protected_by_one_option_more(stays: Path, 
     made = pd.read_csv(rows, dtype=str)
     ids = made["patient_nbr"].astype(int)
     assert set(ids) == set(range(1, ids.max() + 1))  # fresh ones
-    assert 0.5 * ROWS < len(made) < 2 * ROWS  # cut to three a person it would be a matter of people, not of rows
+    assert (
+        0.5 * ROWS < len(made) < 2 * ROWS
+    )  # cut to three a person it would be a matter of people, not of rows
