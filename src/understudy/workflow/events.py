@@ -34,7 +34,7 @@ WHY_FOR_EVENTS = (
     "Method aim, chosen because people have several rows: rows are drawn one after another, each given the one before, which models of a "
     "junction tree can be asked exactly, and aim is the one of them that chooses what to measure."
 )
-_MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 0.5, 10
+_MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
 """Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
 _FIRST_SHARE = 0.08
 """Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""

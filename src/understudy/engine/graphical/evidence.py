@@ -2,7 +2,8 @@
 
 A tree with all given columns in one bag would have a cell for every combination of their codes. But where a row says what they are, they are no
 variables any more: each potential shrinks to the columns that are free. What is left is a model of the free columns alone, another one for each row but with the
-same graph, so that one order of elimination serves all rows and each step is one operation on arrays with an axis for the rows.
+same graph, so that one order of elimination serves all rows. A table that comes up depends on some of the given columns only, and rows that agree on those share it:
+each step is one operation on arrays with an axis for groups of rows.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from understudy.engine.graphical.model import GraphicalModel
 
 Array = npt.NDArray[np.float64]
-Factor = tuple[tuple[int, ...], Array]
-"""Free columns and a table, with an axis for rows (of length one where all rows agree) and one for each column."""
+Ints = npt.NDArray[np.int64]
+Factor = tuple[tuple[int, ...], Array, Ints | None]
+"""Free columns, a table with an axis for groups of rows and one for each column, and the group of each row (None where all rows are one group)."""
 
 MOST_CELLS = 1 << 24
 """Most cells of a table over free columns; there is one for each row, so that far smaller ones take long already."""
-_NUMBERS_AT_ONCE = 1 << 19
-"""Of all tables of some rows together: about what the caches of a processor hold."""
+_NUMBERS_AT_ONCE = 1 << 24
+"""Of all tables of some rows together, if no two rows agree; sharing tables pays more than what the caches of a processor hold."""
 
 
 def sample_each(
@@ -68,8 +70,11 @@ def sample_each(
     tables = [_by_given(clique, logs, known, sizes) for clique, logs in potentials]
     plain = [(columns, wanted, _scaled(table)) for columns, wanted, table in tables]
     step = max(1, _NUMBERS_AT_ONCE // max(1, cells))
+    alike = (
+        np.lexsort(values.T[::-1]) if len(given) else np.arange(len(values))
+    )  # rows that agree stand together
     for start in range(0, len(values), step):
-        rows = np.arange(start, min(start + step, len(values)))
+        rows = alike[start : start + step]
         some = codes[rows]
         fine = _draw(_factors(plain, some, sizes), order, some, sizes, generator, logs=False)
         doubtful = np.flatnonzero(~fine)  # impossible, or products too small for floating point
@@ -90,11 +95,36 @@ def _factors(tables: Sequence[Table], codes: npt.NDArray[Any], sizes: Sequence[i
     """Return what is left of each table where some rows say what the given columns are."""
     factors: list[Factor] = []
     for columns, wanted, table in tables:
-        cell = np.zeros(len(codes) if wanted else 1, dtype=np.int64)
+        if not wanted:
+            factors.append((columns, table, None))
+            continue
+        cell = np.zeros(len(codes), dtype=np.int64)
         for column in wanted:
             cell = cell * sizes[column] + codes[:, column]
-        factors.append((columns, table[cell]))
+        found, group = np.unique(cell, return_inverse=True)
+        factors.append((columns, table[found], group.reshape(-1)))
     return factors
+
+
+def _joined(groupings: Sequence[Ints | None]) -> tuple[Ints | None, list[Ints | None]]:
+    """Return the coarsest grouping of rows that is finer than all of some, and the group of each of these in its groups (None for the same one)."""
+    joint: Ints | None = None
+    one = True
+    for grouping in groupings:
+        if grouping is None:
+            continue
+        if joint is None:
+            joint = grouping
+        elif joint is not grouping:
+            one = False
+            joint = np.unique(joint * (int(grouping.max()) + 1) + grouping, return_inverse=True)[1].reshape(
+                -1
+            )
+    if joint is None or one:
+        return joint, [None] * len(groupings)
+    first = np.zeros(int(joint.max()) + 1, dtype=np.int64)
+    first[joint] = np.arange(len(joint))
+    return joint, [None if grouping is None else grouping[first] for grouping in groupings]
 
 
 def _scaled(logs: Array) -> Array:
@@ -153,26 +183,30 @@ def _draw(
     for column in order:
         mine = [factor for factor in factors if column in factor[0]]
         factors = [factor for factor in factors if column not in factor[0]]
-        columns = tuple(sorted({other for names, _ in mine for other in names} | {column}))
+        columns = tuple(sorted({other for names, _, _ in mine for other in names} | {column}))
         shape = tuple(sizes[other] for other in columns)
+        group, places = _joined([grouping for _, _, grouping in mine])
         total: Array = np.full([1] * (1 + len(columns)), 0.0 if logs else 1.0)
-        for names, table in sorted(mine, key=lambda factor: factor[1].size):  # small tables first
-            inner = np.transpose(table, (0, *(1 + i for i in np.argsort(names, kind="stable")))).reshape(
-                [table.shape[0], *(sizes[other] if other in names else 1 for other in columns)]
+        parts = [(names, table, place) for (names, table, _), place in zip(mine, places, strict=True)]
+        for names, table, place in sorted(parts, key=lambda part: part[1].size):  # small tables first
+            own = table if place is None else table[place]
+            inner = np.transpose(own, (0, *(1 + i for i in np.argsort(names, kind="stable")))).reshape(
+                [own.shape[0], *(sizes[other] if other in names else 1 for other in columns)]
             )
             total = total + inner if logs else total * inner
         total = np.broadcast_to(total, (total.shape[0], *shape))
-        kept.append((columns, total))
+        kept.append((columns, total, group))
         axis = 1 + columns.index(column)
         rest = tuple(other for other in columns if other != column)
-        factors.append((rest, _added(total, axis) if logs else _summed(total, axis)))
+        factors.append((rest, _added(total, axis) if logs else _summed(total, axis), group))
     possible = np.ones(n, dtype=bool)
-    for _, table in factors:  # no columns are left
+    for _, table, group in factors:  # no columns are left
         flat = table.reshape(table.shape[0])
-        possible &= np.broadcast_to(np.isfinite(flat) if logs else flat > 0, n)
-    for column, (columns, table) in zip(reversed(order), reversed(kept), strict=True):
+        fine = np.isfinite(flat) if logs else flat > 0
+        possible &= np.broadcast_to(fine, n) if group is None else fine[group]
+    for column, (columns, table, group) in zip(reversed(order), reversed(kept), strict=True):
         last = np.moveaxis(table, 1 + columns.index(column), -1)
-        rows = np.arange(n) if table.shape[0] > 1 else np.zeros(n, dtype=np.int64)
+        rows = np.zeros(n, dtype=np.int64) if group is None else group
         place = tuple(codes[:, other].astype(np.int64) for other in columns if other != column)
         weights = last[(rows, *place)]
         if logs:
