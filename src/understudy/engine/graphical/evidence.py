@@ -207,8 +207,8 @@ def _draw(
     for column, (columns, table, group) in zip(reversed(order), reversed(kept), strict=True):
         last = np.moveaxis(table, 1 + columns.index(column), -1)
         rows = np.zeros(n, dtype=np.int64) if group is None else group
-        place = tuple(codes[:, other].astype(np.int64) for other in columns if other != column)
-        weights = last[(rows, *place)]
+        others = tuple(codes[:, other].astype(np.int64) for other in columns if other != column)
+        weights = last[(rows, *others)]
         if logs:
             peak = weights.max(axis=1, keepdims=True)
             weights = np.exp(weights - np.where(np.isfinite(peak), peak, 0.0))
