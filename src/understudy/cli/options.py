@@ -134,7 +134,7 @@ IdColumn = Annotated[
 ]
 MaxRows = Annotated[
     int | None,
-    typer.Option("--max-rows-per-person", help="Rows kept per person, chosen at random (with --id-column)."),
+    typer.Option("--max-rows-per-person", help="Rows that a person counts for, chosen at random (with --id-column)."),
 ]
 Flat = Annotated[
     bool,
