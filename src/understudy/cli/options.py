@@ -134,7 +134,9 @@ IdColumn = Annotated[
 ]
 MaxRows = Annotated[
     int | None,
-    typer.Option("--max-rows-per-person", help="Rows that a person counts for, chosen at random (with --id-column)."),
+    typer.Option(
+        "--max-rows-per-person", help="Rows that a person counts for, chosen at random (with --id-column)."
+    ),
 ]
 Flat = Annotated[
     bool,
