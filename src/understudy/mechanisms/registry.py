@@ -25,6 +25,7 @@ from understudy.mechanisms.queries import METHODS as QUERIES
 _METHODS: tuple[Method, ...] = (
     Method("independent", "understudy.mechanisms.marginal.independent", "Independent", "any encoded table"),
     Method("aim", "understudy.mechanisms.marginal.aim", "AIM", "any encoded table"),
+    Method("sift", "understudy.mechanisms.marginal.sift", "Sift", "any encoded table"),
     Method("mst", "understudy.mechanisms.marginal.mst", "MST", "any encoded table"),
     Method("mwem-pgm", "understudy.mechanisms.marginal.mwem_pgm", "MWEMPGM", "any encoded table"),
     Method(

@@ -75,6 +75,7 @@ _KINDS = {
     "grouped-table": ("understudy.engine.distributions.dense", "GroupedTable"),
     "gaussian-copula": ("understudy.mechanisms.parametric.copula.distribution", "GaussianCopula"),
     "sequential-regression": ("understudy.mechanisms.parametric.regression.distribution", "SequentialModel"),
+    "patched-tree": ("understudy.engine.distributions.patched", "PatchedModel"),
     "product-mixture": ("understudy.engine.distributions.mixture", "ProductMixture"),
     "parametric-location": ("understudy.mechanisms.parametric.modips.location", "LocationModel"),
     "parametric-product": ("understudy.engine.distributions.product", "ProductModel"),

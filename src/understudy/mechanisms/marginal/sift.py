@@ -1,0 +1,512 @@
+"""Sift: the pairs of columns that are worth their noise, measured at once, then what a small tree with patches gets most wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from understudy.curator import Curator
+from understudy.engine import GraphicalModel, candidate_sizes, estimate
+from understudy.engine.distributions.patched import PatchedModel, rake
+from understudy.engine.graphical.targets import estimate_total
+from understudy.inference import RoundLog, answer_each
+from understudy.marginals import Measurement, Statistic, Workload
+from understudy.mechanisms.allocation import cells_of, direct_weights, noises, noises_by_size, workload_for
+from understudy.mechanisms.base import (
+    Fitted,
+    Plan,
+    Progress,
+    Synthesizer,
+    planned,
+    support_of,
+    total_deviation,
+)
+from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
+from understudy.mechanisms.graphs.privsyn import select_pairs, share_power
+from understudy.mechanisms.marginal.aim import AIM, ColumnSmoother
+from understudy.mechanisms.marginal.fields import nearer
+from understudy.mechanisms.options import at_least, positive, refuse, shares
+from understudy.mechanisms.queries.asking import above_noise, require_narrow
+from understudy.mechanisms.rounds import (
+    certify,
+    columns_again,
+    expected_absolute_noise,
+    measure_worst,
+    require_fixed,
+    small_first,
+)
+from understudy.mechanisms.source import Source
+from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
+from understudy.schema import Clique, Domain, Schema
+
+Array = npt.NDArray[np.float64]
+
+# How the budget follows from the noise of one released dependence, as a share of the rows. Found on tables that no benchmark reports.
+_HOPELESS = 0.35
+"""Above this the dependences are not measured, and rounds of AIM spend everything: what they showed would mostly be noise."""
+_FELT = 0.5
+"""Part of a pair's noise that is left once all pairs are estimated together: pairs are chosen as if they had this much."""
+_EVEN_ROUNDS = 12
+"""About so many times the model is fitted between choices, whatever the number of rounds."""
+
+
+def _between(value: float, low: tuple[float, float], high: tuple[float, float]) -> float:
+    """Interpolate on a logarithmic scale between two points, and stay at the nearer one outside.
+
+    Examples
+    --------
+    >>> _between(1.0, (0.1, 0.0), (10.0, 1.0)), _between(50.0, (0.1, 0.0), (10.0, 1.0))
+    (0.5, 1.0)
+    """
+    part = (math.log(value) - math.log(low[0])) / (math.log(high[0]) - math.log(low[0]))
+    return low[1] + min(1.0, max(0.0, part)) * (high[1] - low[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sift(Synthesizer):
+    """Measure the pairs of columns that are worth their noise at once, then what the model gets most wrong.
+
+    (1) All columns are measured. (2) How far each pair of columns is from independent is measured, which is cheap. (3) The pairs whose
+    dependence is worth more than their noise are measured together, the noise divided so that their error is least. (4) Rounds choose
+    marginals of the workload and its parts by their error, and measure them. Noise is taken out of what was measured by what the model expected before. What fits
+    goes into a small graphical model; the rest become patches that its answers, and the records drawn, are brought to agree with
+    (:class:`~understudy.engine.distributions.patched.PatchedModel`), so that no junction tree limits what may be measured. Where the budget is so small
+    that dependences would drown in noise, rounds of :class:`~understudy.mechanisms.marginal.aim.AIM` follow the columns instead.
+
+    Parameters
+    ----------
+    workload
+        The marginals that matter; all 3-way marginals by default. They and their parts may be measured.
+    column_share, gap_share
+        Shares of the budget for the columns and for their dependences.
+    column_noise
+        Tolerated noise of the one-way marginals, as a share of the records. Where ``column_share`` leaves more, they are measured again, more
+        exactly, for at most seven tenths of the budget in all. Zero never measures them again.
+    pair_share
+        Share of what is left then that measures the chosen pairs; by default by the noise beside the measured number of rows.
+    rounds
+        Marginals chosen and measured after the pairs; by default by the noise beside the measured number of rows.
+    measure_share
+        Share of each round's cost that measures; the rest chooses.
+    max_model_mb
+        Largest junction tree of the graphical model, in megabytes.
+    max_cells
+        Largest marginal that may be measured.
+    max_candidates
+        Most marginals that a round chooses from, besides single columns; small ones first.
+    certify
+        Share of the budget that measures the finished model's error on every workload marginal, for tighter error bounds.
+
+    Privacy
+    -------
+    Looks: (1) every one-way marginal, once or twice, the second time at a price that follows from the released number of rows; (2) the distance from independence of
+    every pair that is small enough (a rule on public sizes), which one row moves by at most 4, a replaced one by at most 6
+    (:mod:`understudy.mechanisms.graphs.look`), charged together; (3) the chosen pairs, charged together: which ones, and with which noise, follows from the
+    released numbers of (1) and (2), public sizes and weights; (4) choices by the exponential mechanism with the score
+    ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``, which moves by at most ``l1 max w_r`` between neighbours, since model, penalty and weights are
+    released or public, and what they choose, measured; (5) with ``certify``, the L1 distance of each workload marginal from the finished model, which moves by at most ``l1``.
+    Shares and the number of rounds follow from public facts and the number of rows released in (1). Without (2) to (4), the looks are those of ``aim``. Costs add up within the curator's
+    filter, adaptively. The rest is post-processing.
+
+    Examples
+    --------
+    >>> Sift(rounds=10).name
+    'sift'
+    """
+
+    name: ClassVar[str] = "sift"
+    summary: ClassVar[str] = "dependent pairs at once, then what a small tree with patches gets most wrong"
+    source: ClassVar[Source] = Source(
+        law="Laplace or Gaussian on dependences and marginals; exponential mechanism for choices",
+        papers={},
+        origin="this project; parts of Zhang et al. 2021 and McKenna et al. 2022",
+    )
+
+    workload: Workload | None = None
+    column_share: float = 0.1
+    gap_share: float = 0.05
+    column_noise: float = 0.1
+    pair_share: float | None = None
+    rounds: int | None = None
+    measure_share: float = 0.9
+    max_model_mb: float = 5.0
+    max_cells: int = 20_000
+    max_candidates: int = 5_000
+    certify: float = 0.0
+
+    def __post_init__(self) -> None:
+        share = self.pair_share
+        together = self.column_share + self.gap_share + self.certify
+        refuse(
+            shares(self, "column_share", "gap_share", "measure_share"),
+            shares(self, "certify", zero=True),
+            []
+            if together < 1
+            else ["column_share, gap_share and certify together must leave a share for marginals."],
+            [] if share is None or 0 < share < 1 else [f"pair_share ({share!r}) must be between 0 and 1."],
+            at_least(self, 1, "rounds", "max_cells", "max_candidates", optional=True),
+            at_least(self, 0, "column_noise"),
+            positive(self, "max_model_mb"),
+        )
+
+    # ------------------------------------------------------------------ public facts
+
+    def _candidates(self, domain: Domain) -> tuple[list[Clique], list[Clique]]:
+        """Return the pairs whose dependence is measured and the marginals that a round may choose: rules on public sizes."""
+        require_narrow(domain, self.max_cells, does=f"{self.name} measures marginals of", option="max_cells")
+        closure = workload_for(self.workload, domain).closure()
+        within = {frozenset(clique) for clique in closure if len(clique) == 2}
+        names = [name for name in domain.names if domain.size(name) > 1]
+        pairs = [
+            pair
+            for pair in combinations(names, 2)
+            if frozenset(pair) in within and domain.cells(pair) <= self.max_cells
+        ]
+        small = [clique for clique in closure if len(clique) <= 3]
+        return pairs, small_first(domain, small, limit=self.max_cells, most=self.max_candidates)
+
+    def _gap_share(
+        self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float
+    ) -> float | None:
+        """Return the noise of a released dependence as a share of the rows, or None where it would drown everything."""
+        if not pairs:
+            return None
+        noise = expected_absolute_noise(gap_noises(accounting, unit, self.gap_share * total, pairs))
+        relative = noise * math.sqrt(math.pi / 2) / max(1.0, rows)
+        return None if relative > _HOPELESS else relative
+
+    def _later(self, relative: float, columns: int) -> tuple[float, int]:
+        """Return the share of the rest that measures pairs, and the number of rounds.
+
+        Pairs come first while noise is large; more rounds pay when it is small.
+        """
+        share = _between(relative, (0.003, 0.6), (0.02, 0.8)) if self.pair_share is None else self.pair_share
+        per_column = min(3.0, max(0.3, 0.3 * (0.06 / relative) ** 0.6))
+        return share, max(1, round(per_column * columns)) if self.rounds is None else self.rounds
+
+    def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
+        """Return the deviation of a cell of a pair, if two are measured for each column."""
+        rest = (1 - self.column_share - self.gap_share) * cost
+        number = 2 * len(schema.domain)
+        return total_deviation([(1, noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0]))])
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
+        """Say what is measured at first, and how the rest is divided."""
+        domain = schema.domain
+        pairs, cliques = self._candidates(domain)
+        require_fixed(schema, [(name,) for name in domain.names], self.max_model_mb)
+        accounting = self.accounting(budget, schema, unit)
+        total = accounting.total(budget) * (1 - self.certify)
+        columns = noises_by_size(accounting, unit, self.column_share * total, domain.sizes)
+        rows = 10_000.0 if schema.row_count is None else float(schema.row_count)
+        about = "" if schema.row_count is not None else f" for {rows:,.0f} rows"
+        relative = self._gap_share(accounting, unit, total, len(pairs), rows)
+        if relative is None:
+            notes = [
+                f"Then rounds of AIM{about}: the noise on dependences would be more than they are worth."
+            ]
+        else:
+            share, number = self._later(relative, len(domain))
+            scale = gap_noises(accounting, unit, self.gap_share * total, len(pairs)).scale
+            left = (1 - self.column_share - self.gap_share) * total
+            best = noise_for(accounting, unit, share * left)
+            each = noise_for(accounting, unit, self.measure_share * (1 - share) * left / number)
+            notes = [
+                f"Then the dependence of {len(pairs)} pairs of columns, with noise of scale {scale:.4g} rows each.",
+                f"Then the pairs worth their noise: {best.kind} noise of scale {best.scale:.4g} rows per cell if only one is chosen.",
+                f"Then {number} rounds that choose one of {len(cliques)} marginals and measure it with noise of scale {each.scale:.4g} rows{about}.",
+            ]
+        return Plan(
+            method=self.name,
+            budget=budget,
+            unit=unit,
+            accounting=accounting.name,
+            measurements=planned(
+                domain, [((name,), own) for name, own in zip(domain.names, columns, strict=True)]
+            ),
+            model_cells=cells_of(self.max_model_mb) + sum(domain.cells(pair) for pair in pairs),
+            notes=tuple(notes),
+        )
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        with threadpool_limits(1):  # the tables are small: threads would mostly wait for each other
+            return self._learn(curator, progress)
+
+    def _learn(self, curator: Curator, progress: Progress) -> Fitted:
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
+        workload = workload_for(self.workload, domain)
+        weights = workload.closure_weights()
+        pairs, cliques = self._candidates(domain)
+        reserve = self.certify * curator.remaining
+        total = curator.remaining - reserve
+        progress("columns", 0.0)
+        measured, batches = self._columns(curator, total)
+        rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
+        relative = self._gap_share(accounting, unit, total, len(pairs), rows)
+        if relative is None:
+            return AIM(workload=self.workload, known=tuple(measured), certify=self.certify)._fit(
+                curator, progress=progress
+            )
+        share, number = self._later(relative, len(domain))
+        progress("dependences", 0.05)
+        gaps = measure_gaps(curator, pairs, self.gap_share * total)
+        importance = _importance(pairs, weights)
+        chosen = self._worth_noise(
+            curator, pairs, gaps.values, importance, share * (curator.remaining - reserve), relative * rows
+        )
+        learner = _Learner(self, curator, measured, rows, trust=_between(relative, (0.07, 1.0), (0.15, 0.5)))
+        if chosen:
+            found = curator.measure_many(
+                curator.counts_many([pairs[place] for place in chosen]),
+                noise=noises(
+                    accounting,
+                    unit,
+                    share * (curator.remaining - reserve),
+                    direct_weights(
+                        accounting,
+                        [importance[place] for place in chosen],
+                        [domain.cells(pairs[place]) for place in chosen],
+                    ),
+                ),
+                purpose=f"measure {len(chosen)} dependent pairs of columns",
+            )
+            measured += found
+            batches.append(len(found))
+            progress("pairs", 0.1)
+            learner.learn_pairs(found, gaps.values[chosen])
+        log = RoundLog(planned=batches)
+        self._rounds(curator, learner, log, cliques, weights, number, reserve, progress)
+        measured += [step.measurement for step in log.rounds]
+        progress("final estimate", 0.85)
+        model = learner.refit(thorough=True)
+        progress("asking the model", 0.9)
+        known = answer_each(model.marginals, cliques)
+        certificate = None
+        if reserve > 0:
+            asked = [clique for clique in workload.cliques if clique in known]
+            sealed = dict(zip(asked, curator.counts_many(asked), strict=True))
+            certificate = certify(
+                curator, sealed, asked, [known[clique] for clique in asked], curator.remaining
+            )
+        progress("done", 1.0)
+        return Fitted(
+            model,
+            measured,
+            workload=workload,
+            history=log.close(known, certificate=certificate),
+            statistics=[gaps.statistic],
+        )
+
+    def _columns(self, curator: Curator, total: float) -> tuple[list[Measurement], list[int]]:
+        """Measure the columns, and again where their noise is more than tolerated."""
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
+        sealed = curator.counts_many([(name,) for name in domain.names])
+        cost = self.column_share * total
+        measured = curator.measure_many(
+            sealed,
+            noise=noises_by_size(accounting, unit, cost, domain.sizes),
+            purpose=f"measure {len(domain)} one-way marginals",
+        )
+        rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
+        again = columns_again(curator, sealed, cost=total, spent=cost, rows=rows, tolerated=self.column_noise)
+        return [*measured, *again], [len(measured), *([len(again)] if again else [])]
+
+    @staticmethod
+    def _worth_noise(
+        curator: Curator,
+        pairs: Sequence[Clique],
+        gaps: Array,
+        importance: Sequence[float],
+        cost: float,
+        noise: float,
+    ) -> list[int]:
+        """Return the places of the pairs whose dependence is worth more than their noise, by released numbers alone."""
+        accounting = curator.accounting
+        one_cell = _FELT * expected_absolute_noise(noise_for(accounting, curator.unit, cost))
+        weight = np.asarray(importance)
+        cells = weight * [curator.domain.cells(pair) for pair in pairs]
+        chosen, _ = select_pairs(
+            cells.tolist(),
+            (weight * without_noise(gaps, noise)).tolist(),
+            one_cell=one_cell,
+            power=share_power(accounting.name),
+        )
+        return sorted(chosen)
+
+    def _rounds(
+        self,
+        curator: Curator,
+        learner: _Learner,
+        log: RoundLog,
+        cliques: Sequence[Clique],
+        weights: dict[Clique, float],
+        number: int,
+        reserve: float,
+        progress: Progress,
+    ) -> None:
+        """Choose marginals by the error of the model, and measure them, all at the same price."""
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
+        each = accounting.split(curator.remaining - reserve, [1.0] * number)[0]
+        measure, select = accounting.split(each, [self.measure_share, 1 - self.measure_share])
+        noise = noise_for(accounting, unit, measure)
+        epsilon = accounting.selection_epsilon(select)
+        kept = above_noise(domain, cliques, noise, learner.rows) or [min(cliques, key=domain.cells)]
+        sealed = dict(zip(kept, curator.counts_many(kept), strict=True))
+        at_once = math.ceil(number / _EVEN_ROUNDS)
+        for begun in range(0, number, at_once):
+            progress(f"round {begun + 1}", 0.2 + 0.65 * begun / number)
+            answers = dict(zip(kept, learner.model.marginals(kept), strict=True))
+            for round_ in range(begun, min(begun + at_once, number)):
+                if not answers:
+                    break
+                step = measure_worst(
+                    curator,
+                    sealed,
+                    list(answers),
+                    list(answers.values()),
+                    noise=noise,
+                    epsilon=epsilon,
+                    penalty=expected_absolute_noise(noise),
+                    weights=weights,
+                    last=round_ == number - 1,
+                )
+                log.add(step, list(answers.values()), [weights[clique] for clique in step.candidates])
+                learner.add(
+                    step.measurement, answers.pop(step.clique)
+                )  # none twice before the model has learnt it
+            learner.refit()
+
+
+def _importance(pairs: Sequence[Clique], weights: dict[Clique, float]) -> list[float]:
+    """Return how much each pair matters, one on average."""
+    own = [weights[pair] for pair in pairs]
+    usual = sum(own) / len(own)
+    return [weight / usual if usual > 0 else 1.0 for weight in own]
+
+
+def without_noise(gaps: Array, noise: float) -> Array:
+    """Return the posterior means of distances that are exponentially distributed and were released with normal noise.
+
+    Their mean is that of the released numbers. Distances below the noise are mostly noise: without this, the largest of many of them would look dependent.
+
+    Examples
+    --------
+    >>> without_noise(np.array([-20.0, 5.0, 900.0]), 10.0).round().tolist()
+    [4.0, 10.0, 900.0]
+    """
+    from scipy.stats import norm
+
+    mean = max(float(np.mean(gaps)), 0.05 * noise)
+    shifted = gaps - noise**2 / mean
+    scaled = shifted / noise
+    return np.asarray(shifted + noise * np.exp(norm.logpdf(scaled) - norm.logcdf(scaled)))
+
+
+class _Learner:
+    """The model while it is learnt from released numbers: a graphical model, and patches for what it has no room for.
+
+    Parameters
+    ----------
+    trust
+        How far noise is taken out by what the model expects: 1 by the posterior mean, 0 not at all.
+    """
+
+    def __init__(
+        self, options: Sift, curator: Curator, columns: Sequence[Measurement], rows: float, *, trust: float
+    ) -> None:
+        self.rows, self._trust = rows, trust
+        self._domain, self._limit = curator.domain, options.max_model_mb
+        self._support = support_of(curator.schema)
+        self._total = curator.rows.total
+        self._columns = ColumnSmoother(curator.schema).targets(columns, rows=rows)
+        self._held: list[Clique] = [
+            *(clique for clique, _ in self._support),
+            *((name,) for name in self._domain.names),
+        ]
+        self._targets: list[Measurement] = []
+        self._outside: dict[Clique, list[Measurement]] = {}
+        self._tree: GraphicalModel | None = None
+        self.model = self.refit()
+
+    def learn_pairs(self, found: Sequence[Measurement], gaps: Array) -> None:
+        """Learn pairs that were measured at once, the clearest first: what they say is expected of the others."""
+        clear = [gap / (item.scale * item.values.size) for item, gap in zip(found, gaps, strict=True)]
+        order = sorted(range(len(found)), key=lambda place: -clear[place])
+        begun, step = 0, max(4, len(self._domain) // 2)
+        while begun < len(order):
+            part = [found[place] for place in order[begun : begun + step]]
+            for item, expected in zip(
+                part, self.model.marginals([item.clique for item in part]), strict=True
+            ):
+                self.add(item, expected)
+            self.refit()
+            begun, step = begun + step, 2 * step
+
+    def add(self, item: Measurement, expected: Array) -> None:
+        """Take in a measurement of which the model expected something before."""
+        if candidate_sizes(self._domain, self._held, [item.clique], limit_mb=self._limit)[0] <= self._limit:
+            self._held.append(item.clique)
+            cleared = self._cleared(item.values, expected, item.variance)
+            self._targets.append(Measurement(item.clique, cleared, "gaussian", math.sqrt(item.variance)))
+        else:
+            self._outside.setdefault(item.clique, []).append(item)
+
+    def refit(self, *, thorough: bool = False) -> PatchedModel:
+        """Fit the graphical model again, and the patches to it."""
+        self._tree = estimate(
+            self._domain,
+            [*self._columns, *self._targets],
+            total=self._total,
+            zeros=self._support,
+            warm_start=self._tree,
+            thorough=thorough,
+        )
+        self.model = PatchedModel(self._domain, self._tree, self._patches(self._tree))
+        return self.model
+
+    def _cleared(self, noisy: Array, expected: Array, variance: float) -> Array:
+        posterior = nearer(noisy, expected, variance)
+        return self._trust * posterior + (1 - self._trust) * noisy
+
+    def _patches(self, tree: GraphicalModel) -> tuple[tuple[Clique, Array], ...]:
+        """Return tables of what the tree has no room for: pairs first, then triples that agree with them."""
+        known: dict[Clique, list[tuple[Array, float]]] = {}
+        for clique, items in self._outside.items():
+            for item in items:
+                for part in combinations(clique, 2):
+                    over = tuple(axis for axis, name in enumerate(clique) if name not in part)
+                    summed = math.prod(item.values.shape[axis] for axis in over)
+                    known.setdefault(part, []).append((item.values.sum(axis=over), item.variance * summed))
+        pairs = list(known)
+        columns = dict(
+            zip(self._domain.names, tree.marginals([(name,) for name in self._domain.names]), strict=True)
+        )
+        patches: list[tuple[Clique, Array]] = []
+        for pair, expected in zip(pairs, tree.marginals(pairs), strict=True):
+            table = self._patch(known[pair], expected)
+            margins = [((axis,), columns[name]) for axis, name in enumerate(pair)]
+            patches.append((pair, rake(table, margins, sweeps=20)))
+        model = PatchedModel(self._domain, tree, tuple(patches))
+        larger = [clique for clique in self._outside if len(clique) > 2]
+        for clique, expected in zip(larger, model.marginals(larger), strict=True):
+            table = self._patch([(item.values, item.variance) for item in self._outside[clique]], expected)
+            patches.append((clique, table))
+        return tuple(patches)
+
+    def _patch(self, known: Sequence[tuple[Array, float]], expected: Array) -> Array:
+        """Return the table that measurements of the same columns and what was expected say together."""
+        precision = sum(1 / variance for _, variance in known)
+        noisy = np.asarray(sum(values / variance for values, variance in known) / precision)
+        table = np.maximum(0.0, self._cleared(noisy, expected, 1 / precision))
+        table[expected <= 0] = 0.0  # what cannot occur
+        found = float(table.sum())
+        return table * (float(expected.sum()) / found) if found > 0 else expected
