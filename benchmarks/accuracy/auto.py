@@ -49,8 +49,8 @@ from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Clique
 from understudy.workflow import AUTO, Choice, choose
 
-METHODS = ("independent", "mst", "privsyn", "aim", "rap", "gaussian")
-PASSES = ((AUTO, "aim", "privsyn", "mst", "independent"), ("rap",), ("gaussian",))
+METHODS = ("independent", "mst", "privsyn", "aim", "rap", "gaussian", "sift")
+PASSES = ((AUTO, "sift", "aim", "privsyn", "mst", "independent"), ("rap",), ("gaussian",))
 """The order in which methods run: those that tell most for their time first."""
 SIZES = {
     "titanic": (1304, 500),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FORMAT = 1
+_MOST_CELLS = 4_000_000
+"""Largest table that is made to put a condition on a patch."""
 _SWEEPS = 8
 """How often a table is scaled to each of the smaller ones that it should agree with."""
 
@@ -146,7 +148,7 @@ class PatchedModel:
         seed = int(generator.integers(1 << 62))
         if not self.patches or n == 0:
             return drawn
-        pairs = [pair for pair in combinations(self.domain.names, 2)]
+        pairs = list(combinations(self.domain.names, 2))
         larger = [clique for clique in self._by_clique if len(clique) > 2]
         cliques = [self.domain.canonical(clique) for clique in (*pairs, *larger)]
         fitted = fit_records(
@@ -168,6 +170,32 @@ class PatchedModel:
             for clique, potential in self.tree.potentials
             if np.isneginf(potential).any()
         ]
+
+    def restricted(self, columns: Clique, allowed: npt.NDArray[np.bool_]) -> PatchedModel | None:
+        """Return the distribution of records whose codes in some columns are allowed, or None where that takes too much memory.
+
+        Every patch becomes what the model says of it among these records: its table with the columns of the condition beside it, of which those that are not allowed
+        are left out.
+        """
+        tree = self.tree.restricted(columns, allowed)
+        wider = [self.domain.canonical({*clique, *columns}) for clique in (columns, *self._by_clique)]
+        if tree is None or max(map(self.domain.cells, wider)) > _MOST_CELLS:
+            return None
+        left, *tables = (
+            table * np.expand_dims(allowed, tuple(i for i, name in enumerate(clique) if name not in columns))
+            for clique, table in zip(wider, self.marginals(wider), strict=True)
+        )
+        tree = replace(tree, total=float(left.sum()))
+        patches = [
+            (clique, self._sums(table, {name: axis for axis, name in enumerate(outer)}, clique))
+            for clique, outer, table in zip(self._by_clique, wider[1:], tables, strict=True)
+        ]
+        return PatchedModel(self.domain, tree, tuple(patches))
+
+    def sample_given(
+        self, columns: Clique, codes: npt.NDArray[np.integer[Any]], generator: np.random.Generator
+    ) -> None:
+        """Return None: records for given codes are found by drawing and keeping those that have them."""
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and arrays of the model file."""

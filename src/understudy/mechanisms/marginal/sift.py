@@ -17,7 +17,7 @@ from understudy.engine import GraphicalModel, candidate_sizes, estimate
 from understudy.engine.distributions.patched import PatchedModel, rake
 from understudy.engine.graphical.targets import estimate_total
 from understudy.inference import RoundLog, answer_each
-from understudy.marginals import Measurement, Statistic, Workload
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import cells_of, direct_weights, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
@@ -43,7 +43,7 @@ from understudy.mechanisms.rounds import (
     small_first,
 )
 from understudy.mechanisms.source import Source
-from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
+from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
 Array = npt.NDArray[np.float64]
@@ -299,7 +299,7 @@ class Sift(Synthesizer):
             )
         progress("done", 1.0)
         return Fitted(
-            model,
+            model if model.patches else model.tree,
             measured,
             workload=workload,
             history=log.close(known, certificate=certificate),
