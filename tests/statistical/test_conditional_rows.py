@@ -161,7 +161,7 @@ METHODS = {
     "modips": "parametric-location",
     "patectgan": "neural-generator",
 }
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "sift": {"max_model_mb": 0.0002},  # too small for all that is measured: the rest are patches
     "patectgan": {"epochs": 3, "embedding_dim": 8, "generator_dim": (16,), "discriminator_dim": (16,)},
 }

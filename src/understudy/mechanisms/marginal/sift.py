@@ -164,7 +164,7 @@ class Sift(Synthesizer):
         closure = workload_for(self.workload, domain).closure()
         within = {frozenset(clique) for clique in closure if len(clique) == 2}
         names = [name for name in domain.names if domain.size(name) > 1]
-        pairs = [
+        pairs: list[Clique] = [
             pair
             for pair in combinations(names, 2)
             if frozenset(pair) in within and domain.cells(pair) <= self.max_cells
