@@ -12,6 +12,7 @@ from understudy.report.page import (
     Table,
     Text,
     Texts,
+    inline_markdown,
     markdown,
     render,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "chance",
     "comparison_panels",
     "evaluation_page",
+    "inline_markdown",
     "marginal_chart",
     "markdown",
     "release_page",

@@ -102,7 +102,7 @@ ENGLISH: Texts = {
 }
 
 
-def _inline(prose: str) -> str:
+def inline_markdown(prose: str) -> str:
     """Return words on one line, without anything that Markdown would take for markup, a link or a picture."""
     text = " ".join(prose.split())
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", text)
@@ -113,7 +113,7 @@ def _inline(prose: str) -> str:
 
 def _block(prose: str) -> str:
     """Return words that begin a line: no heading, list, quotation, rule or fence either."""
-    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", _inline(prose))
+    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", inline_markdown(prose))
     return re.sub(r"^(?=#|>|[-+*](?:\s|$|[-+*])|={2}|~{3}|`{3})", r"\\", text)
 
 
@@ -131,7 +131,7 @@ class Text:
 
     def markdown(self) -> str:
         """Return the paragraph."""
-        return f"**{_inline(self.prose)}**" if self.strong else _block(self.prose)
+        return f"**{inline_markdown(self.prose)}**" if self.strong else _block(self.prose)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Heading:
 
     def markdown(self) -> str:
         """Return the heading."""
-        return f"### {_inline(self.prose)}"
+        return f"### {inline_markdown(self.prose)}"
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class Table:
 
         def line(cells: Sequence[str]) -> str:
             bar = chr(92) + "|"
-            return f"| {' | '.join(_inline(cell).replace('|', bar) for cell in cells)} |"
+            return f"| {' | '.join(inline_markdown(cell).replace('|', bar) for cell in cells)} |"
 
         return "\n".join([line(self.head), f"|{'|'.join(marks)}|", *map(line, self.rows)])
 
@@ -267,7 +267,9 @@ class Folded:
 
     def markdown(self) -> str:
         """Return the blocks below their summary."""
-        return "\n\n".join([f"### {_inline(self.summary)}", *(block.markdown() for block in self.blocks)])
+        return "\n\n".join(
+            [f"### {inline_markdown(self.summary)}", *(block.markdown() for block in self.blocks)]
+        )
 
 
 Block = Text | Heading | Bullets | Html | Table | Folded
@@ -385,12 +387,12 @@ def markdown(page: Page) -> str:
     <BLANKLINE>
     \\# age_years < 18
     """
-    parts = [f"# {_inline(page.title)}"]
-    parts += [f"**{_inline(page.banner)}**"] if page.banner else []
+    parts = [f"# {inline_markdown(page.title)}"]
+    parts += [f"**{inline_markdown(page.banner)}**"] if page.banner else []
     parts += [_block(page.subtitle)] if page.subtitle else []
     parts += [block.markdown() for block in page.lead]
     for title, blocks in page.sections:
-        parts += [f"## {_inline(title)}", *(block.markdown() for block in blocks)]
+        parts += [f"## {inline_markdown(title)}", *(block.markdown() for block in blocks)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
