@@ -17,12 +17,13 @@ from understudy.report.page import (
     render,
 )
 from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
-from understudy.report.release import ReportContent, chance, release_page
+from understudy.report.release import Figure, ReportContent, chance, release_page
 
 __all__ = [
     "ENGLISH",
     "Block",
     "Bullets",
+    "Figure",
     "Heading",
     "Page",
     "Panel",
