@@ -97,7 +97,7 @@ def trade_off(points: Sequence[tuple[float, float]], *, label: str) -> str:
         Words for people who cannot see the picture.
     """
     size, left, top = 300.0, 60.0, 12.0
-    parts = [_open(left + size + 16, top + size + 52, label)]
+    parts = [_open(left + size + 26, top + size + 52, label)]
 
     def place(x: float, y: float) -> str:
         return f"{left + size * x:.1f},{top + size * (1 - y):.1f}"
