@@ -20,6 +20,7 @@ from understudy.errors import OutputError
 from understudy.privacy.ledger.ledger import Entry
 from understudy.release.bundle.documents import acceptance_table, dictionary, readme
 from understudy.release.bundle.metadata import croissant, csv_companion, data_package, datasette
+from understudy.release.bundle.office import DOCUMENTS, OfficeFacts, office_documents
 from understudy.release.bundle.registry import deployment_text
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.result import ReleaseResult
@@ -95,6 +96,7 @@ FILES = {
     "data.csv-metadata.json": "says beside data.csv that its rows are synthetic, and what its columns are (CSV on the Web)",
     "croissant.json": "Croissant metadata",
     "datasette.json": "metadata for Datasette, which shows the table in a browser",
+    **DOCUMENTS,
     "documents/deployment.yaml": "draft entry for the public registry of differentially private deployments",
     MANIFEST: "hashes of all files",
 }
@@ -134,6 +136,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     absent = {name for name in FILES if name.startswith("data.") and name not in data}
     absent |= {"model.understudy"} if result.model is None else set()
     listed = {name: explained for name, explained in FILES.items() if name not in absent}
+    proved = certificate(result, data)
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
         "README.md": markdown(about),
@@ -143,7 +146,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         "acceptance.csv": acceptance_table(result.criteria),
         "configuration.json": _json(result.configuration.to_dict()),
         "spec.json": _json(result.spec.to_dict()),
-        "certificate.json": _json(certificate(result, data)),
+        "certificate.json": _json(proved),
         "marginals.svg": _picture(result),
         "datapackage.json": _json(data_package(result, data)),
         "croissant.json": _json(croissant(result, data)),
@@ -151,6 +154,8 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         "datasette.json": _json(datasette(result)),
         "documents/deployment.yaml": deployment_text(result),
     }
+    published = OfficeFacts(json.loads(_json(proved)), json.loads(texts["spec.json"]), result.schema)
+    texts |= {name: render(page) for name, page in office_documents(published).items()}
     (folder / "documents").mkdir()
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -26,7 +26,9 @@ __all__ = [
     "at_least",
     "between",
     "bundle_report",
+    "criterion_groups",
     "epsilon_delta",
+    "known_profile",
     "odds_limit",
     "posterior_range",
     "shown_labels",
@@ -103,9 +105,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
     total = budget_from_dict(promised.get("total") or promised["budget"])
-    steps = _steps(promised)
-    bounds = [Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))]
-    known = best_profile(bounds, steps=steps)
+    known, steps = known_profile(promised)
     epsilon, exceeded = odds_limit(between(budget, steps), known)
     usual = usual_limit(known, epsilon, exceeded)
     accounting = ACCOUNTINGS[promised["accounting"]]
@@ -218,6 +218,16 @@ def between(budget: Budget, steps: int) -> Budget:
         return budget if steps == 1 else group_privacy(budget, steps)
     except NoSuchGuarantee:
         return PureDP(_NOTHING)
+
+
+def known_profile(promised: Mapping[str, Any]) -> tuple[BestProfile, int]:
+    """Return everything that a certificate's guarantee says about how well two tables can be told apart, and how many steps apart they are."""
+    steps = _steps(promised)
+    bounds = [
+        Bound(0.0, budget_from_dict(promised["budget"])),
+        *map(Bound.from_dict, promised.get("trade_off", ())),
+    ]
+    return best_profile(bounds, steps=steps), steps
 
 
 def _steps(promised: Mapping[str, Any]) -> int:
