@@ -216,3 +216,45 @@ def test_values_that_may_not_occur_are_marked_with_their_bounds(tmp_path: Path) 
         assert f"<td>{value}</td><td>{words}</td>" in report
     assert "| x |  |" in written  # 400 rows are a fact
     assert "Nothing here was learnt" not in written
+
+
+# ---------------------------------------------------------------------- opening the report
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_open_shows_the_report_and_says_where_it_is(
+    bundle: Path, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def browser(address: str) -> bool:
+        asked.append(address)
+        return there
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    page = (bundle / "report.html").resolve()
+    opened = understudy("open", bundle)
+    assert opened.code == 0, opened.err
+    assert asked == [page.as_uri()]
+    assert opened.out.strip() == str(page)
+    assert ("No browser could be started" in opened.err) == (not there)
+    told = understudy("open", bundle, "--no-browser", "--json")
+    assert json.loads(told.out) == {"report": str(page), "opened": False}
+    assert len(asked) == 1
+
+
+def test_a_page_that_somebody_changed_is_not_opened(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def browser(address: str) -> bool:
+        raise AssertionError(address)
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle, copy)
+    with (copy / "report.html").open("a") as page:
+        page.write("<script>alert(1)</script>")
+    refused = understudy("open", copy)
+    assert refused.code == 4
+    assert "report.html was changed" in refused.err
+    assert understudy("open", tmp_path / "nothing").code == 4

@@ -104,6 +104,7 @@ def register(app: typer.Typer) -> None:
     app.command("release")(release.release)
     app.command("verify")(verify.verify)
     app.command("report")(report.report)
+    app.command("open")(report.open_report)
     app.command("audit")(audit.audit)
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")

@@ -1,4 +1,4 @@
-"""``understudy verify``: whether a published bundle is what it says."""
+"""``understudy verify``, ``report`` and ``open``: whether a published bundle is what it says, and what it says."""
 
 from __future__ import annotations
 
@@ -41,6 +41,36 @@ def report(
         print_json({"out": str(out)})
         return
     tell(f"Wrote {out}. Open it in a browser; it needs no network.")
+
+
+def open_report(
+    bundle: Annotated[Path, typer.Argument(help="Folder of a published release.")],
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--no-browser", help="Whether to open the browser; the path is printed anyway."
+        ),
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Open the report of a bundle in the browser.
+
+    Its hashes and guarantee are checked first: a page that somebody changed is not opened.
+    """
+    import webbrowser
+
+    from understudy.cli.output import print_json, say, tell
+    from understudy.release.bundle.verify import verify_bundle
+
+    verify_bundle(bundle)
+    page = (bundle / "report.html").resolve()
+    opened = browser and webbrowser.open(page.as_uri())
+    if json:
+        print_json({"report": str(page), "opened": opened})
+        return
+    tell(str(page))
+    if browser and not opened:
+        say("No browser could be started here; open that file in one.")
 
 
 def verify(

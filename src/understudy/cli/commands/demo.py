@@ -68,9 +68,10 @@ def demo(
         f"5. The bundle {bundle} holds {len(list(bundle_files(bundle))) + 1} files and verifies. Begin with:"
     )
     for path, what in (
-        (bundle / "report.html", "the report; open it in a browser"),
+        (bundle / "report.html", f"the report; open it in a browser, or: understudy open {bundle}"),
         (bundle / "data.csv", "the stand-in"),
         (bundle / "README.md", "what it may be used for, and what each file is"),
+        (bundle / "documents", "statements and questions for data protection officers and registries"),
         (out / "marginals.svg", "the simulated registry beside its stand-in"),
     ):
         tell(f"   {path}: {what}")
