@@ -25,6 +25,7 @@ ENGLISH: Texts = {
     "rows_of": "{shown} of {all} rows",
     # headings
     "h_what": "What this is",
+    "h_about": "About the table",
     "h_you": "How much surer an attacker can become",
     "h_budget": "Who spent what of the privacy budget",
     "h_criteria": "What was promised, and checked, before publication",

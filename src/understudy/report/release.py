@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
@@ -13,6 +14,9 @@ from understudy.report.pictures import Share, Whiskers, budget_bar, comparison_p
 __all__ = ["Figure", "ReportContent", "chance", "release_page"]
 
 Rows = Sequence[Sequence[str]]
+
+_LONG = 220
+"""Letters of a description that the first screen has room for."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,9 @@ class ReportContent:
 def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
     """Return the report as one HTML document."""
     phrases = texts
+    whole = content.description if _shortened(content.description).endswith(" …") else ""
     sections: list[tuple[str, list[Block]]] = [
+        *([(phrases["h_about"], [Text(whole)])] if whole else []),
         (phrases["h_you"], _you(content, phrases)),
         (phrases["h_budget"], _budget(content, phrases)),
         (phrases["h_criteria"], _criteria(content, phrases)),
@@ -187,8 +193,9 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
         promise += " " + phrases["promise_chance"].format(false_accept=content.slack[2])
     condition = [text(phrases["condition"].format(condition=content.condition))] if content.condition else []
     limits = "".join(f"<li>{escape(item)}</li>" for item in content.limits)
+    about = _shortened(content.description)
     left = [
-        part("h_what", *([text(content.description)] if content.description else []), text(phrases["what"])),
+        part("h_what", *([text(about)] if about else []), text(phrases["what"])),
         part("h_figures", f'<ul class="figures">{figures}</ul>' if figures else "", noted),
         part("h_limits", f"<ul>{limits}</ul>") if limits else "",
         part(
@@ -201,9 +208,26 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
             ),
             *condition,
         ),
-        part("h_promise", text(promise)),
     ]
-    return f'<div class="first"><div>{"".join(left)}</div>{_label(content, phrases, met)}</div>'
+    right = _label(content, phrases, met) + part("h_promise", text(promise))
+    return f'<div class="first"><div>{"".join(left)}</div><div>{right}</div></div>'
+
+
+def _shortened(description: str) -> str:
+    """Return a description, or of a long one the sentences that fit; the whole then stands under a heading of its own.
+
+    Examples
+    --------
+    >>> _shortened("One row per birth.")
+    'One row per birth.'
+    >>> _shortened("One row per birth. " + "And so on " * 40)
+    'One row per birth. …'
+    """
+    words = " ".join(description.split())
+    if len(words) <= _LONG:
+        return words
+    ends = [mark.end() for mark in re.finditer(r"[.!?](?= )", words[:_LONG])]
+    return f"{words[: ends[-1]] if ends else words[:_LONG].rpartition(' ')[0]} …"
 
 
 def _label(content: ReportContent, phrases: Texts, met: int) -> str:

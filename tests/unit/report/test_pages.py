@@ -143,6 +143,17 @@ def test_the_first_screen_comes_first_and_says_everything_once() -> None:
     assert "1 of 1 criteria" not in rest
 
 
+def test_a_long_description_leaves_room_for_the_rest_and_is_there_in_full() -> None:
+    whole = "One row per birth. " + "It goes on and on. " * 40
+    page = release_page(content(description=whole))
+    top, rest = page.split("<nav", 1)
+    assert whole.strip() not in top
+    assert "One row per birth." in top
+    assert whole.strip() in rest
+    short = release_page(content(description="One row per birth."))
+    assert ENGLISH["h_about"] not in short
+
+
 LONG = ["a", "self-employed, with employees (agriculture)", "x" * 70]
 
 
@@ -192,7 +203,9 @@ def test_every_text_is_used() -> None:
         texts=texts,
     )
     release_page(content(panels=[], bounds=[], slack=None, figures=[]), texts=texts)
-    release_page(content(figures=[Figure("below 5", "Error of: a")]), texts=texts)
+    release_page(
+        content(figures=[Figure("below 5", "Error of: a")], description="A word. " * 100), texts=texts
+    )
     assert set(ENGLISH) == used
 
 

@@ -139,7 +139,7 @@ def _figure(
     return Figure(
         value=f"{_number(scale * here, decimals, sign=sign)}{after}",
         what=reading.text or _words(reading, schema),
-        low=f"{_number(scale * low, decimals, ROUND_FLOOR, sign=sign)}{after}",
+        low=f"{_number(scale * low, decimals, ROUND_FLOOR, sign=sign)}{'%' if after == '%' else ''}",
         high=f"{_number(scale * high, decimals, ROUND_CEILING, sign=sign)}{after}",
         note=_binned(reading, schema),
     )
