@@ -116,7 +116,6 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
     phrases = texts
     whole = content.description if _shortened(content.description).endswith(" …") else ""
     sections: list[tuple[str, list[Block]]] = [
-        *([(phrases["h_about"], [Text(whole)])] if whole else []),
         (phrases["h_you"], _you(content, phrases)),
         (phrases["h_budget"], _budget(content, phrases)),
         (phrases["h_criteria"], _criteria(content, phrases)),
@@ -127,6 +126,8 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
         (phrases["h_dictionary"], _dictionary(content, phrases)),
         (phrases["h_files"], [_table(phrases, "files", content.files), Text(phrases["verify"])]),
     ]
+    if whole:
+        sections.insert(0, (phrases["h_about"], [Text(whole)]))
     return render(
         Page(
             title=phrases["title"].format(title=content.title),

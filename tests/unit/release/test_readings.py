@@ -121,6 +121,30 @@ def test_without_the_owner_s_word_the_criteria_choose_a_share_a_mean_and_a_compa
     ]
 
 
+@pytest.mark.parametrize(("method", "planned"), [("gaussian", True), ("mst", False)])
+def test_the_failure_probability_is_shared_by_all_that_might_have_been_shown(
+    method: str, planned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which three are shown is public where all was measured at once. Otherwise every candidate has its part, shown or not."""
+    spent: list[float] = []
+    plain = readings._figure
+
+    def seen(*args: Any, beta: float, **others: Any) -> Any:
+        spent.append(beta)
+        return plain(*args, beta=beta, **others)
+
+    budget = {"total": {"epsilon": 30, "delta": 1e-6}, "model": {"mu": 3}}
+    report_of(spec(synthesizers=[{"method": method}], budget=budget), table(), tmp_path)
+    monkeypatch.setattr(readings, "_figure", seen)
+    bundle_report(tmp_path / "bundle")
+    assert len(spent) >= 3
+    assert sum(spent[:3]) <= 0.05 + 1e-12
+    assert (len(set(spent)) == 1) == planned
+    if not planned:
+        assert sum(0.05 * 6 / (np.pi * place) ** 2 for place in range(1, 10_000)) < 0.05
+        assert spent == [pytest.approx(0.05 * 6 / (np.pi * place) ** 2) for place in range(1, len(spent) + 1)]
+
+
 def test_what_nothing_is_known_about_is_not_shown_unless_asked_for(tmp_path: Path) -> None:
     alone = {"synthesizers": [{"method": "independent"}]}
     report, _ = report_of(spec(**alone), table(), tmp_path)

@@ -44,19 +44,24 @@ def figures(
 
     Notes
     -----
-    Each of ``n`` figures gets a failure probability of ``0.05/n``, and a comparison half of it for each group; so all ranges hold together with
-    95 %. A difference lies between the smallest and the largest difference of what the two ranges hold.
+    All ranges hold together with 95 %. Where all measurements were planned at once, it is public which candidates they know something about, so the
+    three that are shown are known in advance and share the failure probability equally. Where measurements were chosen in the light of
+    earlier ones, so is what is shown; then the ``i``-th candidate has ``0.05 · 6/(pi i)^2`` of it, shown or not, which adds up to less than 0.05 over any
+    number of them. A comparison has half of its part for each group: the difference lies between the smallest and the largest
+    difference of what the two ranges hold.
     """
     if model is None or not model.measurements:
         return []
     bins: OpenBins = spec.get("acceptance", {}).get("open_bins", "nearest")
     found: list[Figure] = []
-    for part, asked in _wanted(schema, spec):
+    planned = len(model.uncertainty.evidence.batches) <= 1
+    for place, (part, asked) in enumerate(_wanted(schema, spec), start=1):
         try:
             reading = part.build(schema, bins)
         except UnderstudyError:
             continue  # the model has coarser groups of this column than the specification
-        figure = _figure(reading, schema, codes, model, always=asked)
+        share = 1 / SHOWN if planned else 6 / (math.pi * place) ** 2
+        figure = _figure(reading, schema, codes, model, always=asked, beta=(1 - CONFIDENCE) * share)
         if figure is not None and figure.what not in {item.what for item in found}:
             found.append(figure)
         if len(found) == SHOWN:
@@ -109,10 +114,9 @@ def _value(column: Column) -> str:
 
 
 def _figure(
-    reading: Reading, schema: Schema, codes: Mapping[str, Codes], model: Model, *, always: bool
+    reading: Reading, schema: Schema, codes: Mapping[str, Codes], model: Model, *, always: bool, beta: float
 ) -> Figure | None:
     """Return a reading with its range, or None where nothing is known about it."""
-    beta = (1 - CONFIDENCE) / SHOWN
     groups: Sequence[tuple[int, ...] | None] = [members for _, members in reading.groups] or [None]
     values, ends = [], []
     for members in groups:
