@@ -122,3 +122,15 @@ def test_a_table_that_has_not_changed_keeps_the_models_counts_and_others_their_o
     assert np.abs(left.values - far).max() < 0.05 * np.abs(expected - far).max()
     (double,) = towards_prior(prior, [Measurement(("c0", "c1"), 2 * expected, "gaussian", 50.0)], 2 * ROWS)
     assert np.allclose(double.values, 2 * expected)  # a larger table with the same shares has not changed
+
+
+def test_marginals_may_be_measured_instead_of_the_workloads() -> None:
+    domain = SCHEMA.domain
+    chosen = Workload.uniform(domain, [["c0", "c1"], ["c2"]])
+    model, ledger = _fit(_table(2), GaussianWorkload(workload=all_kway(domain, 2), measured=chosen), 1)
+    assert [item.clique for item in model.measurements] == [("c0", "c1"), ("c2",)]
+    assert model.workload == all_kway(domain, 2)  # what drawn rows are fitted to
+    assert ledger.rule.holds(ledger.spending)
+    other = Workload.uniform(Domain(("x",), (2,)), [["x"]])
+    with pytest.raises(BudgetError, match="other columns"):
+        GaussianWorkload(measured=other).plan(SCHEMA, unit=UNIT, budget=BUDGET)

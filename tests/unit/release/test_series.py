@@ -158,7 +158,7 @@ def test_a_refreshed_specification_puts_the_old_bundle_to_use(series: Path) -> N
     assert configuration.method == "gaussian"  # the tree of the first release is not chosen again
     old = Model.load(series / "first-release" / "model.understudy")
     wanted = {item.clique for item in old.measurements if len(item.clique) == 2}
-    assert wanted == {tuple(name.split(", ")) for name in configuration.options["workload"]}
+    assert wanted == {tuple(name.split(", ")) for name in configuration.options["measured"]}
     assert spec.prior is not None
     assert spec.shares.promise == Spec.from_dict(SPEC).shares.promise
     assert [count for count, _ in planned.series] == [2, 3, 4, 5]

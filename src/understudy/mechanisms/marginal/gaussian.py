@@ -49,6 +49,8 @@ class GaussianWorkload(Synthesizer):
         marginals show in fewer than ``rare_below`` of the records are counted once more, in disjoint classes.
     rare_below
         The share of records below which a value is rare.
+    measured
+        Marginals that are measured instead of the workload's, for those who know which ones say most; the workload is then what drawn rows are fitted to.
     prior
         A model of public data over the same columns, such as last year's release. Noisy marginals are moved towards it where they
         differ from it by no more than noise would make them (:func:`~understudy.mechanisms.marginal.fixed.towards_prior`), and what is not measured keeps its relations.
@@ -81,6 +83,7 @@ class GaussianWorkload(Synthesizer):
     smooth: bool = False
     rare_share: float = 0.0
     rare_below: float = 0.005
+    measured: Workload | None = None
     prior: GraphicalModel | None = None
 
     def __post_init__(self) -> None:
@@ -154,7 +157,7 @@ class GaussianWorkload(Synthesizer):
         self, domain: Domain, unit: Unit, accounting: Accounting, total: float
     ) -> list[tuple[Clique, Noise]]:
         """Divide a cost over the marginals that have a weight."""
-        workload = workload_for(self.workload, domain)
+        workload = workload_for(self.workload if self.measured is None else self.measured, domain)
         heavy = [(clique, weight) for clique, weight in workload if weight > 0]
         cliques = [clique for clique, _ in heavy]
         require_cells(domain, cliques, self.max_cells, method=self.name)

@@ -332,7 +332,13 @@ def _usable_prior(folder: Path, spec: Spec, plain: dict[str, Any], use: Use, not
     methods = [item["method"] for item in plain["synthesizers"]]
     if use == "all" and any(method != _MEASURING for method in methods):
         cliques = _structure(folder, spec.schema, model)
-        options = {"workload": {", ".join(clique): 1 for clique in cliques}}
+        # rows are fitted to what they were fitted to before, beyond what is measured
+        options = {
+            key: value
+            for key, value in plain["synthesizers"][0].get("options", {}).items()
+            if key == "workload"
+        }
+        options["measured"] = {", ".join(clique): 1 for clique in cliques}
         plain["synthesizers"] = [{"method": _MEASURING, "options": options}]
         notes.append(
             f"Structure: the {len(cliques)} marginals that the old release found worth measuring, measured with the whole budget of the model "

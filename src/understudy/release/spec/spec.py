@@ -32,7 +32,7 @@ from understudy.release.selection.accounting import Attempts
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.model import SpecPart, json_schema, projection_part
 from understudy.release.spec.source import RowCount, Source
-from understudy.release.spec.space import workload_of
+from understudy.release.spec.space import WORKLOADS, workload_of
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import parse_plain, read_plain
@@ -333,8 +333,8 @@ class Spec:
     def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
         """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
         options = dict(configuration.options)
-        if "workload" in options:
-            options["workload"] = workload_of(options["workload"], schema, self.where)
+        for key in WORKLOADS & set(options):
+            options[key] = workload_of(options[key], schema, self.where)
         if self.prior is not None and configuration.method in PRIOR_METHODS:
             options["prior"] = self.prior
         return create(configuration.method, **options).with_fixed_accounting()
