@@ -145,7 +145,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=4)
     options = parser.parse_args()
     print(
         f"{options.rows:,} rows a year, {options.seeds} series each; error: share of records in a wrong cell, mean over pairs of columns\n"
