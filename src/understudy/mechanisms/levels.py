@@ -105,10 +105,11 @@ def _largest(schema: Schema, column: Categorical) -> tuple[npt.NDArray[np.intp],
 
 def on_domain(method: Synthesizer, domain: Domain) -> Synthesizer:
     """Return a mechanism whose workload speaks of a domain with the same columns."""
-    given = {name: getattr(method, name, None) for name in ("workload", "measured")}
-    given = {
-        name: item for name, item in given.items() if isinstance(item, Workload) and item.domain != domain
-    }
+    given: dict[str, Workload] = {}
+    for name in ("workload", "measured"):
+        item = getattr(method, name, None)
+        if isinstance(item, Workload) and item.domain != domain:
+            given[name] = item
     if not given:
         return method
     moved = copy.copy(method)
