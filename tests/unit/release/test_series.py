@@ -272,6 +272,13 @@ def test_a_release_checks_the_bundle_before_it_spends(series: Path, tmp_path: Pa
         publish(spec, out=tmp_path / "out")
     with pytest.raises(BundleError, match="not the bundle that the specification names"):
         _ = Spec.read(spec).prior
+    shutil.rmtree(tmp_path / "old")
+    shutil.copytree(series / "first-release", tmp_path / "old")
+    plain = json.loads(json.dumps(planned.spec.plain))
+    plain["previous"]["releases"][0]["bounds"] = [{"epsilon": 0.0, "beside": PureDP(0.01).to_dict()}]
+    (tmp_path / "cheaper.json").write_text(json.dumps(plain))
+    with pytest.raises(BundleError, match="not those that the bundle"):
+        publish(tmp_path / "cheaper.json", out=tmp_path / "out")
     assert not list(tmp_path.glob("*.ledger"))
 
 

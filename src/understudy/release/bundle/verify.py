@@ -162,6 +162,9 @@ def _check_series(document: dict[str, Any], spec: Spec, problems: Problems) -> N
         if wanted is not said:
             problems.add("certificate and specification disagree on whether the release is one of a series")
         return
+    previous = spec.file.previous
+    if previous is None or previous.releases[-1].manifest != previous.manifest:
+        problems.add("the release before this one in the series is not the one that the specification names")
     if not _covers(budget_from_dict(said["composed"]), budget_from_dict(wanted["composed"])):
         problems.add(f"the series adds up to {wanted['words']}, more than the certificate says")
     if {**said, "composed": 0, "words": ""} != {**wanted, "composed": 0, "words": ""}:

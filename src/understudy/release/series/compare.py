@@ -64,6 +64,11 @@ class Side:
     model: Model | None = None
     certificate: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether a model says how large the errors of these very columns can be."""
+        return self.model is not None and self.model.schema.domain == self.schema.domain
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
@@ -224,7 +229,7 @@ def _largest(left: Side, right: Side, cliques: Sequence[Clique], most: int, aske
         first, second = (_shares(side, clique) for side in (left, right))
         found.append((0.5 * float(np.abs(first - second).sum()), clique))
     chosen = sorted(found, key=lambda item: (-item[0], item[1]))[:most]
-    if left.model is not None and right.model is not None and chosen:
+    if left.bounded and right.bounded and chosen:
         confidence = 1 - (1 - CONFIDENCE) / (2 * asked)
         wanted = [clique for _, clique in chosen]
         noise = _bounds(left, wanted, confidence) + _bounds(right, wanted, confidence)

@@ -34,6 +34,7 @@ from understudy.errors import BundleError, DataError, OutputError, SchemaError, 
 from understudy.mechanisms import Model
 from understudy.privacy import Budget
 from understudy.release.bundle.verify import verify_bundle
+from understudy.release.selection.profiles import Bound
 from understudy.release.series.compare import schema_differences
 from understudy.release.series.cost import CONDITION, composed
 from understudy.release.series.previous import bounds_of, manifest_hash
@@ -180,27 +181,18 @@ def plan_refresh(
         }  # fmt: skip
     for part in ("ledger", "facts"):
         plain.pop(part, None)
-    before = old.file.previous
-    earlier = [] if before is None else [item.model_dump() for item in before.releases]
-    own = {
-        "name": str(certificate["name"]),
-        "manifest": manifest_hash(folder),
-        "bounds": [bound.to_dict() for bound in bounds_of(certificate)],
-    }
+    releases = _releases(old, certificate, folder)
     prior = use != "nothing" and _usable_prior(folder, wanted, plain, use, notes)
     plain["previous"] = {
         "bundle": str(folder),
-        "manifest": own["manifest"],
+        "manifest": releases[-1]["manifest"],
         "prior": prior,
-        "releases": [*earlier, own],
+        "releases": releases,
     }
     made = Spec.from_dict(plain, where=wanted.where)
     shares = made.shares
     known = [*shares.trade_off]
-    past = [
-        bounds_of({"guarantee": {"budget": item["bounds"][0]["beside"], "trade_off": item["bounds"]}})
-        for item in [*earlier, own]
-    ]
+    past = [[Bound.from_dict(item) for item in release["bounds"]] for release in releases]
     series = tuple(
         (count, composed([*past, *([known] * (count - len(past)))]))
         for count in range(len(past) + 1, max(years, len(past) + 1) + 1)
@@ -235,12 +227,29 @@ def require_previous(spec: Spec) -> None:
     if previous is None or previous.bundle is None:
         return
     folder = spec.where / previous.bundle
-    verify_bundle(folder)
-    if manifest_hash(folder) != previous.manifest or previous.releases[-1].manifest != previous.manifest:
+    certificate = verify_bundle(folder)
+    again = "Make the specification anew: understudy refresh."
+    if manifest_hash(folder) != previous.manifest:
         raise BundleError(
-            f"{str(folder)!r} is not the bundle that the specification names (previous.manifest); make the specification anew: understudy refresh."
+            f"{str(folder)!r} is not the bundle that the specification names (previous.manifest). {again}"
         )
-    _require_fit(_old_spec(folder), spec)
+    old = _old_spec(folder)
+    _require_fit(old, spec)
+    if [item.model_dump() for item in previous.releases] != _releases(old, certificate, folder):
+        raise BundleError(
+            f"The earlier releases of the series (previous.releases) are not those that the bundle {str(folder)!r} gives. {again}"
+        )
+
+
+def _releases(old: Spec, certificate: Mapping[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Return the releases of a series up to a bundle, as the specification of the next one lists them."""
+    before = old.file.previous
+    own = {
+        "name": str(certificate["name"]),
+        "manifest": manifest_hash(folder),
+        "bounds": [bound.to_dict() for bound in bounds_of(certificate)],
+    }
+    return [*([] if before is None else [item.model_dump() for item in before.releases]), own]
 
 
 def _old_spec(folder: Path) -> Spec:
@@ -319,7 +328,9 @@ def _name_for(old: str, file: Path | None) -> str:
     stem = (
         ""
         if file is None
-        else "".join(c if c.isalnum() or c in " ._-" else "-" for c in file.name.split(".")[0])
+        else "".join(
+            c if (c.isascii() and c.isalnum()) or c in " ._-" else "-" for c in file.name.split(".")[0]
+        )
     )
     stem = stem.strip(" ._-")[:60]
     return stem if stem and stem != old else f"{old[:50]}-next"
