@@ -251,7 +251,7 @@ def test_people_with_several_rows_are_told_what_was_cut(bundle: Path) -> None:
         assert ("Rows are cut" in text) == (person and "nist" in name)
 
 
-def test_approvals_of_a_certificate_are_shown(pure: Path) -> None:
+def test_approvals_and_the_series_of_a_certificate_are_shown(pure: Path) -> None:
     facts = facts_of(pure)
     said = {
         "meaning": "approved",
@@ -260,6 +260,15 @@ def test_approvals_of_a_certificate_are_shown(pure: Path) -> None:
         "date": "2026-01-02",
         "hash": "ab" * 32,
     }
-    told = OfficeFacts({**facts.certificate, "approvals": [{"statement": said}]}, facts.spec, facts.schema)
+    told = OfficeFacts(
+        {
+            **facts.certificate,
+            "approvals": [{"statement": said}],
+            "series": {"words": "3 releases together: epsilon=5.1."},
+        },
+        facts.spec,
+        facts.schema,
+    )
     for page in office_documents(told).values():
         assert "A. &lt;b&gt;, lawyer, 2026-01-02: approved " + "ab" * 32 in render(page)
+        assert "3 releases together: epsilon=5.1." in render(page)

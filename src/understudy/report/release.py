@@ -42,8 +42,8 @@ class ReportContent:
         Who is protected, in a few words.
     looks
         How many charges the ledger holds.
-    table_total
-        What all releases of the table together were held to, in a few signs; empty if that is not known.
+    table_total, series
+        What all releases of the table together were held to, and what this and earlier releases of its series come to, in a few signs; empty if there is no such thing.
     figures, confidence
         Three numbers to read off, and the chance with which their ranges hold together, as words.
     limits
@@ -84,6 +84,7 @@ class ReportContent:
     protected: str = ""
     looks: int = 0
     table_total: str = ""
+    series: str = ""
     figures: Sequence[Figure] = ()
     limits: Sequence[str] = ()
     recognised: float = 0.0
@@ -241,6 +242,7 @@ def _label(content: ReportContent, phrases: Texts, met: int) -> str:
         *([(phrases["label_certainty"], content.certainty)] if content.certainty else []),
         (phrases["label_looks"], f"{content.looks:,}"),
         *([(phrases["label_total"], content.table_total)] if content.table_total else []),
+        *([(phrases["label_series"], content.series)] if content.series else []),
         (
             phrases["label_condition"],
             phrases["label_conditional" if content.condition else "label_unconditional"],

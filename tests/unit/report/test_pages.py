@@ -99,6 +99,7 @@ def content(**changes: Any) -> ReportContent:
         "protected": NASTY,
         "looks": 3,
         "table_total": NASTY,
+        "series": NASTY,
         "figures": [Figure("5%", NASTY, low="4%", high=NASTY, note=NASTY), Figure(NASTY, "b")],
         "limits": [NASTY, "two", "three"],
         "recognised": 0.027,

@@ -137,6 +137,8 @@ class OfficeFacts:
                     budget_from_dict(self.promised["table_total"]).describe(),
                 ]
             )
+        if self.certificate.get("series"):
+            rows.append(["the series of releases up to now", str(self.certificate["series"]["words"])])
         return rows
 
     @property

@@ -132,6 +132,9 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         table_total=""
         if not promised.get("table_total")
         else _signs(budget_from_dict(promised["table_total"])),
+        series=""
+        if not certificate.get("series")
+        else _signs(budget_from_dict(certificate["series"]["composed"])),
         figures=shown or criterion_figures(certificate["criteria"], 3),
         limits=limits(
             bounds=[(clique, bound / 2) for clique, _, bound in bounds_found],
