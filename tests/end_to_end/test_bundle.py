@@ -16,7 +16,7 @@ from command import understudy
 
 from understudy.errors import BundleError, OutputError
 from understudy.privacy import Ledger
-from understudy.release.bundle.bundle import manifest_text, write_bundle
+from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text, write_bundle
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseResult
 from understudy.release.run.run import Release
@@ -72,11 +72,11 @@ def test_nothing_in_a_bundle_tells_when_the_selection_ended(tmp_path: Path) -> N
     outcome = replace(released(tmp_path), started="2020-02-03", finished="2020-02-03")
     path = write_bundle(outcome, tmp_path / "out")
     day = datetime(2020, 2, 3, tzinfo=UTC).timestamp()
-    assert {item.stat().st_mtime for item in (path, *path.iterdir())} == {day}
+    assert {item.stat().st_mtime for item in (path, *path.rglob("*"))} == {day}
     with zipfile.ZipFile(path / "model.understudy") as archive:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     today = datetime.now(UTC).date().isoformat().encode("ascii")
-    assert not [item.name for item in path.iterdir() if today in item.read_bytes()]
+    assert not [name for name in bundle_files(path) if today in (path / name).read_bytes()]
 
 
 @pytest.mark.parametrize("form", ["pass-only", "published"])
@@ -106,11 +106,11 @@ def test_a_bundle_verifies_and_speaks(form: str, tmp_path: Path) -> None:
 
 
 def test_any_touch_is_found(bundle: Path, tmp_path: Path) -> None:
-    for file in sorted(bundle.iterdir()):
+    for name in (MANIFEST, *bundle_files(bundle)):
         for how in ("flip", "append", "remove"):
-            copy = tmp_path / f"{file.name}-{how}"
+            copy = tmp_path / f"{name.replace('/', '-')}-{how}"
             shutil.copytree(bundle, copy)
-            target = copy / file.name
+            target = copy / name
             content = bytearray(target.read_bytes())
             if how == "flip":
                 content[len(content) // 2] ^= 1
@@ -121,6 +121,15 @@ def test_any_touch_is_found(bundle: Path, tmp_path: Path) -> None:
                 target.unlink()
             with pytest.raises(BundleError):
                 verify_bundle(copy)
+    for odd in ("link", "documents/link", "hollow"):
+        copy = tmp_path / f"with {odd.replace('/', ' ')}"
+        shutil.copytree(bundle, copy)
+        if odd == "hollow":
+            (copy / odd).mkdir()
+        else:
+            (copy / odd).symlink_to(tmp_path)
+        with pytest.raises(BundleError, match=f"{odd} is not part of the bundle"):
+            verify_bundle(copy)
     copy = tmp_path / "extra"
     shutil.copytree(bundle, copy)
     (copy / "note.txt").write_text("hello")
@@ -134,7 +143,7 @@ def _reseal(folder: Path) -> None:
     import hashlib
 
     (folder / "MANIFEST.json").unlink()
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in bundle_files(folder)}
     (folder / "MANIFEST.json").write_text(manifest_text(hashes))
 
 
@@ -207,3 +216,45 @@ def test_values_that_may_not_occur_are_marked_with_their_bounds(tmp_path: Path) 
         assert f"<td>{value}</td><td>{words}</td>" in report
     assert "| x |  |" in written  # 400 rows are a fact
     assert "Nothing here was learnt" not in written
+
+
+# ---------------------------------------------------------------------- opening the report
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_open_shows_the_report_and_says_where_it_is(
+    bundle: Path, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def browser(address: str) -> bool:
+        asked.append(address)
+        return there
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    page = (bundle / "report.html").resolve()
+    opened = understudy("open", bundle)
+    assert opened.code == 0, opened.err
+    assert asked == [page.as_uri()]
+    assert opened.out.strip() == str(page)
+    assert ("No browser could be started" in opened.err) == (not there)
+    told = understudy("open", bundle, "--no-browser", "--json")
+    assert json.loads(told.out) == {"report": str(page), "opened": False}
+    assert len(asked) == 1
+
+
+def test_a_page_that_somebody_changed_is_not_opened(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def browser(address: str) -> bool:
+        raise AssertionError(address)
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle, copy)
+    with (copy / "report.html").open("a") as page:
+        page.write("<script>alert(1)</script>")
+    refused = understudy("open", copy)
+    assert refused.code == 4
+    assert "report.html was changed" in refused.err
+    assert understudy("open", tmp_path / "nothing").code == 4

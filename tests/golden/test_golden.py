@@ -17,10 +17,12 @@ import pytest
 
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger
+from understudy.release.bundle.reporting import bundle_report
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseFailure, ReleaseResult
 from understudy.release.run.run import run_release
 from understudy.release.spec.spec import Spec
+from understudy.report import release_page
 from understudy.schema import Schema
 
 GOLDEN = Path(__file__).parent / "0.1.0"
@@ -78,6 +80,8 @@ def test_a_release_and_its_bundle_are_still_there(name: str, tmp_path: Path) -> 
     with zipfile.ZipFile(place / "bundle.zip") as archive:
         archive.extractall(place / "bundle")
     verify_bundle(place / "bundle")
+    page = release_page(bundle_report(place / "bundle"))  # in the form of today
+    assert "Privacy label" in page
     spec = Spec.read(place / "spec.yaml")
     assert spec.fingerprint() == FACTS["releases"][name]["fingerprint"]
     with Ledger.open(place / "toy.ledger") as ledger:

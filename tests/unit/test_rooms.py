@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "marginals": {"errors", "schema"},
     "data": {"errors", "_compile", "_system", "schema", "marginals"},
     "ledgers": {"errors", "data", "privacy"},
+    "signatures": {"errors", "data", "ledgers"},
     "curator": {"errors", "_compile", "_deprecation", "schema", "marginals", "data", "privacy"},
     "engine": {"errors", "_compile", "schema", "marginals"},
     "mechanisms": {
@@ -73,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         "release",
         "evaluation",
         "datasets",
+        "signatures",
     },
     "adapters": {
         "errors",
@@ -99,6 +101,7 @@ ALLOWED: dict[str, set[str]] = {
         "inference",
         "evaluation",
         "report",
+        "signatures",
     },
 }
 # A look asks something of the records that the core has no question for. It lies beside its mechanism, is the only file of

@@ -197,6 +197,8 @@ _PERIOD = 80.0
 
 _TERMS = 1 << 17
 _NEGLIGIBLE = -25.0
+_PRECISE = math.log(1e-6)
+"""Logarithm of the error of a probability, relative to it, that quantiles may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,13 +281,13 @@ class WeightedNoise:
         """Invert the characteristic function: ``P(|X| <= h) = 2/π ∫ sin(th)/t φ(t) dt`` as a Fourier series."""
         sd = math.sqrt(self.variance)
         step = 2 * math.pi / (_PERIOD * sd)
-        terms = 512
+        terms, negligible = 512, max(_NEGLIGIBLE, math.log(beta) + _PRECISE)
         while True:  # the characteristic function falls; go on until it is negligible
             grid = step * np.arange(1, terms + 1)
             exponent = -grid * grid * (self.gaussian + self.rounding / 12) / 2
             for size, count in self.laplace:
                 exponent -= count * np.log1p((size * grid) ** 2)
-            if exponent[-1] < _NEGLIGIBLE or terms >= _TERMS:
+            if exponent[-1] < negligible or terms >= _TERMS:
                 break
             terms *= 4
         weight = np.exp(exponent) / np.arange(1, terms + 1)

@@ -120,7 +120,7 @@ def sample(
                 number, where=where, given=fixed, seed=seed, progress=phases.part("drawing")
             )
             phases.part("writing")("writing", 0.0)
-            write_frame(frame, target, schema=fitted.table_schema)
+            write_frame(frame, target, schema=fitted.table_schema, synthetic=True)
             phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:

@@ -29,6 +29,7 @@ from understudy.release.selection.accounting import (
     attempts_needed,
 )
 from understudy.release.spec.parts import AnyValue, Part, Positive, Whole
+from understudy.release.spec.reading import PublisherPart, ReadingPart
 from understudy.release.spec.source import SimulatePart
 from understudy.schema import Schema
 from understudy.schema.files.schema_file import described
@@ -338,6 +339,41 @@ class _OutputPart(Part):
     folder: str | None = Field(None, description="Folder of the bundle, relative to this file.")
 
 
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Role = Literal["owner", "lawyer", "domain expert", "statistician", "data protection officer"]
+
+
+class _ApprovalsPart(Part):
+    """Who must have approved this very specification before anything is spent."""
+
+    required: list[Role] = Field([], description="Roles that must have approved it.")
+    signed: bool = Field(False, description="Whether only signed approvals count, by keys that are trusted.")
+    keys: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]] = Field(
+        {}, description="For a role: fingerprint of the one key whose signature counts."
+    )
+
+
+class _EarlierPart(Part):
+    """An earlier release of a series, and what is known about its cost."""
+
+    name: str = Field(description="Name of the release.")
+    manifest: Sha256 = Field(description="SHA-256 of the manifest of its bundle.")
+    bounds: list[dict[str, AnyValue]] = Field(
+        description="What its certificate says is known, the promise first.", min_length=1
+    )
+
+
+class _PreviousPart(Part):
+    """The release before this one in a series; `understudy refresh` writes it."""
+
+    bundle: str | None = Field(None, description="Folder of its bundle, relative to this file.")
+    manifest: Sha256 = Field(description="SHA-256 of the manifest of its bundle.")
+    prior: bool = Field(True, description="Whether models start from that of the bundle, which is public.")
+    releases: list[_EarlierPart] = Field(
+        description="The earlier releases of the series, the first one first.", min_length=1
+    )
+
+
 class SpecPart(Part):
     """A release: from a private table to a published one."""
 
@@ -347,6 +383,12 @@ class SpecPart(Part):
     description: str = Field("", description="What the published table holds, for people.")
     license: str = Field("", description="Licence of the published table: an SPDX name or an address.")
     citation: str = Field("", description="How users should cite the published table.")
+    publisher: PublisherPart = Field(PublisherPart(), description="Who publishes it.")  # type: ignore[call-arg]
+    show: list[ReadingPart] = Field(
+        [],
+        description="What the report begins with, at most three; chosen from the criteria where nothing is said.",
+        max_length=3,
+    )
     facts: str | None = Field(
         None,
         description="File that holds the owner's facts (source, schema, unit, public, cleaning, transformations) instead of "
@@ -371,6 +413,11 @@ class SpecPart(Part):
     selection: SelectionPart = Field(description="How many attempts may be made.")
     budget: _BudgetsPart = Field(description="The privacy budget.")
     output: _OutputPart = Field(_OutputPart(), description="What is written.")  # type: ignore[call-arg]
+    previous: _PreviousPart | None = Field(None, description="The release before this one in a series.")
+    approvals: _ApprovalsPart = Field(
+        _ApprovalsPart(),  # type: ignore[call-arg]
+        description="Who must have approved this very specification.",
+    )
     seed: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Seed of the public side (drawing rows, projection). Privacy noise takes none."
     )

@@ -113,8 +113,10 @@ class _Reader(SpaceReader):
         configurations, left_out = self._configurations(schema, transformations)
         spec_schemas = self._schemas(schema, transformations, cleaning)
         self._criteria(spec_schemas, cleaning)
+        self._readings(spec_schemas)
         self._projections(spec_schemas, None if rows is None else rows.value)
         shares = self._shares(unit, attempts, rows, transformations)
+        self._approvals()
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
         if schema is None or unit is None or attempts is None or rows is None or shares is None:
             raise SchemaError("The specification cannot be used.")  # a part was refused without saying why
@@ -305,6 +307,23 @@ class _Reader(SpaceReader):
                 )
                 for problem in item.problems(context):
                     self.note(place, problem)
+
+    def _readings(self, schemas: Sequence[Schema]) -> None:
+        if not self.sound("show"):
+            return
+        for index, item in enumerate(self.file.show):
+            for problem in filter(None, (item.problem(schema) for schema in schemas)):
+                self.note(f"show[{index}] {item.column!r}", problem)
+
+    def _approvals(self) -> None:
+        if not self.sound("approvals"):
+            return
+        given = self.file.approvals
+        for role in given.keys:
+            if role not in given.required:
+                self.note(
+                    f"approvals.keys.{role}", "names a key for a role that is not among approvals.required"
+                )
 
     def _attempts(self) -> Attempts | None:
         if not self.sound("selection"):
