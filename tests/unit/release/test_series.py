@@ -195,9 +195,9 @@ def _rewritten(bundle: Path, folder: Path, name: str, change: Any) -> Path:
     change(plain)
     (copied / name).write_text(json.dumps(plain, indent=2) + "\n")
     hashes = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in copied.iterdir()
-        if path.name != "MANIFEST.json"
+        path.relative_to(copied).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in copied.rglob("*")
+        if path.is_file() and path.name != "MANIFEST.json"
     }
     (copied / "MANIFEST.json").write_text(manifest_text(hashes))
     return copied
