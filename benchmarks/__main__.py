@@ -33,6 +33,7 @@ QUICK = {
     "people": ["--quick"],
     "plan_errors": ["--quick"],
     "real_tables": ["--quick"],
+    "weights": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],

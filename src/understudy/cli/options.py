@@ -145,6 +145,13 @@ Flat = Annotated[
         help="With --id-column: fit rows, cut to --max-rows-per-person, instead of people with their number and order of rows.",
     ),
 ]
+Population = Annotated[
+    bool,
+    typer.Option(
+        "--population",
+        help="Where the schema declares survey weights: write rows that all stand for equally many people, without weights.",
+    ),
+]
 WorkloadText = Annotated[
     str | None,
     typer.Option("--workload", help="Marginals that matter: all-3way, target:COLUMN, skewed, or a file."),

@@ -331,6 +331,7 @@ def synthesize(
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
     flat: bool = False,
+    population: bool = False,
     rows: int | None = None,
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
@@ -373,6 +374,9 @@ def synthesize(
     flat
         Where the unit names people (``id_column``) they are fitted and drawn with all their rows, in order, with fresh ids; the section ``entity`` of the schema says more about them.
         True fits the rows instead: each person is cut to ``max_rows`` rows at random, and the result has rows without ids.
+    population
+        Where the schema declares survey weights: draw rows that all stand for equally many people, without a weight column. By default rows have weights, as those
+        of the table do.
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
@@ -450,6 +454,7 @@ def synthesize(
             model=None if model is None else Path(model),
             rows=rows,
             seed=seed,
+            population=population,
         ),
     )
     if planned.why:

@@ -33,6 +33,7 @@ from understudy.cli.options import (
     OptionWords,
     OutName,
     PartitionBy,
+    Population,
     Quiet,
     Rho,
     Rows,
@@ -105,6 +106,7 @@ def synth(
     another_ledger: AnotherLedger = False,
     table_name: TableName = None,
     rows: Rows = None,
+    population: Population = False,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
     seed: Seed = None,
     sets: Annotated[
@@ -200,6 +202,7 @@ def synth(
         model=model,
         rows=rows,
         seed=seed,
+        population=population,
         sets=sets,
         how=how,
         chunk_rows=chunk_rows,
