@@ -23,6 +23,7 @@ import pandas as pd
 from understudy.datasets import weighted_survey, weighted_survey_schema
 from understudy.privacy import Unit
 from understudy.schema import Schema
+from understudy.schema.weights import Weight
 from understudy.workflow import synthesize
 
 DELTA = 1e-6
@@ -72,7 +73,7 @@ def compare(n: int, epsilon: float, shrink: float, seeds: int) -> None:
         schema = weighted_survey_schema()
         cap = 25.0**shrink
         plain = schema.select(name for name in schema.names if name != "weight")
-        schema = replace(plain, weight={"column": "weight", "cap": cap, "lowest": 1.0})
+        schema = replace(plain, weight=Weight("weight", cap=cap, lowest=1.0))
         ratios.append(cap / float(real["weight"].mean()))
         found.setdefault("rows, without weights", []).append(errors(real, real, np.ones(n), plain))
         asked = {"epsilon": epsilon, "delta": DELTA, "method": "aim", "ledger": "memory", "seed": seed}
@@ -91,9 +92,7 @@ def compare(n: int, epsilon: float, shrink: float, seeds: int) -> None:
             real[list(plain.names)].iloc[row].assign(row=row), schema=plain, unit=unit, flat=True, **asked
         )
         assert sums.frame is not None
-        found.setdefault("sums", []).append(
-            errors(real, sums.frame, np.full(len(sums.frame), step), plain)
-        )
+        found.setdefault("sums", []).append(errors(real, sums.frame, np.full(len(sums.frame), step), plain))
     print(
         f"{n:,} rows, epsilon {epsilon:g}, delta {DELTA:g}, cap {np.mean(ratios):.1f} times the mean weight, {seeds} tables"
     )

@@ -36,11 +36,21 @@ def synth(folder: Path, *words: object, schema: str = "survey.yaml", code: int =
 
 def test_a_weighted_survey_comes_out_weighted_and_a_population_is_drawn_from_its_model(folder):
     synth(
-        folder, "--out", folder / "out.csv", "--model", folder / "m.understudy", "--seed", 1, "--method", "aim"
+        folder,
+        "--out",
+        folder / "out.csv",
+        "--model",
+        folder / "m.understudy",
+        "--seed",
+        1,
+        "--method",
+        "aim",
     )
     made = pd.read_csv(folder / "out.csv")
     real = pd.read_csv(folder / "survey.csv").assign(
-        weight=lambda table: pd.to_numeric(table["weight"], errors="coerce").where(lambda w: w.between(0, 1e9))
+        weight=lambda table: pd.to_numeric(table["weight"], errors="coerce").where(
+            lambda w: w.between(0, 1e9)
+        )
     )
     assert list(made.columns) == ["sex", "world_area_of_birth", "income_class", "weight"]
     assert made["weight"].max() <= 25
@@ -50,7 +60,17 @@ def test_a_weighted_survey_comes_out_weighted_and_a_population_is_drawn_from_its
         return float(table.loc[table[born] != "United States", "weight"].sum() / table["weight"].sum())
 
     assert abroad(made) == pytest.approx(abroad(real), abs=0.05)  # .4 of the rows are
-    run("sample", folder / "m.understudy", "--population", "--rows", 1_000, "--seed", 2, "--out", folder / "p.csv")
+    run(
+        "sample",
+        folder / "m.understudy",
+        "--population",
+        "--rows",
+        1_000,
+        "--seed",
+        2,
+        "--out",
+        folder / "p.csv",
+    )
     people = pd.read_csv(folder / "p.csv")
     assert list(people.columns) == ["sex", "world_area_of_birth", "income_class"]
     assert len(people) == 1_000
@@ -58,9 +78,15 @@ def test_a_weighted_survey_comes_out_weighted_and_a_population_is_drawn_from_its
 
 
 def test_a_population_straight_from_synth(folder):
-    told = synth(folder, "--population", "--rows", 300, "--out", folder / "p.parquet", "--method", "independent")
+    told = synth(
+        folder, "--population", "--rows", 300, "--out", folder / "p.parquet", "--method", "independent"
+    )
     assert "300 synthetic rows" in told
-    assert list(pd.read_parquet(folder / "p.parquet").columns) == ["sex", "world_area_of_birth", "income_class"]
+    assert list(pd.read_parquet(folder / "p.parquet").columns) == [
+        "sex",
+        "world_area_of_birth",
+        "income_class",
+    ]
 
 
 def test_refusals_come_before_anything_is_spent(folder):

@@ -331,6 +331,7 @@ def weighted_survey_schema() -> Schema:
     from dataclasses import replace
 
     from understudy.schema import Integer
+    from understudy.schema.weights import Weight
 
     ages = ["17-24", "25-29", "30-34", "35-39", "40-44", "45-49", "50-54", "55-59", "60-64", "65-74", "75-96"]
     hours = ["0-9", "10-19", "20-29", "30-34", "35-39", "40", "41-49", "50-59", "60-99"]
@@ -344,7 +345,7 @@ def weighted_survey_schema() -> Schema:
         plain,
         name="weighted survey",
         description="Simulated adults at work, sampled with unequal probabilities.",
-        weight={"column": "weight", "cap": MOST_WEIGHT, "lowest": 1.0},
+        weight=Weight("weight", cap=MOST_WEIGHT, lowest=1.0),
     )
 
 

@@ -131,9 +131,7 @@ def sample(
             else:
                 frame = fitted.sample(number, where=where, given=fixed, seed=seed, progress=drawing)
             phases.part("writing")("writing", 0.0)
-            write_frame(
-                frame, target, schema=fitted.population_schema if population else fitted.table_schema
-            )
+            write_frame(frame, target, schema=fitted.population_schema if population else fitted.table_schema)
             phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:
