@@ -93,6 +93,19 @@ def ids_from_pandas(values: Any, id_column: str) -> Persons:
     return np.asarray(numbers, np.int64)
 
 
+def by_rows(persons: Persons, most: int) -> npt.NDArray[np.int64]:
+    """Return how many persons have one row, two rows, and so on; those with ``most`` rows or more come last. Private.
+
+    Examples
+    --------
+    >>> by_rows(np.array([5, 1, 5, 5, 2]), 2)
+    array([2, 1])
+    """
+    check_max_rows(most)
+    rows = np.bincount(persons) if len(persons) else np.zeros(0, np.int64)
+    return np.bincount(np.minimum(rows, most), minlength=most + 1)[1:].astype(np.int64)
+
+
 def marks_of_persons(
     persons: Persons, columns: Sequence[npt.NDArray[Any]], order: npt.NDArray[Any] | None
 ) -> npt.NDArray[np.uint64]:
@@ -177,6 +190,21 @@ def kept_rows_of_stream(
     """
     kept = np.ones(rows, bool)
     given = None if callable(words) else draw_words(words, rows)
+    for place, persons in parts_of_stream(read_ids, id_column, rows=rows):
+        if place is None:
+            return np.ones(len(persons), bool)  # the source changed; the caller compares lengths
+        drawn = draw_words(words, len(place)) if given is None else given[place]
+        kept[place[~kept_rows(persons, drawn, max_rows)]] = False
+    return kept
+
+
+def parts_of_stream(
+    read_ids: Callable[[], Iterator[pa.Array]], id_column: str, *, rows: int
+) -> Iterator[tuple[npt.NDArray[np.int64] | None, Persons]]:
+    """Iterate over parts of a stream of ids, each with all rows of its persons: where the rows stand, and whose they are.
+
+    If the stream has another number of rows than it should, no place is given, and as many numbers as it had rows.
+    """
     parts = max(1, -(-rows // ROWS_PER_PART))
     for part in range(parts):
         seen = 0
@@ -190,13 +218,10 @@ def kept_rows_of_stream(
             places.append(mine + seen)
             seen += len(batch)
         if seen != rows:
-            return np.ones(seen, bool)  # the source changed; the caller compares lengths
+            yield None, np.zeros(seen, np.int64)
+            return
         if ids:
-            place = np.concatenate(places)
-            persons = number_persons(ids, id_column)
-            drawn = draw_words(words, len(place)) if given is None else given[place]
-            kept[place[~kept_rows(persons, drawn, max_rows)]] = False
-    return kept
+            yield np.concatenate(places), number_persons(ids, id_column)
 
 
 def _parts_of(ids: pa.Array, parts: int, id_column: str) -> npt.NDArray[np.int64]:

@@ -98,6 +98,13 @@ class Table(Protocol):
         """
         ...
 
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have one row, two rows, and so on; those with ``most`` rows or more share the last number. Private.
+
+        Every person is counted once, by the number of rows of that person alone.
+        """
+        ...
+
     def beyond_codes(self) -> Iterator[bytes]:
         """Return what tells two tables with the same codes apart and matters for answers: whose rows are whose, their order, texts. Private.
 
@@ -155,6 +162,10 @@ class Encoded:
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques. Private."""
         raise TypeError("Encoded is a base; use one of the kinds of table.")
+
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have how many rows. Private."""
+        raise read_without(id_column)
 
     def beyond_codes(self) -> Iterator[bytes]:
         """Return what a digest of the records needs beside the codes: nothing here. Private."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from understudy.engine import Distribution, GraphicalModel
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
+from understudy.inference.intervals import REAL_TABLE
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.drawing import Drawer
 from understudy.privacy import Budget, Unit, budget_from_dict
@@ -464,16 +465,28 @@ class Model:
         codes = None if of is None else self.schema.encode_frame(of)
         return self.uncertainty.error_bounds(wanted, confidence=confidence, codes=codes)
 
-    def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
-        """Return a confidence interval for every cell of a marginal of the table that was counted.
+    @property
+    def counted_table(self) -> str:
+        """Which table was counted, in words: intervals and error bounds hold for that one.
 
-        That is the real table, unless the unit is a person: then it is the table cut to the rows per person (`Unit.describe_cut`), or, in a fit of two
+        It is the real table, unless the unit is a person: then it is the table cut to the rows per person (`Unit.describe_cut`), or, in a fit of two
         levels, that of the event records, of which each person has as many as the unit allows.
         """
-        return self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
+        unit = self.provenance.unit
+        if unit.id_column is None:
+            return REAL_TABLE
+        rows = f"{unit.max_rows} {'row' if unit.max_rows == 1 else 'rows'}"
+        if self.schema.events_of is not None:
+            return f"the event records of the real table, {unit.max_rows} of each {unit.id_column}"
+        return f"the real table cut to at most {rows} of each {unit.id_column}, chosen at random"
+
+    def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
+        """Return a confidence interval for every cell of a marginal of the table that was counted; ``table`` of the result says which that is."""
+        found = self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
+        return replace(found, table=self.counted_table)
 
     def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:
-        """Return an interval for how many real rows lie in some cells of a marginal.
+        """Return an interval for how many rows of the table that was counted lie in some cells of a marginal.
 
         Parameters
         ----------
@@ -492,10 +505,11 @@ class Model:
             turned = [
                 tuple(cell[place] for place in order) if len(cell) == len(order) else cell for cell in cells
             ]
-        return self.uncertainty.count_interval(ordered, turned, confidence=confidence)
+        found = self.uncertainty.count_interval(ordered, turned, confidence=confidence)
+        return replace(found, table=self.counted_table)
 
     def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
-        """Return an interval for the mean of a column of the real table.
+        """Return an interval for the mean of a column of the table that was counted.
 
         Parameters
         ----------
@@ -506,7 +520,8 @@ class Model:
         confidence
             Probability over the noise that the interval holds.
         """
-        return self.uncertainty.mean_interval(column, values, confidence=confidence)
+        found = self.uncertainty.mean_interval(column, values, confidence=confidence)
+        return replace(found, table=self.counted_table)
 
     def unresolved(self, *, confidence: float = 0.95, numbers: bool = True) -> pd.DataFrame:
         """List the values of columns that the measurements cannot tell from values that nobody has.
