@@ -461,7 +461,7 @@ class BundleReader(Reader):
     name = "bundle"
 
     def good(self) -> list[Case]:
-        from understudy.release.bundle.bundle import write_bundle
+        from understudy.release.bundle.bundle import MANIFEST, bundle_files, write_bundle
         from understudy.release.run.run import run_release
         from understudy.release.spec.spec import Spec
 
@@ -475,8 +475,8 @@ class BundleReader(Reader):
                 result: Any = run_release(spec, ledger=here / f"{turn}.ledger", source=frame)
                 if hasattr(result, "synthetic"):
                     break
-            write_bundle(result, here / "bundle")
-            return [{path.name: path.read_bytes() for path in (here / "bundle").iterdir()}]
+            bundle = write_bundle(result, here / "bundle")
+            return [{name: (bundle / name).read_bytes() for name in (MANIFEST, *bundle_files(bundle))}]
 
     def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
         spoilt = dict(case)

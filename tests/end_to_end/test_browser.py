@@ -153,6 +153,70 @@ def test_paper_is_light_whatever_the_screen_was(opened: tuple[str, Any, list[str
     assert len(printed) > 10_000
 
 
+# ---------------------------------------------------------------------- the first screen of a report
+
+
+@pytest.fixture
+def report(folder: Path, browser: Any) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    page.goto(pages(folder)["report"].as_uri())
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_first_screen_holds_what_a_director_reads(report: Any, scheme: str) -> None:
+    """What it is, three things to read off, three it cannot tell, what it means, the promise and the label: within 900 pixels."""
+    report.emulate_media(color_scheme=scheme)
+    first = report.locator(".first")
+    headings = first.locator("h2").all_inner_texts()
+    assert len(headings) == 6
+    assert headings[-1] == "Privacy label"
+    box = first.bounding_box()
+    assert box["y"] + box["height"] <= 900
+    assert first.locator(".figures li").count() == 3
+    assert first.locator(".figures i").count() == 3, "each with its range"
+    assert first.locator("ul:not(.figures) li").count() == 3
+    ink, ground = (
+        report.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor")
+    )
+    assert ink != ground
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_nothing_in_a_report_is_cut_or_hidden_beside_the_screen(report: Any, width: int) -> None:
+    """Tables need no scrolling to the side, words stay in their boxes, and the text of pictures inside them."""
+    report.set_viewport_size({"width": width, "height": 900})
+    scrolled = report.evaluate(
+        "[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)"
+    )
+    assert scrolled == []
+    beside = report.evaluate(
+        """[...document.querySelectorAll('main p, main li, main dd, main td, main h2')]
+        .filter(e => e.offsetParent && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.textContent)"""
+    )
+    assert beside == []
+    cut = report.evaluate(
+        """[...document.querySelectorAll('svg text')].filter(e => {
+            const t = e.getBoundingClientRect(), s = e.ownerSVGElement.getBoundingClientRect();
+            return t.left < s.left - 1 || t.right > s.right + 1 || t.top < s.top - 1 || t.bottom > s.bottom + 1;
+        }).map(e => e.textContent)"""
+    )
+    assert cut == []
+
+
+def test_the_report_on_paper_begins_with_its_first_screen_on_one_page(report: Any, tmp_path: Path) -> None:
+    """Printed on A4 the first screen is not broken, and tables keep their columns."""
+    report.emulate_media(media="print")
+    report.set_viewport_size({"width": 794 - 121, "height": 1123 - 136})  # A4 without the margins of the page
+    box = report.locator(".first").bounding_box()
+    assert box["y"] + box["height"] <= 1123 - 136
+    assert (
+        report.locator("table.stacked td").first.evaluate("e => getComputedStyle(e).display") == "table-cell"
+    )
+    assert not report.locator("nav").is_visible()
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The documentation, built and served on loopback."""

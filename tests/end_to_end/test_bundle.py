@@ -16,7 +16,7 @@ from command import understudy
 
 from understudy.errors import BundleError, OutputError
 from understudy.privacy import Ledger
-from understudy.release.bundle.bundle import manifest_text, write_bundle
+from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text, write_bundle
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseResult
 from understudy.release.run.run import Release
@@ -72,11 +72,11 @@ def test_nothing_in_a_bundle_tells_when_the_selection_ended(tmp_path: Path) -> N
     outcome = replace(released(tmp_path), started="2020-02-03", finished="2020-02-03")
     path = write_bundle(outcome, tmp_path / "out")
     day = datetime(2020, 2, 3, tzinfo=UTC).timestamp()
-    assert {item.stat().st_mtime for item in (path, *path.iterdir())} == {day}
+    assert {item.stat().st_mtime for item in (path, *path.rglob("*"))} == {day}
     with zipfile.ZipFile(path / "model.understudy") as archive:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     today = datetime.now(UTC).date().isoformat().encode("ascii")
-    assert not [item.name for item in path.iterdir() if today in item.read_bytes()]
+    assert not [name for name in bundle_files(path) if today in (path / name).read_bytes()]
 
 
 @pytest.mark.parametrize("form", ["pass-only", "published"])
@@ -106,11 +106,11 @@ def test_a_bundle_verifies_and_speaks(form: str, tmp_path: Path) -> None:
 
 
 def test_any_touch_is_found(bundle: Path, tmp_path: Path) -> None:
-    for file in sorted(bundle.iterdir()):
+    for name in (MANIFEST, *bundle_files(bundle)):
         for how in ("flip", "append", "remove"):
-            copy = tmp_path / f"{file.name}-{how}"
+            copy = tmp_path / f"{name.replace('/', '-')}-{how}"
             shutil.copytree(bundle, copy)
-            target = copy / file.name
+            target = copy / name
             content = bytearray(target.read_bytes())
             if how == "flip":
                 content[len(content) // 2] ^= 1
@@ -121,6 +121,15 @@ def test_any_touch_is_found(bundle: Path, tmp_path: Path) -> None:
                 target.unlink()
             with pytest.raises(BundleError):
                 verify_bundle(copy)
+    for odd in ("link", "documents/link", "hollow"):
+        copy = tmp_path / f"with {odd.replace('/', ' ')}"
+        shutil.copytree(bundle, copy)
+        if odd == "hollow":
+            (copy / odd).mkdir()
+        else:
+            (copy / odd).symlink_to(tmp_path)
+        with pytest.raises(BundleError, match=f"{odd} is not part of the bundle"):
+            verify_bundle(copy)
     copy = tmp_path / "extra"
     shutil.copytree(bundle, copy)
     (copy / "note.txt").write_text("hello")
@@ -134,7 +143,7 @@ def _reseal(folder: Path) -> None:
     import hashlib
 
     (folder / "MANIFEST.json").unlink()
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in bundle_files(folder)}
     (folder / "MANIFEST.json").write_text(manifest_text(hashes))
 
 

@@ -17,6 +17,7 @@ from command import Result, understudy
 
 from understudy.privacy import Ledger
 from understudy.release.bundle.bundle import write_bundle
+from understudy.release.bundle.office import DOCUMENTS
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.result import ReleaseResult
 from understudy.release.run.run import Release
@@ -34,6 +35,8 @@ def hostile() -> Spec:
         "description": f"{HTML}\n\n# Another page\n\n```\n{LINK}",
         "license": f"{HTML} licence",
         "citation": f"{LINK} citation",
+        "publisher": {"name": HTML, "contact": LINK, "region": f"{HTML} {LINK}"},
+        "show": [{"column": "a", "values": [FORMULA], "text": f"{HTML} shown"}],
         "source": {"simulate": {"table": "toy", "rows": 400}},
         "schema": {
             "columns": [
@@ -102,7 +105,7 @@ def test_rendered_markdown_holds_what_was_written_and_no_more(name: str, bundle:
     assert seen.elements.count("h1") == 1
 
 
-@pytest.mark.parametrize("name", ["report.html", "README.html", "dictionary.html"])
+@pytest.mark.parametrize("name", ["report.html", "README.html", "dictionary.html", *DOCUMENTS])
 def test_pages_carry_a_policy_that_allows_their_own_script_and_style_alone(name: str, bundle: Path) -> None:
     import base64
     import hashlib
@@ -118,10 +121,23 @@ def test_pages_carry_a_policy_that_allows_their_own_script_and_style_alone(name:
         digest = base64.b64encode(hashlib.sha256(inside.encode("utf-8")).digest()).decode("ascii")
         assert rules[rule] == f"'sha256-{digest}'"
     assert not re.search(r'\sstyle="', text), "an inline style would be refused"
+    assert HTML not in text
     seen = Seen()
     seen.feed(text)
     assert "img" not in seen.elements
     assert all(address.startswith(("#", "data:")) for address in seen.addresses)
+
+
+def test_no_markup_reaches_the_page_of_the_registry(bundle: Path) -> None:
+    """It renders Markdown; and two backslashes would begin mathematics there."""
+    import yaml
+
+    text = (bundle / "documents" / "deployment.yaml").read_text("utf-8")
+    said = str(yaml.safe_load(text))
+    assert "<img" not in said
+    assert "](" not in said
+    assert "&lt;script>alert(2)" in said
+    assert not re.search(r"\\\\[^()]", text)
 
 
 def test_formulas_are_published_as_they_are_and_said_to_be_there(bundle: Path) -> None:

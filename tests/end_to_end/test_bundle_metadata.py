@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+import sqlite3
 import warnings
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import yaml
 from command import understudy
 
 frictionless = pytest.importorskip("frictionless", reason="frictionless referees the data package")
@@ -97,3 +103,90 @@ output: {formats: [csv.gz, parquet]}
         mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant referees the Croissant file")
         first = next(iter(mlcroissant.Dataset(jsonld="croissant.json").records(record_set="rows")))
     assert set(first) == {"rows/Letzte_Änderung", "rows/Raucher"}
+
+
+# ---------------------------------------------------------------------- the registry of deployments, and the plain flag
+
+
+def registry_problems(text: str) -> list[str]:
+    """What the registry's own check would find: keys, types and lists of values, and how texts are written."""
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema checks the entry")
+    facts = json.loads((Path(__file__).parent / "registry_facts.json").read_text("utf-8"))
+    checker = jsonschema.Draft7Validator(facts, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
+    problems = [f"{list(error.path)}: {error.message}" for error in checker.iter_errors(yaml.safe_load(text))]
+    problems += [
+        f"a text is folded: {token.value!r}"
+        for token in yaml.scan(text)
+        if getattr(token, "style", None) not in (None, "|", '"', "'")
+    ]
+    return problems + re.findall(r"\\\\[^()]", text)
+
+
+def test_the_registry_takes_the_entry(bundle: Path) -> None:
+    """0.1.0's had other keys, a status that does not exist, and no url_slug, tier or deployment."""
+    text = (bundle / "documents" / "deployment.yaml").read_text("utf-8")
+    assert registry_problems(text) == []
+    entry = yaml.safe_load(text)["deployment"]
+    certificate = json.loads((bundle / "certificate.json").read_text())
+    assert entry["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": certificate["guarantee"]["budget"]["epsilon"]
+    }
+    assert entry["basic"]["publication_date"] == certificate["finished"][:10]
+    old = {"status": "draft: fill in the empty fields before you submit it", "name": "x", "privacy_unit": "y"}
+    found = " ".join(registry_problems(yaml.safe_dump(old)))
+    assert all(
+        word in found for word in ("'url_slug'", "'tier'", "'deployment'", "status", "were unexpected")
+    )
+
+
+def test_every_description_of_the_rows_says_that_they_are_synthetic(bundle: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="reads the metadata")
+    assert parquet.read_schema(bundle / "data.parquet").metadata[b"synthetic"] == b"true"
+    companion = json.loads((bundle / "data.csv-metadata.json").read_text())
+    assert companion["url"] == "data.csv"
+    assert companion["notes"][0]["synthetic"] is True
+    header = (bundle / "data.csv").read_text().splitlines()[0].split(",")
+    assert [column["titles"] for column in companion["tableSchema"]["columns"]] == header
+    package = json.loads((bundle / "datapackage.json").read_text())
+    assert package["synthetic"] is True
+    croissant = json.loads((bundle / "croissant.json").read_text())
+    assert "synthetic" in package["keywords"]
+    assert "synthetic" in croissant["keywords"]
+    for described in (companion["dc:description"], package["description"], croissant["description"]):
+        assert described.startswith("Synthetic data: no row is the record of a person.")
+
+
+@pytest.fixture
+def database(bundle: Path, tmp_path: Path) -> Path:
+    """The CSV as the table `data` of `data.db`, as the guide has it."""
+    place = tmp_path / "data.db"
+    opened = sqlite3.connect(place)
+    pd.read_csv(bundle / "data.csv").to_sql("data", opened, index=False)
+    opened.close()
+    return place
+
+
+def test_the_metadata_for_datasette_describes_the_table_and_the_columns_there_are(
+    bundle: Path, database: Path
+) -> None:
+    metadata = json.loads((bundle / "datasette.json").read_text())
+    opened = sqlite3.connect(database)
+    columns = [row[1] for row in opened.execute("pragma table_info(data)")]
+    opened.close()
+    table = metadata["databases"]["data"]["tables"]["data"]
+    assert list(table["columns"]) == columns
+    assert "(grams)" in table["columns"]["birth_weight"]
+    # the keys that Datasette documents, at each level; it shows other ones nowhere
+    known = {"title", "description", "license", "license_url", "source", "source_url"}
+    assert set(metadata) <= known | {"databases"}
+    assert set(table) <= known | {"columns"}
+    assert "synthetic" in metadata["title"]
+
+
+def test_datasette_shows_that_the_rows_are_synthetic(bundle: Path, database: Path) -> None:
+    app = pytest.importorskip("datasette.app", reason="Datasette shows the table")
+    metadata = json.loads((bundle / "datasette.json").read_text())
+    shown = app.Datasette([str(database)], metadata=metadata)
+    page = asyncio.run(shown.client.get("/data/data"))
+    assert page.status_code == 200
+    assert "Synthetic data: no row is the record of a person." in page.text

@@ -114,7 +114,7 @@ def make_chunk(out: str, digest: str, wave_number: int, lane: int, made: int) ->
     for folder, part in _partitions(frame, plan["partition_by"]):
         target = staging.parts / folder
         target.mkdir(parents=True, exist_ok=True)
-        write_frame(part, target / part_name(number, staging.suffix), schema=schema)
+        write_frame(part, target / part_name(number, staging.suffix), schema=schema, synthetic=True)
         files += 1
     report = ChunkReport(number, len(frame), drawn.start, drawn.end, files)
     joined = np.concatenate([np.zeros(0, np.int32), *drawn.counts])
@@ -301,7 +301,9 @@ def write_sample(
         reports, error = _all_waves(staging, plan, sample, how, phases.part("rows"))
         if not sample.waves:  # no rows: one file that says which columns there would be
             empty = fitted.sample(0, seed=plan["seed"])
-            write_frame(empty, staging.parts / part_name(0, staging.suffix), schema=fitted.schema)
+            write_frame(
+                empty, staging.parts / part_name(0, staging.suffix), schema=fitted.schema, synthetic=True
+            )
             reports = [ChunkReport(0, 0, 0.0, 0.0, 1)]
         shares = [item.end / item.start for item in reports if item.start > 0]
         done = WrittenSample(

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
     from understudy.schema import Schema
 
-Writer = Callable[["pd.DataFrame", BinaryIO], None]
+Writer = Callable[["pd.DataFrame", BinaryIO, bool], None]
 
 
-def write_frame(frame: pd.DataFrame, path: str | PathLike[str], *, schema: Schema | None = None) -> Path:
+def write_frame(
+    frame: pd.DataFrame, path: str | PathLike[str], *, schema: Schema | None = None, synthetic: bool = False
+) -> Path:
     """Write a frame as CSV, gzipped CSV or Parquet, whichever the name of the file says.
 
     The rows go to a new file in the same folder, which takes the name only when it is complete and on
@@ -41,6 +43,9 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str], *, schema: Schem
     schema
         Of the frame. CSV files then have its spelling of values: at most so many decimals as it declares, and its text
         for missing entries. Parquet files hold numbers and nulls.
+    synthetic
+        Whether the rows are synthetic. Parquet files then say so in their metadata (``synthetic`` is ``true``), so that nobody takes
+        them for real records; a CSV file has no place for it.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str], *, schema: Schem
     write = _writer(target)
     spelled = frame if schema is None or write is _write_parquet else spell(frame, schema)
     with replacing(target) as file:
-        write(spelled, file)
+        write(spelled, file, synthetic)
     return target
 
 
@@ -271,11 +276,11 @@ def _number_text(number: float, decimals: int) -> str | None:
     return "0" if text == "-0" else text
 
 
-def _write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
+def _write_csv(frame: pd.DataFrame, file: BinaryIO, synthetic: bool) -> None:
     frame.to_csv(file, index=False, lineterminator="\n", encoding="utf-8")
 
 
-def _write_csv_gz(frame: pd.DataFrame, file: BinaryIO) -> None:
+def _write_csv_gz(frame: pd.DataFrame, file: BinaryIO, synthetic: bool) -> None:
     import gzip
 
     # neither name nor time in the header: equal frames give equal bytes
@@ -283,7 +288,7 @@ def _write_csv_gz(frame: pd.DataFrame, file: BinaryIO) -> None:
         frame.to_csv(compressed, index=False, lineterminator="\n", encoding="utf-8")  # type: ignore[arg-type]
 
 
-def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
+def _write_parquet(frame: pd.DataFrame, file: BinaryIO, synthetic: bool) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -293,6 +298,8 @@ def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
         raise OutputError(
             "A column mixes types that Parquet cannot hold together. Write CSV instead."
         ) from None
+    if synthetic:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"synthetic": b"true"})
     pq.write_table(table, file)
 
 

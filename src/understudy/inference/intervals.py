@@ -323,27 +323,28 @@ def count_interval(
     return clipped(low, high, estimate, evidence.total, confidence, "measured")
 
 
-def mean_interval(evidence: Evidence, column: str, values: Array, *, confidence: float) -> Interval | None:
-    """Return an interval for the mean of a column whose code ``c`` stands for ``values[c]``, or ``None``.
+def mean_interval(evidence: Evidence, clique: Clique, values: Array, *, confidence: float) -> Interval | None:
+    """Return an interval for the mean over rows whose cell ``c`` of a marginal stands for ``values[c]``, or ``None``.
 
-    Codes with the value NaN (missing, other) are left out of the mean.
+    Cells with the value NaN (missing, other, outside of a group) are left out of the mean.
     """
     beta = require_beta(1 - confidence)
-    counted, plain = counted_values(evidence, column, values)
+    counted, plain = counted_values(evidence, clique, values)
 
     def ends(mean: float) -> Ends | None:
-        return query_interval(evidence, (column,), counted * (plain - mean), beta=beta)
+        return query_interval(evidence, clique, counted * (plain - mean), beta=beta)
 
     if ends(float(plain[counted].min())) is None:
         return None
     return invert(lambda mean: _some(ends(mean)), plain[counted], confidence=confidence, basis="measured")
 
 
-def counted_values(evidence: Evidence, column: str, values: Array) -> tuple[npt.NDArray[np.bool_], Array]:
-    """Return which codes of a column enter a mean, and their values with zero for the others."""
+def counted_values(evidence: Evidence, clique: Clique, values: Array) -> tuple[npt.NDArray[np.bool_], Array]:
+    """Return which cells of a marginal enter a mean, and their values with zero for the others."""
     counted = np.isfinite(values)
-    if values.shape != evidence.domain.shape((column,)) or not counted.any():
-        raise WorkloadError(f"A mean of {column!r} needs one value per code, at least one of them a number.")
+    if values.shape != evidence.domain.shape(clique) or not counted.any():
+        named = ", ".join(map(repr, clique))
+        raise WorkloadError(f"A mean of {named} needs one value per code, at least one of them a number.")
     return counted, np.where(counted, values, 0.0)
 
 

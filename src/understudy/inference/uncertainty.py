@@ -218,17 +218,23 @@ class Uncertainty:
 
     def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
         """Return an interval for the mean of a column; ``values`` are what its codes stand for, NaN to leave out."""
-        meaning = np.asarray(values, dtype=np.float64)
-        found = mean_interval(self.evidence, column, meaning, confidence=confidence)
+        return self.mean_over((column,), np.asarray(values, dtype=np.float64), confidence=confidence)
+
+    def mean_over(self, clique: Clique, values: Array, *, confidence: float = 0.95) -> Interval:
+        """Return an interval for the mean over the rows in some cells of a marginal, such as those of a group.
+
+        ``values`` has one entry per cell: what its rows count for, NaN to leave them out. The mean of ones and zeros is a share.
+        """
+        found = mean_interval(self.evidence, clique, values, confidence=confidence)
         if found is not None:
             return found
-        counted, plain = counted_values(self.evidence, column, meaning)
-        model = self.answers([(column,)])[0]
-        bound = Bounder(self.evidence, require_beta(1 - confidence)).bound((column,), model)
+        counted, plain = counted_values(self.evidence, clique, values)
+        model = self.answers([clique])[0]
+        bound = Bounder(self.evidence, require_beta(1 - confidence)).bound(clique, model)
 
         def ends(mean: float) -> Ends:
             weights = counted * (plain - mean)
-            middle, spread = float(weights @ model), float(np.abs(weights).max()) * bound.rows
+            middle, spread = float((weights * model).sum()), float(np.abs(weights).max()) * bound.rows
             return middle - spread, middle + spread, middle
 
         return invert(ends, plain[counted], confidence=confidence, basis=_basis(bound.basis))

@@ -12,16 +12,18 @@ from understudy.report.page import (
     Table,
     Text,
     Texts,
+    inline_markdown,
     markdown,
     render,
 )
 from understudy.report.pictures import Picture, Share, Whiskers, comparison_panels
-from understudy.report.release import ReportContent, chance, release_page
+from understudy.report.release import Figure, ReportContent, chance, release_page
 
 __all__ = [
     "ENGLISH",
     "Block",
     "Bullets",
+    "Figure",
     "Heading",
     "Page",
     "Panel",
@@ -38,6 +40,7 @@ __all__ = [
     "chance",
     "comparison_panels",
     "evaluation_page",
+    "inline_markdown",
     "marginal_chart",
     "markdown",
     "release_page",

@@ -20,12 +20,12 @@ ENGLISH: Texts = {
     "title": "{title}: release report",
     "subtitle": "{rows} synthetic rows, {columns} columns. Read this before you use the table.",
     "contents": "Contents",
-    "theme": "Switch between light and dark",
+    "theme": "Light or dark",
     "skip": "Skip to the content",
     "rows_of": "{shown} of {all} rows",
     # headings
-    "h_what": "What this is, and why to trust it",
-    "h_you": "What it means if you are in the real data",
+    "h_what": "What this is",
+    "h_you": "How much surer an attacker can become",
     "h_budget": "Who spent what of the privacy budget",
     "h_criteria": "What was promised, and checked, before publication",
     "h_measured": "The table beside what was measured",
@@ -35,19 +35,38 @@ ENGLISH: Texts = {
     "h_dictionary": "The columns",
     "h_files": "The files, and how to check them",
     # what
-    "what": "This table is synthetic: none of its rows is the record of a person. It stands in for a sensitive table and "
-    "was made so that every look at the real records was differentially private. Every such look is listed below with "
-    "its price, and the prices add up to the guarantee.",
-    "card_rows": "synthetic rows",
-    "card_criteria": "criteria met",
-    "card_unit": "protected: neighbouring tables {unit}",
+    "what": "This table is synthetic: none of its rows is the record of a person. It stands in for a sensitive table; every look at the real "
+    "records was differentially private, was paid for, and is listed below.",
+    "h_figures": "Three things you can read off it",
+    "figure_range": "real records: {low} to {high}",
+    "figures_note": "The figure is this table's. The ranges hold together with a confidence of {confidence}.",
+    "figures_checked": "The method gives no ranges for single figures; these errors were checked on the real records before publication.",
+    "figures_none": "None with a known error: the method gives no ranges, and no criterion compared the table with the real one.",
+    "h_limits": "Three things it cannot tell",
+    "h_meaning": "What it means if you are in the data",
+    "meaning": "Whatever somebody knows and computes: a guess whether you are in it, right in 50% of cases before, is right in at most {guess} "
+    "with this table. Somebody who accuses 1 in 100 others wrongly recognises at most {recognised} of the people who are in it.",
+    "h_promise": "The promise, kept",
+    "promise": "{met} of {all} criteria of quality, fixed before any record was read, are met.",
+    "promise_chance": "A table that misses one would pass with a chance of at most {false_accept}.",
+    "h_label": "Privacy label",
+    "label_data": "What it is",
+    "label_synthetic": "synthetic, {rows} rows",
+    "label_protected": "Who is protected",
+    "label_guarantee": "Guarantee",
+    "label_guess": "Best guess whether somebody is in it (a coin: 50%)",
+    "label_certainty": "Chance that the limits of single outcomes hold",
+    "label_looks": "Looks at the records, each paid for",
+    "label_total": "All releases of the table together",
+    "label_condition": "Conditions of the guarantee",
+    "label_conditional": "yes, see “What it means”",
+    "label_unconditional": "none",
+    "label_criteria": "Criteria of quality met",
     "condition": "Condition of the guarantee, and of all that is said about it here: {condition}",
     # you
     "you": "Suppose somebody wants to find out whether you are in the real data, or something about you that only your "
     "record tells. Whatever they know already, and whatever they compute from this table, the guarantee limits how much "
     "surer they can become.",
-    "you_guess": "Somebody who tosses a coin on whether you are in the real data is right half of the time. With this table, "
-    "nobody is right with a chance of more than {chance}.",
     "you_certainty": "Noise is random, so a single outcome can be more telling than others. The second and third columns hold with "
     "a chance of at least {chance}, the last one in 95 of 100 cases.",
     "you_always": "The second and third columns hold for every outcome, whatever the noise; the last one in 95 of 100 cases.",
@@ -69,7 +88,7 @@ ENGLISH: Texts = {
     "records, plus noise of scale {scale}, had to exceed {threshold}. A table that violates a criterion passes with a "
     "chance of at most {false_accept}.",
     "criteria_caption": "Acceptance criteria",
-    "criteria_head": "criterion|metric|threshold|result|mechanism|noise deviation",
+    "criteria_head": "criterion|what is compared|error must be below|result|noise of the check (deviation)",
     # measured
     "measured": "Bars: the synthetic table. Points: what was measured on the real table, with noise added for privacy; the "
     "lines reach two standard deviations of that noise either way. The real numbers themselves appear nowhere.",
@@ -77,10 +96,12 @@ ENGLISH: Texts = {
     "pairs": "Pairs of columns: where the synthetic table has more (blue) or fewer (orange) rows than measured, in standard "
     "deviations of the noise. Pale is good; noise alone colours one cell in twenty noticeably.",
     # bounds
-    "bounds": "With a confidence of {confidence}, the errors of the synthetic table on these columns, added up over all cells "
-    "as a share of the rows, are no larger than the bound. Bounds come from the noisy measurements alone.",
+    "bounds": "To turn the table into the real one, as far as these columns go, no more than this share of its rows would have to move "
+    "(with a confidence of {confidence} for each line; the largest first). The bound is twice that: errors added up over all cells. It comes from the noisy measurements alone.",
+    "bounds_kinds": "“Supported”: a noisy measurement holds these columns, so their error is known directly. “Unsupported”: none does, "
+    "and the bound follows from what the method would otherwise have measured, or is the largest there is.",
     "bounds_caption": "Error bounds",
-    "bounds_head": "columns|kind|bound",
+    "bounds_head": "columns|kind|rows that may have to move|bound",
     "bounds_none": "This method gives no error bounds.",
     # use
     "intended": "Intended: statistics like those the criteria cover, and the tables of counts whose bounds above are small "
@@ -102,7 +123,7 @@ ENGLISH: Texts = {
 }
 
 
-def _inline(prose: str) -> str:
+def inline_markdown(prose: str) -> str:
     """Return words on one line, without anything that Markdown would take for markup, a link or a picture."""
     text = " ".join(prose.split())
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", text)
@@ -113,7 +134,7 @@ def _inline(prose: str) -> str:
 
 def _block(prose: str) -> str:
     """Return words that begin a line: no heading, list, quotation, rule or fence either."""
-    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", _inline(prose))
+    text = re.sub(r"^(\d{1,9})(?=[.)](?:\s|$))", r"\1\\", inline_markdown(prose))
     return re.sub(r"^(?=#|>|[-+*](?:\s|$|[-+*])|={2}|~{3}|`{3})", r"\\", text)
 
 
@@ -131,7 +152,7 @@ class Text:
 
     def markdown(self) -> str:
         """Return the paragraph."""
-        return f"**{_inline(self.prose)}**" if self.strong else _block(self.prose)
+        return f"**{inline_markdown(self.prose)}**" if self.strong else _block(self.prose)
 
 
 @dataclass(frozen=True)
@@ -146,7 +167,7 @@ class Heading:
 
     def markdown(self) -> str:
         """Return the heading."""
-        return f"### {_inline(self.prose)}"
+        return f"### {inline_markdown(self.prose)}"
 
 
 @dataclass(frozen=True)
@@ -182,6 +203,14 @@ class Html:
         return _block(self.caption)
 
 
+_STACKED = 4
+"""Tables with so many columns show each row as a small list on narrow screens."""
+
+
+def _label(heading: str) -> str:
+    return f' data-label="{escape(heading)}"'
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of plain words under headings.
@@ -215,11 +244,13 @@ class Table:
     def html(self) -> str:
         """Return the table, with its search box and fold where it has them."""
         right = set(self.numeric)
+        stacked = len(self.head) >= _STACKED
 
         def cells(tag: str, texts: Sequence[str]) -> str:
             scope = ' scope="col"' if tag == "th" else ""
             return "".join(
-                f"<{tag}{scope}{' class=n' if index in right else ''}>{escape(text)}</{tag}>"
+                f"<{tag}{scope}{_label(self.head[index]) if stacked and tag == 'td' else ''}"
+                f"{' class=n' if index in right else ''}>{escape(text)}</{tag}>"
                 for index, text in enumerate(texts)
             )
 
@@ -232,7 +263,7 @@ class Table:
             )
         table = (
             f'<div class="wide" tabindex="0" role="region" aria-label="{escape(self.caption)}">'
-            f"<table><caption>{escape(self.caption)}</caption><thead><tr>{cells('th', self.head)}</tr></thead>"
+            f"<table{' class=stacked' if stacked else ' class=paired' if len(self.head) > 1 else ''}><caption>{escape(self.caption)}</caption><thead><tr>{cells('th', self.head)}</tr></thead>"
             f"<tbody>{body}</tbody></table></div>"
         )
         inside = f'<div class="{"searchable" if self.searchable else "plain"}">{box}{table}</div>'
@@ -248,7 +279,7 @@ class Table:
 
         def line(cells: Sequence[str]) -> str:
             bar = chr(92) + "|"
-            return f"| {' | '.join(_inline(cell).replace('|', bar) for cell in cells)} |"
+            return f"| {' | '.join(inline_markdown(cell).replace('|', bar) for cell in cells)} |"
 
         return "\n".join([line(self.head), f"|{'|'.join(marks)}|", *map(line, self.rows)])
 
@@ -267,7 +298,9 @@ class Folded:
 
     def markdown(self) -> str:
         """Return the blocks below their summary."""
-        return "\n\n".join([f"### {_inline(self.summary)}", *(block.markdown() for block in self.blocks)])
+        return "\n\n".join(
+            [f"### {inline_markdown(self.summary)}", *(block.markdown() for block in self.blocks)]
+        )
 
 
 Block = Text | Heading | Bullets | Html | Table | Folded
@@ -285,6 +318,8 @@ class Page:
         Heading and content of each part; a list of contents is made from the headings.
     lead
         What stands before the first section.
+    top
+        The first screen: what stands before the list of contents. Pages without one begin with that list.
     banner
         A warning that stays on every screen and every printed page.
     accent, accent_dark
@@ -296,6 +331,7 @@ class Page:
     title: str
     sections: Sequence[tuple[str, Sequence[Block]]]
     lead: Sequence[Block] = ()
+    top: Sequence[Block] = ()
     banner: str = ""
     subtitle: str = ""
     accent: str = "#0b5f85"
@@ -307,7 +343,7 @@ class Page:
 
 _LABELS = {
     "contents": "Contents",
-    "theme": "Switch between light and dark",
+    "theme": "Light or dark",
     "rows_of": "{shown} of {all} rows",
     "skip": "Skip to the content",
 }
@@ -336,6 +372,10 @@ def render(page: Page) -> str:
         for index, (title, blocks) in enumerate(page.sections)
     )
     subtitle = f'<p class="subtitle">{escape(page.subtitle)}</p>' if page.subtitle else ""
+    contents = f'<nav aria-label="{escape(labels["contents"])}"><ol>{links}</ol></nav>\n'
+    main = '<main id="content">'
+    first = "".join(block.html() for block in page.top)
+    opening = f"{main}{first}{contents}" if first else f"{contents}{main}"
     style = _STYLE.replace("ACCENT-DARK", page.accent_dark).replace("ACCENT", page.accent)
     script = _SCRIPT.replace("ROWS-OF", labels["rows_of"])
     # Nothing is loaded, and nothing runs but the one script: whatever markup reached the page some other way stays dead.
@@ -352,8 +392,7 @@ def render(page: Page) -> str:
         f'<a class="skip" href="#content">{escape(labels["skip"])}</a>{banner}\n'
         f'<header><h1>{escape(page.title)}</h1>{subtitle}<button type="button" id="theme">'
         f"{escape(labels['theme'])}</button></header>\n"
-        f'<nav aria-label="{escape(labels["contents"])}"><ol>{links}</ol></nav>\n'
-        f'<main id="content">{"".join(block.html() for block in page.lead)}{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n'
+        f"{opening}{''.join(block.html() for block in page.lead)}{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
@@ -385,12 +424,12 @@ def markdown(page: Page) -> str:
     <BLANKLINE>
     \\# age_years < 18
     """
-    parts = [f"# {_inline(page.title)}"]
-    parts += [f"**{_inline(page.banner)}**"] if page.banner else []
+    parts = [f"# {inline_markdown(page.title)}"]
+    parts += [f"**{inline_markdown(page.banner)}**"] if page.banner else []
     parts += [_block(page.subtitle)] if page.subtitle else []
-    parts += [block.markdown() for block in page.lead]
+    parts += [block.markdown() for block in (*page.top, *page.lead)]
     for title, blocks in page.sections:
-        parts += [f"## {_inline(title)}", *(block.markdown() for block in blocks)]
+        parts += [f"## {inline_markdown(title)}", *(block.markdown() for block in blocks)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -402,14 +441,14 @@ _STYLE = """
 *{box-sizing:border-box}
 body{margin:0;overflow-wrap:break-word;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
 header,nav,main{max-width:62rem;margin:0 auto;padding:0 1.25rem}
-header{padding-top:1.5rem;position:relative}
+header{padding-top:1.1rem;position:relative}
 h1{font-size:1.8rem;line-height:1.2;margin:0 0 .3rem;padding-inline-end:8rem}
 h2{color:var(--accent);font-size:1.3rem;margin:2.2rem 0 .6rem;border-bottom:2px solid var(--line);padding-bottom:.25rem}
 h3{font-size:1.05rem;margin:1.4rem 0 .4rem}
-.subtitle,figcaption,.found{color:var(--soft)}
+.subtitle{margin:.2rem 0}.subtitle,figcaption,.found{color:var(--soft)}
 a{color:var(--accent)}
 button{font:inherit;font-size:.85rem;color:var(--ink);background:var(--panel);border:1px solid var(--line);border-radius:.4rem;padding:.35rem .7rem;cursor:pointer}
-#theme{position:absolute;inset-inline-end:1.25rem;top:1.5rem;max-width:8rem}
+#theme{position:absolute;inset-inline-end:1.25rem;top:1.1rem;max-width:9rem}
 nav ol{columns:2 16rem;padding-inline-start:1.2rem;margin:.8rem 0}
 .banner{position:sticky;top:0;z-index:2;background:#7a1f1f;color:#fff;padding:.6rem 1.25rem;font-weight:600}
 .skip{position:absolute;inset-inline-start:-999rem}.skip:focus{inset-inline-start:1rem;top:1rem;background:var(--panel);padding:.4rem;z-index:3}
@@ -422,6 +461,11 @@ th{background:var(--panel);font-weight:600}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0;padding:0;list-style:none}
 .cards li{background:var(--panel);border:1px solid var(--line);border-inline-start:4px solid var(--accent);border-radius:.4rem;padding:.7rem .9rem}
 .cards b{display:block;font-size:1.35rem}.cards i{font-style:normal;font-weight:600;color:var(--accent)}.cards span{display:block;font-size:.85rem;line-height:1.35}
+.first{display:grid;grid-template-columns:minmax(0,1fr) 17.5rem;gap:0 1.8rem;align-items:start;margin-bottom:1.2rem;line-height:1.42}
+.first h2{font-size:1.05rem;margin:.6rem 0 .15rem;border:0;padding:0}.first p{margin:.15rem 0}.first ul{margin:.2rem 0;padding-inline-start:1.1rem}.first li{margin:.12rem 0}
+.figures{list-style:none;padding:0!important;display:grid;gap:.3rem}.figures li{display:grid;grid-template-columns:8.4rem minmax(0,1fr);gap:.1rem .8rem;margin:0!important;border-inline-start:4px solid var(--accent);padding-inline-start:.6rem}.figures b{font-size:1.1rem;line-height:1.35;font-variant-numeric:tabular-nums}.figures span{overflow-wrap:anywhere;line-height:1.35}.figures i{display:block;font-style:normal;color:var(--soft)}.note{color:var(--soft);font-size:.88rem}
+.label{border:2px solid var(--ink);border-radius:.3rem;padding:.55rem .8rem .7rem;margin-top:.75rem;background:var(--panel);font-size:.9rem;line-height:1.35}.label h2{margin:0 0 .25rem;font-size:1.15rem;color:var(--ink);border-bottom:4px solid var(--ink);padding-bottom:.15rem}.label dl{margin:0}.label dt{color:var(--soft);border-top:1px solid var(--line);padding-top:.28rem;margin-top:.28rem}.label dt:first-child{border:0;margin:0}.label dd{margin:0;font-weight:600;overflow-wrap:anywhere}
+.legend{list-style:none;padding:0;margin:.3rem 0;columns:2 18rem}.legend li{break-inside:avoid;padding-inline-start:1.4rem;text-indent:-1.4rem}.legend svg{width:.8rem;height:.8rem;margin-inline-end:.6rem;vertical-align:-.05rem}
 .worst{padding-inline-start:1.4rem;margin:.4rem 0}.worst li{margin:.3rem 0}.worst i{font-style:normal;color:var(--soft)}.worst i::before{content:"("}.worst i::after{content:"):"}
 h1,h2,h3,summary,caption,.lines,.cards,.worst,.search{overflow-wrap:anywhere}
 .lines{list-style:none;margin:.6rem 0;padding:0}.lines .n{overflow-wrap:normal}.lines>li,.lines>details>summary{display:grid;grid-template-columns:minmax(0,1fr) minmax(5rem,22rem) 4rem;gap:.7rem;align-items:center;padding:.18rem 0}
@@ -433,9 +477,9 @@ svg text{fill:var(--ink)}
 details{margin:.6rem 0}summary{cursor:pointer;color:var(--accent)}
 .search input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.3rem;padding:.25rem .5rem;min-width:14rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-@media (max-width:40rem){.wide-only{display:none}.lines>li,.lines>details>summary{grid-template-columns:minmax(0,1fr) 6rem 3.4rem;gap:.5rem}h1{padding-inline-end:0}#theme{position:static;max-width:none;margin:.4rem 0}}
+@media (max-width:40rem){.stacked thead{position:absolute;inset-inline-start:-999rem}.stacked,.stacked caption,.stacked tbody,.stacked tr,.stacked td{display:block}.stacked tr{border-bottom:2px solid var(--line);padding:.35rem 0}.stacked td{border:0;padding:.12rem 0;text-align:start;overflow-wrap:anywhere}.stacked td:empty,.paired td:empty{display:none}.paired thead{position:absolute;inset-inline-start:-999rem}.paired,.paired caption,.paired tbody,.paired tr,.paired td{display:block}.paired tr{border-bottom:1px solid var(--line);padding:.3rem 0}.paired td{border:0;padding:.08rem 0;text-align:start;overflow-wrap:anywhere}.paired td:first-child{font-weight:600}.stacked td::before{content:attr(data-label) ": ";color:var(--soft)}.first{grid-template-columns:minmax(0,1fr)}.legend{columns:1}.wide-only{display:none}.lines>li,.lines>details>summary{grid-template-columns:minmax(0,1fr) 6rem 3.4rem;gap:.5rem}h1{padding-inline-end:0}#theme{position:static;max-width:none;margin:.4rem 0}}
 @page{margin:18mm 16mm}
-@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;--ink:#111;--soft:#444;--ground:#fff;--panel:#f3f3f3;--line:#bbb;--accent:ACCENT}.skip,#theme,nav,.search,.found{display:none}.banner{position:static}body{font-size:10pt}h2{break-after:avoid}tr,figure{break-inside:avoid}details{display:block}details>*{display:block}}
+@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;--ink:#111;--soft:#444;--ground:#fff;--panel:#f3f3f3;--line:#bbb;--accent:ACCENT}.skip,#theme,nav,.search,.found{display:none}.banner{position:static}body{font-size:10pt}h2{break-after:avoid}tr,figure,.figures li,.label{break-inside:avoid}header,main{max-width:none;padding:0}.first{grid-template-columns:minmax(0,1fr) 13.5rem;gap:0 1.2rem;font-size:9.5pt;line-height:1.35}.first h2,.figures b{font-size:11pt}.first h2{margin:.4rem 0 .1rem}.label{font-size:8.5pt}.figures li{grid-template-columns:6.6rem minmax(0,1fr)}.wide{overflow:visible}details{display:block}details>*{display:block}}
 """
 
 _SCRIPT = """

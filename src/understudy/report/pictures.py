@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -46,16 +47,20 @@ class Share:
     value: float
 
 
+_UNSEEN = 5e-4
+"""A smaller part of a budget than this is what rounding left."""
+
+
 def budget_bar(shares: Sequence[Share], *, total: float, symbol: str) -> str:
-    """Draw who spent what of a budget as one bar with a legend below it.
+    """Draw who spent what of a budget as one bar with a legend below it, whose words wrap as the page does.
 
     Examples
     --------
-    >>> budget_bar([Share("model", 1.0)], total=1.2, symbol="epsilon").startswith("<svg")
-    True
+    >>> budget_bar([Share("model", 1.0)], total=1.2, symbol="epsilon").count("</li>")
+    2
     """
-    width, height, row = 760.0, 34.0, 22.0
-    parts = [_open(width, 50 + row * (len(shares) + 1), f"How the budget of {symbol} {total:g} was spent")]
+    width, height = 760.0, 34.0
+    parts = [_open(width, height + 8, f"How the budget of {symbol} {total:g} was spent")]
     x = 0.0
     for index, share in enumerate(shares):
         wide = width * min(1.0, share.value / total) if total > 0 else 0.0
@@ -68,16 +73,17 @@ def budget_bar(shares: Sequence[Share], *, total: float, symbol: str) -> str:
         f'<rect x="0" y="4" width="{width}" height="{height}" fill="none" stroke="currentColor" stroke-opacity=".5"/>'
     )
     left = max(0.0, total - sum(share.value for share in shares))
-    legend = [*shares, Share("not used", left)]
-    for index, share in enumerate(legend):
-        y = 60 + row * index
+    parts.append("</svg>")
+    listed = []
+    unused = [Share("not used", left)] if left > _UNSEEN * total else []
+    for index, share in enumerate([*shares, *unused]):
         colour = _SERIES[index % 8] if index < len(shares) else "none"
-        parts.append(
-            f'<rect x="2" y="{y - 11:.1f}" width="12" height="12" fill="{colour}" stroke="currentColor" '
-            f'stroke-opacity=".5"/><text x="22" y="{y:.1f}">{escape(share.name)}: {share.value:.4g} '
-            f"({share.value / total if total else 0:.1%})</text>"
+        listed.append(
+            f'<li><svg viewBox="0 0 12 12" aria-hidden="true"><rect x=".5" y=".5" width="11" height="11" fill="{colour}" '
+            f'stroke="currentColor" stroke-opacity=".5"/></svg>{escape(share.name)}: {share.value:.4g} '
+            f"({share.value / total if total else 0:.1%})</li>"
         )
-    return "".join(parts) + "</svg>"
+    return f'{"".join(parts)}<ul class="legend">{"".join(listed)}</ul>'
 
 
 def trade_off(points: Sequence[tuple[float, float]], *, label: str) -> str:
@@ -91,7 +97,7 @@ def trade_off(points: Sequence[tuple[float, float]], *, label: str) -> str:
         Words for people who cannot see the picture.
     """
     size, left, top = 300.0, 60.0, 12.0
-    parts = [_open(left + size + 16, top + size + 52, label)]
+    parts = [_open(left + size + 26, top + size + 52, label)]
 
     def place(x: float, y: float) -> str:
         return f"{left + size * x:.1f},{top + size * (1 - y):.1f}"
@@ -167,17 +173,113 @@ def comparison_panels(panels: Sequence[Whiskers]) -> str:
     )
 
 
+_LETTER = 5.6
+"""Width of a letter of labels, at most, in a font of ten."""
+_LINE = 11.0
+_WIDE = 26
+"""Letters of a label in one line; longer ones are broken into several, never cut."""
+
+
+def broken(label: str, letters: int = _WIDE) -> list[str]:
+    """Return a label in lines of so many letters at most: between words, or inside one that is longer than that.
+
+    Examples
+    --------
+    >>> broken("self-employed, with employees", 16)
+    ['self-employed,', 'with employees']
+    >>> "".join(broken("x" * 40, 16)) == "x" * 40
+    True
+    """
+    return textwrap.wrap(" ".join(label.split()), letters, break_on_hyphens=False) or [""]
+
+
+def _lines(lines: Sequence[str], x: float, y: float, **marks: str) -> str:
+    """Write lines of a label below each other, the middle of them at a height."""
+    top = y - _LINE * (len(lines) - 1) / 2
+    said = "".join(
+        f'<tspan x="{x:.1f}" y="{top + _LINE * index:.1f}">{escape(line)}</tspan>'
+        for index, line in enumerate(lines)
+    )
+    rest = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in marks.items())
+    return f'<text font-size="10"{rest}>{said}</text>'
+
+
 def _panel(panel: Whiskers) -> str:
-    width, height, left, top, bottom = 420.0, 210.0, 44.0, 26.0, 46.0
-    base, plot = height - bottom, height - bottom - top
-    highest = [p + r for p, r in zip(panel.points, panel.reach, strict=True)]
-    tallest = max([*panel.bars, *highest, 1e-12])
-    slot = (width - left) / max(1, len(panel.labels))
+    """Draw a column upright where its labels are short, and lying where they need a line each."""
+    shown = panel.labels[:: -(-len(panel.labels) // 12) or 1]
+    lying = len(panel.labels) <= 60 and max((len(label) for label in shown), default=0) > 11
+    return _lying(panel) if lying else _upright(panel)
+
+
+def _described(panel: Whiskers) -> str:
     seen = " and the noisy measurement of the real table" if len(panel.points) else ""
-    parts = [
-        _open(width, height, f"{panel.title}: shares in the synthetic table{seen}"),
-        f'<text x="0" y="14" font-weight="600">{escape(panel.title)}</text>',
-    ]
+    return f"{panel.title}: shares in the synthetic table{seen}"
+
+
+def _tallest(panel: Whiskers) -> float:
+    highest = [p + r for p, r in zip(panel.points, panel.reach, strict=True)]
+    return max([*panel.bars, *highest, 1e-12])
+
+
+def _title(title: str, width: float) -> tuple[str, float]:
+    """Write the heading of a picture in as many lines as it needs, and return where the rest begins."""
+    lines = broken(title, int(width / 7.2))
+    said = "".join(
+        f'<tspan x="0" y="{14 + 15 * index}">{escape(line)}</tspan>' for index, line in enumerate(lines)
+    )
+    return f'<text font-weight="600">{said}</text>', 26.0 + 15 * (len(lines) - 1)
+
+
+def _lying(panel: Whiskers) -> str:
+    """Draw bars from left to right, with a label of one or several lines before each."""
+    labels = [broken(label) for label in panel.labels]
+    width, left = 420.0, 8 + _LETTER * max((len(line) for lines in labels for line in lines), default=0)
+    title, top = _title(panel.title, width)
+    heights = [max(15.0, _LINE * len(lines) + 5) for lines in labels]
+    base, plot, tallest = top + sum(heights), width - left - 22, _tallest(panel)
+    parts = [_open(width, base + 22, _described(panel)), title]
+    for tick in (0.0, 0.5, 1.0):
+        x = left + tick * plot
+        parts.append(
+            f'<path d="M{x:.1f} {top}V{base:.1f}" stroke="currentColor" stroke-opacity=".15"/>'
+            f'<text x="{x:.1f}" y="{base + 14:.1f}" text-anchor="middle" font-size="10">{tick * tallest:.1%}</text>'
+        )
+    y = top
+    for index, (value, tall) in enumerate(zip(panel.bars, heights, strict=True)):
+        middle = y + tall / 2
+        parts.append(
+            f'<rect x="{left:.1f}" y="{middle - 5:.1f}" width="{plot * max(0.0, value) / tallest:.1f}" height="10" '
+            f'fill="{_SERIES[0]}" fill-opacity=".75"><title>{escape(panel.labels[index])}: {value:.3%}</title></rect>'
+            + _lines(labels[index], left - 6, middle + 3.5, text_anchor="end")
+        )
+        if index < len(panel.points):
+            point, reach = panel.points[index], panel.reach[index]
+            x, low, high = (
+                left + plot * max(0.0, v) / tallest for v in (point, point - reach, point + reach)
+            )
+            parts.append(
+                f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}" stroke="{_SERIES[1]}" stroke-width="1.5"/>'
+                f'<circle cx="{x:.1f}" cy="{middle:.1f}" r="2.4" fill="{_SERIES[1]}"><title>{escape(panel.labels[index])}: '
+                f"measured {point:.3%} ± {reach:.3%}</title></circle>"
+            )
+        y += tall
+    return "".join(parts) + "</svg>"
+
+
+def _upright(panel: Whiskers) -> str:
+    step = -(-len(panel.labels) // 12)
+    shown = list(range(0, len(panel.labels), step or 1))
+    longest = max((len(panel.labels[index]) for index in shown), default=0)
+    across = 376.0
+    slot = across / max(1, len(panel.labels))
+    turned = len(panel.labels) > 5 or len(shown) * longest * _LETTER > across
+    left = max(44.0, 0.85 * _LETTER * longest - slot / 2) if turned else 44.0
+    width = left + across
+    title, top = _title(panel.title, width)
+    bottom = 22 + (_LETTER * longest * 0.56 if turned else 0.0)
+    base, plot = top + 138, 138.0
+    tallest = _tallest(panel)
+    parts = [_open(width, base + bottom, _described(panel)), title]
     for tick in (0.0, 0.5, 1.0):
         y = base - tick * plot
         parts.append(
@@ -199,15 +301,15 @@ def _panel(panel: Whiskers) -> str:
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="{_SERIES[1]}"><title>{escape(panel.labels[index])}: '
             f"measured {point:.3%} ± {reach:.3%}</title></circle>"
         )
-    step = -(-len(panel.labels) // 12)
-    for index in range(0, len(panel.labels), step):
+    for index in shown:
         x = left + slot * (index + 0.5)
-        tick_label = panel.labels[index] if len(panel.labels[index]) <= 11 else panel.labels[index][:10] + "…"
-        turned = f' transform="rotate(-32 {x:.1f} {base + 14})" text-anchor="end"'
-        plain = ' text-anchor="middle"'
+        marks = (
+            f' transform="rotate(-32 {x:.1f} {base + 14})" text-anchor="end"'
+            if turned
+            else ' text-anchor="middle"'
+        )
         parts.append(
-            f'<text x="{x:.1f}" y="{base + 14}" font-size="10"{turned if len(panel.labels) > 5 else plain}>'
-            f"{escape(tick_label)}</text>"
+            f'<text x="{x:.1f}" y="{base + 14}" font-size="10"{marks}>{escape(panel.labels[index])}</text>'
         )
     return "".join(parts) + "</svg>"
 
@@ -221,11 +323,15 @@ def heat_table(
     """
     wide = max(6.0, min(28.0, 320.0 / max(len(across), 1)))
     tall = max(9.0, min(20.0, 240.0 / max(len(down), 1)))
-    left, top = 92.0, 26.0
-    width, height = left + wide * len(across) + 12, top + tall * len(down) + 52
+    shown = [(labels, range(0, len(labels), -(-len(labels) // 14) or 1)) for labels in (down, across)]
+    longest = [max((len(labels[index]) for index in picked), default=0) for labels, picked in shown]
+    left = 12 + _LETTER * max(longest[0], 0.77 * longest[1] - wide / 2 / _LETTER)
+    width = left + wide * len(across) + 12
+    heading, top = _title(title, max(width, 200.0))
+    width, height = max(width, 200.0), top + tall * len(down) + 22 + 0.65 * _LETTER * longest[1]
     parts = [
         _open(width, height, f"{title}: synthetic minus measured, in standard deviations of the noise"),
-        f'<text x="0" y="14" font-weight="600">{escape(title)}</text>',
+        heading,
     ]
     for i, row in enumerate(values):
         for j, value in enumerate(row):
@@ -235,21 +341,12 @@ def heat_table(
                 f'fill="{_SERIES[0] if value > 0 else _SERIES[1]}" fill-opacity="{strength:.2f}" stroke="currentColor" '
                 f'stroke-opacity=".12"><title>{escape(down[i])}, {escape(across[j])}: {value:+.1f}</title></rect>'
             )
-    for tick_labels, vertical in ((down, True), (across, False)):
-        step = -(-len(tick_labels) // 14)
-        for index in range(0, len(tick_labels), step):
-            tick_label = (
-                tick_labels[index] if len(tick_labels[index]) <= 12 else tick_labels[index][:11] + "…"
-            )
+    for (labels, picked), vertical in zip(shown, (True, False), strict=True):
+        for index in picked:
             middle = (tall if vertical else wide) * (index + 0.5)
-            if vertical:
-                parts.append(
-                    f'<text x="{left - 5}" y="{top + middle + 4:.1f}" text-anchor="end" font-size="10">{escape(tick_label)}</text>'
-                )
-            else:
-                x, y = left + middle, top + tall * len(down) + 12
-                parts.append(
-                    f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" font-size="10" '
-                    f'transform="rotate(-40 {x:.1f} {y:.1f})">{escape(tick_label)}</text>'
-                )
+            x, y = (left - 5, top + middle + 4) if vertical else (left + middle, top + tall * len(down) + 12)
+            marks = "" if vertical else f' transform="rotate(-40 {x:.1f} {y:.1f})"'
+            parts.append(
+                f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" font-size="10"{marks}>{escape(labels[index])}</text>'
+            )
     return "".join(parts) + "</svg>"

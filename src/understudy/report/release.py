@@ -10,9 +10,20 @@ from html import escape
 from understudy.report.page import ENGLISH, Block, Bullets, Html, Page, Table, Text, Texts, render
 from understudy.report.pictures import Share, Whiskers, budget_bar, comparison_panels, heat_table, trade_off
 
-__all__ = ["ReportContent", "chance", "release_page"]
+__all__ = ["Figure", "ReportContent", "chance", "release_page"]
 
 Rows = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that can be read off the table, as text: what it is, the range of the real one (empty where none is known), and what to bear in mind."""
+
+    value: str
+    what: str
+    low: str = ""
+    high: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +32,20 @@ class ReportContent:
 
     Attributes
     ----------
-    guarantee
-        The promise in a few signs, such as ``epsilon = 1``.
+    guarantee, kind
+        The promise in a few signs, such as ``epsilon = 1``, and its kind in words.
+    protected
+        Who is protected, in a few words.
+    looks
+        How many charges the ledger holds.
+    table_total
+        What all releases of the table together were held to, in a few signs; empty if that is not known.
+    figures, confidence
+        Three numbers to read off, and the chance with which their ranges hold together, as words.
+    limits
+        Three things the table cannot tell.
+    recognised
+        Largest share of the people in the data that can be recognised while one in a hundred others is accused wrongly.
     certainty
         Chance with which the limits of single outcomes hold, as words; empty if they always do.
     allowed
@@ -42,7 +65,7 @@ class ReportContent:
     panels, pairs
         Columns, and pairs of columns (title, labels down, labels across, differences).
     bounds
-        Columns, kind and bound; ``confidence`` as words.
+        Columns, kind, rows that may have to move, and the bound itself; ``confidence`` as words.
     rare
         Column, value and bound of values that cannot be told from values without any row.
     """
@@ -53,6 +76,13 @@ class ReportContent:
     columns: int
     guarantee: str
     unit: str
+    kind: str = ""
+    protected: str = ""
+    looks: int = 0
+    table_total: str = ""
+    figures: Sequence[Figure] = ()
+    limits: Sequence[str] = ()
+    recognised: float = 0.0
     certainty: str = ""
     allowed: str = ""
     right_guess: float
@@ -69,7 +99,7 @@ class ReportContent:
     panels: Sequence[Whiskers] = ()
     pairs: Sequence[tuple[str, Sequence[str], Sequence[str], Sequence[Sequence[float]]]] = ()
     bounds: Rows = ()
-    confidence: str = "95 %"
+    confidence: str = "95%"
     process: Rows
     dictionary: Rows
     rare: Rows = ()
@@ -81,7 +111,6 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
     """Return the report as one HTML document."""
     phrases = texts
     sections: list[tuple[str, list[Block]]] = [
-        (phrases["h_what"], _what(content, phrases)),
         (phrases["h_you"], _you(content, phrases)),
         (phrases["h_budget"], _budget(content, phrases)),
         (phrases["h_criteria"], _criteria(content, phrases)),
@@ -96,6 +125,7 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
         Page(
             title=phrases["title"].format(title=content.title),
             subtitle=phrases["subtitle"].format(rows=f"{content.rows:,}", columns=content.columns),
+            top=[Html(_first_screen(content, phrases))],
             sections=sections,
             language=phrases["language"],
             direction=phrases["direction"],
@@ -123,17 +153,77 @@ def _dictionary(content: ReportContent, phrases: Texts) -> list[Block]:
     return blocks
 
 
-def _what(content: ReportContent, phrases: Texts) -> list[Block]:
-    met = sum(row[3] != "" for row in content.criteria)
-    cards = (
-        (content.guarantee, phrases["card_unit"].format(unit=content.unit)),
-        (f"{content.rows:,}", phrases["card_rows"]),
-        (f"{met} / {len(content.criteria)}", phrases["card_criteria"]),
+def _first_screen(content: ReportContent, phrases: Texts) -> str:
+    """Return what somebody reads who reads one screen: what it is, what to read off, what not, what it means, and the promise."""
+
+    def part(heading: str, *paragraphs: str) -> str:
+        return f"<h2>{escape(phrases[heading])}</h2>" + "".join(paragraphs)
+
+    def text(prose: str, *, note: bool = False) -> str:
+        return f"<p{' class=note' if note else ''}>{escape(prose)}</p>"
+
+    figures = "".join(
+        f"<li><b>{escape(item.value)}</b><span>{escape(item.what)}"
+        + (
+            f"<i>{escape(phrases['figure_range'].format(low=item.low, high=item.high))}</i>"
+            if item.low
+            else ""
+        )
+        + "</span></li>"
+        for item in content.figures
     )
-    markup = "".join(f"<li><b>{escape(big)}</b>{escape(small)}</li>" for big, small in cards)
-    blocks: list[Block] = [Text(content.description)] if content.description else []
-    presumed = [Text(phrases["condition"].format(condition=content.condition))] if content.condition else []
-    return [*blocks, Text(phrases["what"]), Html(f'<ul class="cards">{markup}</ul>'), *presumed]
+    notes = dict.fromkeys(item.note for item in content.figures if item.note)
+    ranged = sum(bool(item.low) for item in content.figures)
+    noted = (
+        text(" ".join([phrases["figures_note"].format(confidence=content.confidence), *notes]), note=True)
+        if ranged
+        else text(phrases["figures_checked"], note=True)
+        if content.figures
+        else text(phrases["figures_none"])
+    )
+    met = sum(row[3] != "" for row in content.criteria)
+    promise = phrases["promise"].format(met=met, all=len(content.criteria))
+    if content.slack is not None:
+        promise += " " + phrases["promise_chance"].format(false_accept=content.slack[2])
+    condition = [text(phrases["condition"].format(condition=content.condition))] if content.condition else []
+    limits = "".join(f"<li>{escape(item)}</li>" for item in content.limits)
+    left = [
+        part("h_what", *([text(content.description)] if content.description else []), text(phrases["what"])),
+        part("h_figures", f'<ul class="figures">{figures}</ul>' if figures else "", noted),
+        part("h_limits", f"<ul>{limits}</ul>") if limits else "",
+        part(
+            "h_meaning",
+            text(
+                phrases["meaning"].format(
+                    guess=chance(content.right_guess, rounding=ROUND_CEILING),
+                    recognised=chance(content.recognised, rounding=ROUND_CEILING),
+                )
+            ),
+            *condition,
+        ),
+        part("h_promise", text(promise)),
+    ]
+    return f'<div class="first"><div>{"".join(left)}</div>{_label(content, phrases, met)}</div>'
+
+
+def _label(content: ReportContent, phrases: Texts, met: int) -> str:
+    """Return the privacy label: what matters about the guarantee, in one box."""
+    lines = [
+        (phrases["label_data"], phrases["label_synthetic"].format(rows=f"{content.rows:,}")),
+        (phrases["label_protected"], content.protected or content.unit),
+        (phrases["label_guarantee"], f"{content.guarantee}{f', {content.kind}' if content.kind else ''}"),
+        (phrases["label_guess"], chance(content.right_guess, rounding=ROUND_CEILING)),
+        *([(phrases["label_certainty"], content.certainty)] if content.certainty else []),
+        (phrases["label_looks"], f"{content.looks:,}"),
+        *([(phrases["label_total"], content.table_total)] if content.table_total else []),
+        (
+            phrases["label_condition"],
+            phrases["label_conditional" if content.condition else "label_unconditional"],
+        ),
+        (phrases["label_criteria"], f"{met} / {len(content.criteria)}"),
+    ]
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines)
+    return f'<aside class="label" aria-labelledby="label"><h2 id="label">{escape(phrases["h_label"])}</h2><dl>{listed}</dl></aside>'
 
 
 def chance(share: float, *, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -167,8 +257,6 @@ def _you(content: ReportContent, phrases: Texts) -> list[Block]:
     ]
     blocks: list[Block] = [
         Text(phrases["you"]),
-        *([Text(phrases["condition"].format(condition=content.condition))] if content.condition else []),
-        Text(phrases["you_guess"].format(chance=chance(content.right_guess, rounding=ROUND_CEILING))),
         Table(
             phrases["odds_caption"],
             (phrases["odds_before"], phrases["odds_least"], phrases["odds_after"], phrases["odds_usual"]),
@@ -231,11 +319,12 @@ def _bounds(content: ReportContent, phrases: Texts) -> list[Block]:
         return [Text(phrases["bounds_none"])]
     return [
         Text(phrases["bounds"].format(confidence=content.confidence)),
+        Text(phrases["bounds_kinds"]),
         Table(
             phrases["bounds_caption"],
             phrases["bounds_head"].split("|"),
             content.bounds,
-            numeric=(2,),
+            numeric=(2, 3),
             searchable=True,
         ),
     ]

@@ -223,11 +223,8 @@ def deliver(
         frame = drawn(delivery.rows, seed=delivery.seed, progress=phases.part("drawing"))
         if delivery.out is not None:
             phases.part("writing")("writing", 0.0)
-            write_frame(
-                frame,
-                delivery.out,
-                schema=model.population_schema if delivery.population else model.table_schema,
-            )
+            drawn_by = model.population_schema if delivery.population else model.table_schema
+            write_frame(frame, delivery.out, schema=drawn_by, synthetic=True)
     except Exception as error:
         kept = work.model_path or _rescue(model)
         note = (
@@ -253,7 +250,7 @@ def _deliver_sets(delivery: Delivery, many: MultipleSynthesis, progress: Progres
             progress(f"drawing set 1 of {len(tables)}", 0.0)
             frames = many.frames(delivery.rows, seed=delivery.seed)
             for number, (frame, path) in enumerate(zip(frames, tables, strict=True), start=1):
-                write_frame(frame, path, schema=many.models[0].schema)
+                write_frame(frame, path, schema=many.models[0].schema, synthetic=True)
                 rows = len(frame)
                 if number < len(tables):
                     progress(f"drawing set {number + 1} of {len(tables)}", number / len(tables))

@@ -20,7 +20,7 @@ from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.privacy.accounting.conversions import approx_to_gdp, gdp_delta, gdp_to_approx
 from understudy.privacy.events import AllowanceEvent, InsideEvent, PureEvent
-from understudy.release.bundle.bundle import MANIFEST, manifest_text, write_bundle
+from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text, write_bundle
 from understudy.release.bundle.documents import odds
 from understudy.release.bundle.reporting import (
     bundle_report,
@@ -262,8 +262,8 @@ def test_a_certificate_that_promises_less_than_its_specification_does_not_verify
         if changed:
             change(document["guarantee"])
         (bundle / "certificate.json").write_text(json.dumps(document))
-        names = [path for path in bundle.iterdir() if path.name != MANIFEST]
-        hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
+        names = bundle_files(bundle)
+        hashes = {name: hashlib.sha256((bundle / name).read_bytes()).hexdigest() for name in names}
         (bundle / MANIFEST).write_text(manifest_text(hashes))
         if not changed:
             verify_bundle(bundle)

@@ -618,7 +618,9 @@ def test_what_identifies_the_records_stays_in_the_state_and_is_forgotten(tmp_pat
     assert recorded()["records"] is None
     bundle = write_bundle(outcome, tmp_path / "bundle")
     for secret in secrets:
-        assert not any(secret.encode("ascii") in path.read_bytes() for path in bundle.iterdir())
+        assert not any(
+            secret.encode("ascii") in path.read_bytes() for path in bundle.rglob("*") if path.is_file()
+        )
         assert secret.encode("ascii") not in ledger.read_bytes()
 
 

@@ -18,6 +18,7 @@ from understudy.release.bundle.reporting import epsilon_delta, posterior_range, 
 from understudy.release.selection.profiles import Bound, best_profile
 from understudy.report import (
     ENGLISH,
+    Figure,
     Page,
     ReportContent,
     Share,
@@ -94,11 +95,18 @@ def content(**changes: Any) -> ReportContent:
         "total": 1.0,
         "accounting": "pure",
         "symbol": "epsilon",
-        "criteria": [["a", NASTY, "0.1", "met", "slack test", "7"]],
+        "kind": NASTY,
+        "protected": NASTY,
+        "looks": 3,
+        "table_total": NASTY,
+        "figures": [Figure("5%", NASTY, low="4%", high=NASTY, note=NASTY), Figure(NASTY, "b")],
+        "limits": [NASTY, "two", "three"],
+        "recognised": 0.027,
+        "criteria": [[NASTY, NASTY, "0.1", "met", "slack test, 7 records"]],
         "slack": ("5", "12", "5 %"),
         "panels": [Whiskers(NASTY, ["x", NASTY], [0.4, 0.6], [0.41, 0.59], [0.02, 0.02])],
         "pairs": [(NASTY, ["x", NASTY], ["u", "v"], [[0.5, -2], [9, 0]])],
-        "bounds": [[NASTY, "supported", "0.01"]],
+        "bounds": [[NASTY, "supported", "0.5%", "0.01"]],
         "process": [["method", NASTY]],
         "dictionary": [[NASTY, "integer", "1, 2", "", ""]] * 12,
         "rare": [[NASTY, NASTY, "between 0 and 3 rows"]],
@@ -119,6 +127,46 @@ def test_the_report_is_well_formed_self_contained_and_escaped() -> None:
     assert "url(" not in page
     for word in ("h_what", "h_you", "h_budget", "h_criteria", "h_bounds", "h_files"):
         assert ENGLISH[word].replace("'", "&#x27;") in page
+
+
+def test_the_first_screen_comes_first_and_says_everything_once() -> None:
+    page = release_page(content(condition="It holds among tables with 5 rows."))
+    top, rest = page.split("<nav", 1)
+    for word in ("h_what", "h_figures", "h_limits", "h_meaning", "h_promise", "h_label"):
+        assert ENGLISH[word] in top, word
+    assert "real records: 4% to" in top
+    assert "2.7%" in top, "the share that can be recognised, from the curve"
+    assert "73.1%" in top
+    assert "1 of 1 criteria" in top
+    for once in ("It holds among tables with 5 rows.", ENGLISH["what"]):
+        assert page.count(once) == 1
+    assert "1 of 1 criteria" not in rest
+
+
+LONG = ["a", "self-employed, with employees (agriculture)", "x" * 70]
+
+
+@pytest.mark.parametrize("many", [1, 40])
+def test_labels_are_never_cut(many: int) -> None:
+    """0.1.0 ended them after eleven letters. However many values there are, what is written is written whole, inside the picture."""
+    labels = [f"{label}{number}" for number in range(many) for label in LONG]
+    panel = comparison_panels([Whiskers("t" * 90, labels, [1 / len(labels)] * len(labels))])
+    heat = heat_table("t" * 90, labels, LONG, [[0.0] * len(LONG)] * len(labels))
+    for picture in (panel, heat):
+        assert "…" not in re.sub(r"<title>.*?</title>", "", picture)
+        written = "".join(re.findall(r"<(?:tspan|text)[^>]*>([^<]+)<", picture)).replace(" ", "")
+        assert "t" * 90 in written
+        shown = labels if many == 1 else labels[:1]
+        assert all(label.replace(" ", "") in written for label in shown)
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', heat)[1])  # type: ignore[index]
+    assert width > 70 * 5
+
+
+def test_tables_fit_a_narrow_screen_and_keep_their_headings() -> None:
+    wide = Table("Things", ("a", "b", "c", NASTY), [["1", "2", "3", "4"]]).html()
+    assert wide.count("data-label=") == 4
+    assert NASTY not in wide
+    assert "data-label" not in Table("Things", ("a", "b"), [["1", "2"]]).html()
 
 
 def test_a_translation_needs_only_the_texts() -> None:
@@ -143,7 +191,8 @@ def test_every_text_is_used() -> None:
         content(certainty="99.999997 %", allowed="epsilon=2", condition="It holds among tables with 5 rows."),
         texts=texts,
     )
-    release_page(content(panels=[], bounds=[], slack=None), texts=texts)
+    release_page(content(panels=[], bounds=[], slack=None, figures=[]), texts=texts)
+    release_page(content(figures=[Figure("below 5", "Error of: a")]), texts=texts)
     assert set(ENGLISH) == used
 
 
@@ -250,6 +299,8 @@ def test_pictures_are_svg_with_a_name() -> None:
         parsed(picture)
         assert 'role="img" aria-label="' in picture
     assert budget_bar([], total=0.0, symbol="epsilon")  # nothing spent is a picture too
+    assert "not used" in budget_bar([Share("a", 0.5)], total=1.0, symbol="epsilon")
+    assert "not used" not in budget_bar([Share("a", 1 - 1e-7)], total=1.0, symbol="epsilon")  # of rounding
 
 
 # ---------------------------------------------------------------------------------------- the guarantee in numbers

@@ -31,6 +31,7 @@ def demo(
     from understudy import datasets
     from understudy.cli.output import COMPILES, compiles_first, errors, progress_bar, say, tell
     from understudy.ledgers import LedgerPlace
+    from understudy.release.bundle.bundle import bundle_files
     from understudy.release.bundle.verify import verify_bundle
     from understudy.release.result import ReleaseResult
     from understudy.workflow import Payment, plan_publication
@@ -63,7 +64,9 @@ def demo(
     tell(
         f"4. Accepted: {len(outcome.criteria)} criteria met. Wrote {len(outcome.synthetic):,} synthetic rows."
     )
-    tell(f"5. The bundle {bundle} holds {len(list(bundle.iterdir()))} files and verifies. Begin with:")
+    tell(
+        f"5. The bundle {bundle} holds {len(list(bundle_files(bundle))) + 1} files and verifies. Begin with:"
+    )
     for path, what in (
         (bundle / "report.html", "the report; open it in a browser"),
         (bundle / "data.csv", "the stand-in"),

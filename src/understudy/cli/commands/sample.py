@@ -131,7 +131,8 @@ def sample(
             else:
                 frame = fitted.sample(number, where=where, given=fixed, seed=seed, progress=drawing)
             phases.part("writing")("writing", 0.0)
-            write_frame(frame, target, schema=fitted.population_schema if population else fitted.table_schema)
+            drawn_by = fitted.population_schema if population else fitted.table_schema
+            write_frame(frame, target, schema=drawn_by, synthetic=True)
             phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:

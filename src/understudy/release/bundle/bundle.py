@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ import numpy as np
 from understudy.data import sync, write_frame
 from understudy.errors import OutputError
 from understudy.privacy.ledger.ledger import Entry
-from understudy.release.bundle.documents import acceptance_table, croissant, data_package, dictionary, readme
+from understudy.release.bundle.documents import acceptance_table, dictionary, readme
+from understudy.release.bundle.metadata import croissant, csv_companion, data_package, datasette
+from understudy.release.bundle.office import DOCUMENTS, OfficeFacts, office_documents
+from understudy.release.bundle.registry import deployment_text
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.result import ReleaseResult
 from understudy.report import Panel, marginal_chart, markdown, release_page, render
@@ -72,50 +75,6 @@ def complete_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-# ----------------------------------------------------------------------------------------
-# A draft entry for public registries of differentially private deployments.
-
-
-def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
-    """Return what registries ask for, as far as a release knows it; the custodian fills in the empty fields.
-
-    Privacy
-    -------
-    In: a `ReleaseResult`, all of which may be published. Out: published.
-    """
-    guarantee = result.guarantee
-    charges = [entry for entry in result.ledger_entries if entry.event is not None]
-    return {
-        "status": "draft: fill in the empty fields before you submit it",
-        "name": result.spec.title or result.spec.name,
-        "description": result.spec.description.strip(),
-        "data_curator": "",
-        "intended_use": "published microdata",
-        "contact": "",
-        "publication": "",
-        "date": result.finished,
-        "data_product": {
-            "kind": "synthetic table",
-            "rows": len(result.synthetic),
-            "columns": list(result.schema.output_names),
-            "method": result.configuration.name,
-        },
-        "privacy_model": "central (a trusted curator holds the records)",
-        "privacy_unit": guarantee.unit.describe(),
-        "neighbouring_tables": guarantee.unit.to_dict(),
-        "privacy_loss": guarantee.budget.to_dict(),
-        "privacy_loss_in_words": guarantee.describe(),
-        "condition": guarantee.condition,
-        "accounting": guarantee.accounting,
-        "composition": f"{len(charges)} charges, fully adaptive filter",
-        "post_processing": "estimation, sampling, constraints, projection",
-        "public_facts": dict(result.public_facts),
-        "noise": "exact integer noise from a cryptographic generator without a seed",
-        "software": result.software,
-        "verification": "understudy verify FOLDER",
-    }
-
-
 FORMAT = "understudy-bundle-1"
 MANIFEST = "MANIFEST.json"
 FILES = {
@@ -134,8 +93,11 @@ FILES = {
     "model.understudy": "the fitted model with its noisy measurements, for error bounds and more rows",
     "marginals.svg": "one-way tables of the synthetic data",
     "datapackage.json": "Frictionless Data Package",
+    "data.csv-metadata.json": "says beside data.csv that its rows are synthetic, and what its columns are (CSV on the Web)",
     "croissant.json": "Croissant metadata",
-    "deployment.json": "draft entry for public registries of differentially private deployments",
+    "datasette.json": "metadata for Datasette, which shows the table in a browser",
+    **DOCUMENTS,
+    "documents/deployment.yaml": "draft entry for the public registry of differentially private deployments",
     MANIFEST: "hashes of all files",
 }
 
@@ -155,7 +117,7 @@ def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
     day = datetime.fromisoformat(result.finished).replace(tzinfo=UTC).timestamp()
     with complete_folder(target) as temporary:
         _fill(result, temporary)
-        for path in (*temporary.iterdir(), temporary):
+        for path in (*temporary.rglob("*"), temporary):
             os.utime(path, (day, day))
     return target
 
@@ -165,7 +127,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     names = [f"data.{kind}" for kind in dict.fromkeys(("csv", *result.spec.formats))]
     data = {}
     for name in names:
-        write_frame(result.synthetic, folder / name, schema=result.schema)
+        write_frame(result.synthetic, folder / name, schema=result.schema, synthetic=True)
         content = (folder / name).read_bytes()
         data[name] = (hashlib.sha256(content).hexdigest(), len(content))
     result.schema.write(folder / "schema.yaml")
@@ -174,6 +136,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     absent = {name for name in FILES if name.startswith("data.") and name not in data}
     absent |= {"model.understudy"} if result.model is None else set()
     listed = {name: explained for name, explained in FILES.items() if name not in absent}
+    proved = certificate(result, data)
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
         "README.md": markdown(about),
@@ -183,18 +146,39 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         "acceptance.csv": acceptance_table(result.criteria),
         "configuration.json": _json(result.configuration.to_dict()),
         "spec.json": _json(result.spec.to_dict()),
-        "certificate.json": _json(certificate(result, data)),
+        "certificate.json": _json(proved),
         "marginals.svg": _picture(result),
         "datapackage.json": _json(data_package(result, data)),
         "croissant.json": _json(croissant(result, data)),
-        "deployment.json": _json(deployment_entry(result)),
+        "data.csv-metadata.json": _json(csv_companion(result, data)),
+        "datasette.json": _json(datasette(result)),
+        "documents/deployment.yaml": deployment_text(result),
     }
+    published = OfficeFacts(json.loads(_json(proved)), json.loads(texts["spec.json"]), result.schema)
+    texts |= {name: render(page) for name, page in office_documents(published).items()}
+    (folder / "documents").mkdir()
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     report = bundle_report(folder, schema=result.schema, model=result.model)
     (folder / "report.html").write_text(release_page(report), encoding="utf-8")
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in bundle_files(folder)}
     (folder / MANIFEST).write_text(manifest_text(hashes), encoding="utf-8")
+
+
+def bundle_files(folder: Path) -> Iterable[str]:
+    """Return the names of everything in a bundle but its manifest, with a slash after the folder; folders count only if they are empty.
+
+    Links are named, and never followed.
+    """
+    found = []
+    for place, folders, files in os.walk(folder, followlinks=False):
+        here = Path(place)
+        inside = [here / name for name in files]
+        inside += [here / name for name in folders if (here / name).is_symlink()]
+        if not files and not folders and here != folder:
+            inside.append(here)
+        found += [path.relative_to(folder).as_posix() for path in inside]
+    return sorted(name for name in found if name != MANIFEST)
 
 
 def manifest_text(hashes: Mapping[str, str]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context
-from typing import Any
 
 from understudy.privacy import Budget
+from understudy.release.bundle.metadata import about_derived
 from understudy.release.bundle.reporting import (
     RARE_CONFIDENCE,
     at_least,
@@ -23,203 +22,8 @@ from understudy.release.bundle.reporting import (
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column, Schema
-from understudy.schema.constraints.derived import DerivedColumn
+from understudy.schema import Column
 from understudy.schema.spreadsheets import formula_values, is_formula
-
-# ----------------------------------------------------------------------------------------
-# Machine-readable descriptions of a bundle: Frictionless Data Package and Croissant.
-
-_TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "date": "date"}
-_CROISSANT_TYPES = {"integer": "sc:Integer", "real": "sc:Float", "boolean": "sc:Boolean", "date": "sc:Date"}
-_MEDIA = {"csv": "text/csv", "csv.gz": "application/gzip", "parquet": "application/vnd.apache.parquet"}
-
-_CROISSANT_TERMS = (
-    "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet", "format",
-    "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex",
-    "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform",
-)  # fmt: skip
-_CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _CROISSANT_TERMS},
-}
-"""The vocabulary of Croissant 1.0."""
-
-
-def _is_text(column: Column, result: ReleaseResult) -> bool:
-    """Say whether a column was decoded to labels rather than to numbers or dates."""
-    return (
-        str(result.synthetic[column.name].dtype) in {"object", "str", "string", "category"}
-        and column.kind != "date"
-    )
-
-
-def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
-    """Return a Data Package descriptor; ``data`` maps file names to hash and size."""
-    fields = []
-    for column in result.schema.columns:
-        kind = "string" if _is_text(column, result) else _TABLE_TYPES.get(column.kind, "string")
-        own = getattr(column, "spelling", None)
-        if own is not None and column.other_code is None:
-            kind = "boolean"
-        field: dict[str, Any] = {"name": column.name, "type": kind, "description": column.description or ""}
-        if kind == "boolean" and own is not None:
-            field |= {"falseValues": [own[0]], "trueValues": [own[1]]}
-        if kind == "string":
-            field["constraints"] = {"enum": [str(label) for label in column.finest.labels if label]}
-        fields.append(field)
-    fields += [
-        {
-            "name": item.name,
-            "type": _type_of(item.name, result, _TABLE_TYPES, "string"),
-            "description": _about(item),
-        }
-        for item in result.schema.derived
-    ]
-    order = {name: place for place, name in enumerate(result.schema.output_names)}
-    fields.sort(key=lambda field: order[field["name"]])
-    return {
-        "profile": "data-package",
-        "name": result.spec.name.lower().replace(" ", "-").replace("_", "-"),
-        "title": result.spec.title or result.spec.name,
-        "description": result.spec.description,
-        "created": f"{result.finished[:10]}T00:00:00Z",
-        **({"licenses": [_licence(result.spec.license)]} if result.spec.license else {}),
-        "resources": [
-            _resource(name, *told, fields, _missing_texts(result.schema)) for name, told in data.items()
-        ],
-    }
-
-
-def _type_of(name: str, result: ReleaseResult, types: Mapping[str, str], text: str) -> str:
-    """Return the type of a derived column, by how it is stored."""
-    stored = result.synthetic[name].dtype
-    kinds = {"M": "date", "i": "integer", "u": "integer", "f": "real"}
-    return types.get(kinds.get(getattr(stored, "kind", "O"), ""), text)
-
-
-def _about(item: DerivedColumn) -> str:
-    """Say what a derived column is."""
-    return f"{item.description} (computed: {item.value})" if item.description else f"Computed: {item.value}"
-
-
-def _licence(words: str) -> dict[str, str]:
-    """Return a licence as Data Package wants it: by address, or by name."""
-    return {"path" if "://" in words else "name": words}
-
-
-def _missing_texts(schema: Schema) -> list[str]:
-    """Return how missing entries are written; a text that is a value of another column is told in the dictionary alone."""
-    values = {label for column in schema.columns for label in column.value_labels}
-    texts = dict.fromkeys(column.missing_text for column in schema.columns)
-    return ["", *(text for text in texts if text and text not in values)]
-
-
-def _resource(
-    name: str, digest: str, size: int, fields: list[dict[str, Any]], missing: list[str]
-) -> dict[str, Any]:
-    """Describe one file; only CSV is a table to Frictionless, other formats are files."""
-    kind = name.split(".", 1)[-1]
-    told: dict[str, Any] = {
-        "profile": "data-resource" if kind == "parquet" else "tabular-data-resource",
-        "name": f"data-{kind.replace('.', '-')}",
-        "path": name,
-        "format": kind.split(".")[0],
-        "mediatype": _MEDIA[kind],
-        "hash": f"sha256:{digest}",
-        "bytes": size,
-    }
-    return told | (
-        {"type": "file"} if kind == "parquet" else {"schema": {"fields": fields, "missingValues": missing}}
-    )
-
-
-def _identifiers(names: Sequence[str]) -> dict[str, str]:
-    """Return a name for each column that Croissant accepts as an identifier: without blanks, and unique.
-
-    Examples
-    --------
-    >>> _identifiers(["age", "day of birth", "day_of_birth"])
-    {'age': 'age', 'day of birth': 'day_of_birth-2', 'day_of_birth': 'day_of_birth'}
-    """
-    found = {name: name for name in names if not re.search(r"\s", name)}
-    for place, name in enumerate(names, start=1):
-        plain = re.sub(r"\s+", "_", name)
-        while name not in found and plain in found.values():
-            plain = f"{plain}-{place}"
-        found.setdefault(name, plain)
-    return {name: found[name] for name in names}
-
-
-def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
-    """Return a Croissant (MLCommons) description of the table."""
-    first = next(iter(data))
-    identifiers = _identifiers(result.schema.output_names)
-    return {
-        "@context": _CONTEXT,
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": result.spec.name,
-        "description": result.spec.description or result.spec.title or result.spec.name,
-        "datePublished": result.finished[:10],
-        "version": "1.0.0",
-        **({"license": result.spec.license} if result.spec.license else {}),
-        **({"citeAs": result.spec.citation} if result.spec.citation else {}),
-        "rai:personalSensitiveInformation": f"Synthetic rows; {result.guarantee.describe()}",
-        "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": name,
-                "name": name,
-                "contentUrl": name,
-                "encodingFormat": _MEDIA[name.split(".", 1)[-1]],
-                "sha256": digest,
-                "contentSize": f"{size} B",
-            }
-            for name, (digest, size) in data.items()
-        ],
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": "rows",
-                "name": "rows",
-                "field": [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"rows/{identifiers[column.name]}",
-                        "name": column.name,
-                        "description": column.description or column.name,
-                        "dataType": "sc:Text"
-                        if _is_text(column, result)
-                        else _CROISSANT_TYPES.get(column.kind, "sc:Text"),
-                        "source": {"fileObject": {"@id": first}, "extract": {"column": column.name}},
-                    }
-                    for column in result.schema.columns
-                ]
-                + [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"rows/{identifiers[item.name]}",
-                        "name": item.name,
-                        "description": _about(item),
-                        "dataType": _type_of(item.name, result, _CROISSANT_TYPES, "sc:Text"),
-                        "source": {"fileObject": {"@id": first}, "extract": {"column": item.name}},
-                    }
-                    for item in result.schema.derived
-                ],
-            }
-        ],
-    }
-
 
 COLUMNS = (
     "type",
@@ -459,7 +263,7 @@ def dictionary(result: ReleaseResult) -> Page:
     sections: list[tuple[str, list[Block]]] = [
         (column.name, _column(column, rare.get(column.name, {}))) for column in result.schema.columns
     ]
-    sections += [(item.name, [Text(_about(item))]) for item in result.schema.derived]
+    sections += [(item.name, [Text(about_derived(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
     lead = [Text("What each column can hold. Nothing here was learnt from the real records.")]

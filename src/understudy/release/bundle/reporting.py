@@ -17,6 +17,7 @@ from understudy.mechanisms import Model
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit, budget_from_dict, group_privacy
 from understudy.privacy.accounting.accounting import ACCOUNTINGS
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
+from understudy.release.bundle.readings import criterion_figures, figures, limits
 from understudy.release.selection.profiles import BestProfile, Bound, Profile, best_profile
 from understudy.report import ReportContent, Share, Whiskers
 from understudy.schema import Clique, Codes, Schema
@@ -25,7 +26,9 @@ __all__ = [
     "at_least",
     "between",
     "bundle_report",
+    "criterion_groups",
     "epsilon_delta",
+    "known_profile",
     "odds_limit",
     "posterior_range",
     "shown_labels",
@@ -46,6 +49,9 @@ _PARTS = {
     "baseline": "private regression",
 }
 """Words for the parts of a release, by the place their charges name."""
+
+_ACCUSED = 0.01
+"""The first screen says who can be recognised if so many others are accused wrongly."""
 
 _SELDOM = 0.05
 """What "usually" leaves out."""
@@ -99,9 +105,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
     total = budget_from_dict(promised.get("total") or promised["budget"])
-    steps = _steps(promised)
-    bounds = [Bound(0.0, budget), *map(Bound.from_dict, promised.get("trade_off", ()))]
-    known = best_profile(bounds, steps=steps)
+    known, steps = known_profile(promised)
     epsilon, exceeded = odds_limit(between(budget, steps), known)
     usual = usual_limit(known, epsilon, exceeded)
     accounting = ACCOUNTINGS[promised["accounting"]]
@@ -113,15 +117,32 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             f"{acceptance['slack_threshold']:.3g}",
             f"{acceptance['false_accept']:.0%}",
         )
+    shown = figures(*modelled, model, spec)
+    rare, bounds_found = rare_values(model), _bounds(*modelled, model)
     return ReportContent(
         title=str(spec.get("title") or certificate["name"]),
         description=str(spec.get("description") or "").strip(),
         rows=int(certificate["rows"]),
         columns=len(schema.names),
-        guarantee=budget.describe().partition(" (")[0],
+        guarantee=_signs(budget),
+        kind=budget.describe().partition(" (")[2].rstrip(")"),
         unit=str(promised["neighbours"]),
-        certainty="" if not exceeded else at_least(1 - exceeded),
-        allowed="" if total == budget else total.describe().partition(" (")[0],
+        protected=_protected(Unit.from_dict(promised["unit"])),
+        looks=sum(entry["event"] is not None for entry in certificate["ledger"]["entries"]),
+        table_total=""
+        if not promised.get("table_total")
+        else _signs(budget_from_dict(promised["table_total"])),
+        figures=shown or criterion_figures(certificate["criteria"], 3),
+        limits=limits(
+            bounds=[(clique, bound / 2) for clique, _, bound in bounds_found],
+            rare=rare,
+            model=model,
+            cut=Unit.from_dict(promised["unit"]).describe_cut(),
+            cleaned=len(spec.get("cleaning") or ()),
+        ),
+        recognised=float(known.largest(np.array([_ACCUSED]))[0]),
+        certainty="" if not exceeded else at_least(1 - exceeded).replace(" %", "%"),
+        allowed="" if total == budget else _signs(total),
         right_guess=known.right_guess(),
         odds=[
             (prior, *posterior_range(prior, epsilon), posterior_range(prior, usual)[1]) for prior in _PRIORS
@@ -133,11 +154,16 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         total=accounting.total(total),
         accounting=accounting.name,
         symbol=accounting.symbol,
-        criteria=[_criterion(item) for item in certificate["criteria"]],
+        criteria=[
+            _criterion(item, criterion_groups(spec, str(item["name"]))) for item in certificate["criteria"]
+        ],
         slack=slack,
         panels=_panels(*modelled, model),
         pairs=_pairs(*modelled, model),
-        bounds=_bounds(*modelled, model),
+        bounds=[
+            [", ".join(clique), kind, f"{bound / 2:.1%}", f"{bound:.4f}"]
+            for clique, kind, bound in bounds_found
+        ],
         process=_process(certificate, configuration),
         dictionary=[
             [c.name, c.kind, shown_labels(c.finest.labels), c.unit or "", c.description or ""]
@@ -145,7 +171,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         ],
         rare=[
             [column, value, rare_words(most)]
-            for column, values in rare_values(model).items()
+            for column, values in rare.items()
             for value, most in values.items()
         ],
         files=[[name, words] for name, words in _files(folder)],
@@ -192,6 +218,16 @@ def between(budget: Budget, steps: int) -> Budget:
         return budget if steps == 1 else group_privacy(budget, steps)
     except NoSuchGuarantee:
         return PureDP(_NOTHING)
+
+
+def known_profile(promised: Mapping[str, Any]) -> tuple[BestProfile, int]:
+    """Return everything that a certificate's guarantee says about how well two tables can be told apart, and how many steps apart they are."""
+    steps = _steps(promised)
+    bounds = [
+        Bound(0.0, budget_from_dict(promised["budget"])),
+        *map(Bound.from_dict, promised.get("trade_off", ())),
+    ]
+    return best_profile(bounds, steps=steps), steps
 
 
 def _steps(promised: Mapping[str, Any]) -> int:
@@ -300,18 +336,61 @@ def _shares(entries: Sequence[Mapping[str, Any]], accounting: str) -> list[Share
     return [Share(name, value) for name, value in sums.items()]
 
 
-def _criterion(item: Mapping[str, Any]) -> list[str]:
+def _signs(budget: Budget) -> str:
+    """Return a budget in a few signs, such as ``epsilon=1``."""
+    return budget.describe().partition(" (")[0]
+
+
+def _protected(unit: Unit) -> str:
+    """Say in a few words who is protected."""
+    if unit.id_column is None:
+        return "each record"
+    rows = "one row" if unit.max_rows == 1 else f"up to {unit.max_rows} rows"
+    return f"each person, with {rows}"
+
+
+def criterion_groups(spec: Mapping[str, Any], name: str) -> str:
+    """Return the groups of a criterion as its author wrote them; empty where it has none."""
+    for item in spec.get("acceptance", {}).get("criteria", ()):
+        if item.get("name") == name:
+            return "; ".join(map(_group_words, item.get("by") or ()))
+    return ""
+
+
+def _group_words(by: Any) -> str:
+    """Return one grouping in the words of the specification.
+
+    Examples
+    --------
+    >>> _group_words("everyone"), _group_words({"column": "age", "bins": ["<=24", "24<"]})
+    ('everyone', 'age: <=24, 24<')
+    >>> _group_words({"column": "ward", "groups": [["day"], ["general", "intensive"]]})
+    'ward: day, general or intensive'
+    """
+    if not isinstance(by, Mapping):
+        return str(by)
+    bins, groups = by.get("bins"), by.get("groups")
+    parts = [" or ".join(map(str, labels)) for labels in groups] if groups else bins
+    listed = ", ".join(map(str, parts)) if isinstance(parts, list) else str(parts or "")
+    return f"{by.get('column')}: {listed}" if listed else str(by.get("column"))
+
+
+def _criterion(item: Mapping[str, Any], groups: str) -> list[str]:
+    """Return a criterion by the name its author gave it, with units on all that has one."""
     unit = f" {item['unit']}" if item["unit"] else ""
     value = item["value"]
     result = f"{value:.4g}{unit}" if value is not None else ("met" if item["passed"] else "")
     deviation = item["noise_deviation"]
+    noise = (
+        "" if deviation is None else f"{deviation:.3g}{' records' if item['form'] == 'pass-only' else unit}"
+    )
+    compared = f"{item['type']}: {item['metric']}" + (f" (in groups: {groups})" if groups else "")
     return [
-        str(item["type"]),
-        str(item["metric"]),
+        str(item["name"]),
+        compared,
         f"{item['threshold']:g}{unit}",
         result,
-        str(item["mechanism"]),
-        "" if deviation is None else f"{deviation:.3g}",
+        f"{item['mechanism']}, {noise}" if noise else str(item["mechanism"]),
     ]
 
 
@@ -363,8 +442,10 @@ def _pairs(
     ]
 
 
-def _bounds(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> list[list[str]]:
-    """Return error bounds of single columns and pairs, where the model gives any."""
+def _bounds(
+    schema: Schema, codes: Mapping[str, Codes], model: Model | None
+) -> list[tuple[Clique, str, float]]:
+    """Return error bounds of single columns and pairs, where the model gives any, the largest first."""
     if model is None or not model.measurements:
         return []
     cliques: list[Clique] = [(name,) for name in schema.names]
@@ -374,9 +455,8 @@ def _bounds(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> 
     except UnderstudyError:
         return []
     rows = zip(table["clique"], table["kind"], table["bound"], strict=True)
-    return [
-        [", ".join(clique), str(kind), f"{bound:.4f}"] for clique, kind, bound in rows if math.isfinite(bound)
-    ]
+    known = [(clique, str(kind), float(bound)) for clique, kind, bound in rows if math.isfinite(bound)]
+    return sorted(known, key=lambda row: (-row[2], row[0]))
 
 
 def _process(certificate: Mapping[str, Any], configuration: Mapping[str, Any]) -> list[list[str]]:

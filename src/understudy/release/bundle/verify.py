@@ -27,7 +27,7 @@ from understudy.privacy.accounting.filter import Filter, Spending
 from understudy.privacy.events import AllowanceEvent, ApproxEvent, InsideEvent, PureEvent, act_of
 from understudy.privacy.exact_floats import float_down, float_up
 from understudy.privacy.ledger.ledger import Invariant
-from understudy.release.bundle.bundle import MANIFEST, manifest_text
+from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text
 from understudy.release.selection.profiles import Bound
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
@@ -85,12 +85,12 @@ def _check_files(path: Path, problems: Problems) -> None:
         return
     if canonical != text:
         problems.add(f"{MANIFEST} was changed")
-    found = {item.name for item in path.iterdir()} - {MANIFEST}
+    found = set(bundle_files(path))
     for name in sorted(found - set(listed)):
         problems.add(f"{name} is not part of the bundle")
     for name, digest in listed.items():
         file = path / name
-        if name not in found or Path(name).name != name or not file.is_file() or file.is_symlink():
+        if name not in found or not file.is_file() or file.is_symlink():
             problems.add(f"{name} is missing")
         elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
             problems.add(f"{name} was changed")

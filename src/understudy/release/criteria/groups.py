@@ -204,6 +204,13 @@ class GroupPart(Part):
             codes = [[code] for code in range(column.value_count)]
         return Grouping.of(column.name, codes, size=column.size)
 
+    def labels(self, schema: Schema) -> tuple[str, ...]:
+        """Return the groups as their author wrote them."""
+        if self.groups is not None:
+            return tuple(", ".join(labels) for labels in self.groups)
+        column = column_of(schema, self.column)
+        return tuple((column if self.bins is None else _widened(column, self.bins)).value_labels)
+
 
 def groups_of(listed: Sequence[str | GroupPart], schema: Schema) -> tuple[Grouping, ...]:
     """Return the groupings that a criterion lists."""
@@ -215,14 +222,20 @@ def groups_of(listed: Sequence[str | GroupPart], schema: Schema) -> tuple[Groupi
     )
 
 
-def _coarse(column: Column, bins: AnyValue) -> list[list[int]]:
-    """Return for each coarse bin the codes of the column that lie inside it."""
+def _widened(column: Column, bins: AnyValue) -> Integer | Real:
+    """Return a numeric column with coarse bins."""
     if not isinstance(column, Integer | Real):
         raise WorkloadError(f"column {column.name!r} is not numeric; group it by lists of labels (groups)")
     try:
-        wide = type(column)(column.name, bins=tuple(bins) if isinstance(bins, list) else bins)
+        return type(column)(column.name, bins=tuple(bins) if isinstance(bins, list) else bins)
     except SchemaError as error:
         raise WorkloadError(f"the coarse bins of {column.name!r}: {' '.join(str(error).split())}") from None
+
+
+def _coarse(column: Column, bins: AnyValue) -> list[list[int]]:
+    """Return for each coarse bin the codes of the column that lie inside it."""
+    wide = _widened(column, bins)
+    assert isinstance(column, Integer | Real)
     cells = column.cells
     first, last = wide.cells.locate(cells.low), wide.cells.locate(cells.high)
     members: list[list[int]] = [[] for _ in range(wide.value_count)]

@@ -29,6 +29,7 @@ from understudy.release.selection.accounting import (
     attempts_needed,
 )
 from understudy.release.spec.parts import AnyValue, Part, Positive, Whole
+from understudy.release.spec.reading import PublisherPart, ReadingPart
 from understudy.release.spec.source import SimulatePart
 from understudy.schema import Schema
 from understudy.schema.files.schema_file import described
@@ -347,6 +348,12 @@ class SpecPart(Part):
     description: str = Field("", description="What the published table holds, for people.")
     license: str = Field("", description="Licence of the published table: an SPDX name or an address.")
     citation: str = Field("", description="How users should cite the published table.")
+    publisher: PublisherPart = Field(PublisherPart(), description="Who publishes it.")  # type: ignore[call-arg]
+    show: list[ReadingPart] = Field(
+        [],
+        description="What the report begins with, at most three; chosen from the criteria where nothing is said.",
+        max_length=3,
+    )
     facts: str | None = Field(
         None,
         description="File that holds the owner's facts (source, schema, unit, public, cleaning, transformations) instead of "

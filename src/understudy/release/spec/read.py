@@ -113,6 +113,7 @@ class _Reader(SpaceReader):
         configurations, left_out = self._configurations(schema, transformations)
         spec_schemas = self._schemas(schema, transformations, cleaning)
         self._criteria(spec_schemas, cleaning)
+        self._readings(spec_schemas)
         self._projections(spec_schemas, None if rows is None else rows.value)
         shares = self._shares(unit, attempts, rows, transformations)
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
@@ -305,6 +306,13 @@ class _Reader(SpaceReader):
                 )
                 for problem in item.problems(context):
                     self.note(place, problem)
+
+    def _readings(self, schemas: Sequence[Schema]) -> None:
+        if not self.sound("show"):
+            return
+        for index, item in enumerate(self.file.show):
+            for problem in filter(None, (item.problem(schema) for schema in schemas)):
+                self.note(f"show[{index}] {item.column!r}", problem)
 
     def _attempts(self) -> Attempts | None:
         if not self.sound("selection"):

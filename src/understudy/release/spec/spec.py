@@ -30,6 +30,7 @@ from understudy.release.result import Configuration
 from understudy.release.selection.accounting import Attempts
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.model import SpecPart, json_schema, projection_part
+from understudy.release.spec.reading import PublisherPart
 from understudy.release.spec.source import RowCount, Source
 from understudy.release.spec.space import workload_of
 from understudy.schema import Column, Constraint, Schema
@@ -135,7 +136,7 @@ class Spec:
         content = self.to_dict() | {
             "row_count": [self.row_count.kind, self.row_count.value, self.row_count.epsilon]
         }
-        for key in ("title", "description", "license", "citation"):
+        for key in ("title", "description", "license", "citation", "publisher", "show"):
             content.pop(key, None)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy release\n" + text.encode("ascii")).hexdigest()
@@ -238,6 +239,11 @@ class Spec:
     def citation(self) -> str:
         """How users should cite the published table."""
         return self.file.citation
+
+    @property
+    def publisher(self) -> PublisherPart:
+        """Who publishes the table."""
+        return self.file.publisher
 
     @property
     def expected_rows(self) -> int | None:
