@@ -12,11 +12,11 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.inference import people as people_
 from understudy.marginals import Statistic
 from understudy.mechanisms import create
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Schema
-from understudy.workflow import cutting
 
 REPEATS = 600
 SCHEMA = Schema.parse("columns: [{name: ward, kind: categorical, values: [a, b, c, d]}]")
@@ -54,14 +54,14 @@ def test_the_rows_that_are_lost_lie_between_the_limits(seed: int) -> None:
     """
     rng = np.random.default_rng(seed)
     for ends in (0, 1):
-        low, high = cutting._ends()
+        low, high = people_._ends()
         rows = (low, high)[ends]
         people = np.array([900, 300, 150, 80, 60, 40, 20, 10, 5, 2, 0])
         truth = float(people @ np.maximum(rows - 3, 0))
         hits = 0
         for _ in range(2_000):
             noisy = people + rng.normal(0.0, 6.0, len(people))
-            found = cutting.lost_by(Statistic(cutting.PEOPLE, noisy, "gaussian", 6.0), 3)
+            found = people_.lost_by(Statistic(people_.PEOPLE, noisy, "gaussian", 6.0), 3)
             hits += found.lost_low <= truth <= found.lost_high
         assert hits / 2_000 >= 0.93
 

@@ -12,46 +12,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.curator import Curator
 from understudy.discovery import Shares, shares_of
 from understudy.errors import UsageError
+from understudy.inference.people import MOST_ROWS, PEOPLE, STARTS, RowsPerPerson, lost_by, rows_of_bins
 from understudy.marginals import Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import ApproxDP, Budget, Unit, noise_for
 from understudy.schema import Schema
 from understudy.workflow.choice import Facts
 
-__all__ = [
-    "AUTO_ROWS",
-    "MOST_ROWS",
-    "PEOPLE",
-    "CutLook",
-    "RowsPerPerson",
-    "rows_per_person",
-    "unit_with_look",
-]
+__all__ = ["AUTO_ROWS", "CutLook", "choose_rows", "rows_per_person", "unit_with_look"]
 
 AUTO_ROWS = "auto"
 """In place of a number of rows per person: it is chosen."""
-MOST_ROWS = 64
-"""Most rows of a person that count where the number is chosen, and most that the look tells apart."""
 RECORDS = 10
 """Event records of a person that count where the number is chosen and people are fitted with their rows: more add next to nothing there, and take time."""
 _USUAL = 4
 """Rows of a person for which a fit is planned while the number is yet to be chosen."""
 SHARE = 0.05
 """Of the budget, for the look."""
-PEOPLE = "people by their number of rows"
-"""What the released numbers are called in a model."""
-_STARTS = (1, 2, 3, 4, 5, 7, 10, 15, 23, 36, MOST_ROWS)
 _BIAS = 0.2
 """Distance of pairs of columns of a cut table from the whole one, over the share of rows that is lost: .16 to .25 on simulated stays and households, where it matters."""
-_DEVIATIONS = 1.96
 _CLEAR = 4.0
 """Deviations of the noise above which a bin has people: one false bin of people with many rows would decide the choice."""
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +63,7 @@ class CutLook:
 
     def facts(self) -> Any:
         """Return plain public values that tell this look from others."""
-        return [self.choose, self.share, list(_STARTS)]
+        return [self.choose, self.share, list(STARTS)]
 
     def check(self, schema: Schema, unit: Unit, *, two_levels: bool, alone: bool, reserve: float) -> None:
         """Refuse a look that has no meaning, or cannot share a budget, before anything is read.
@@ -133,7 +118,7 @@ class CutLook:
         limited = curator.within(budget, scope="people")
         noise = noise_for(limited.accounting, replace(curator.unit, max_rows=1), limited.remaining)
         (answer,) = limited.measure_many(
-            [limited.people_by_rows(_STARTS)], noise=[noise], purpose="count people by their number of rows"
+            [limited.people_by_rows(STARTS)], noise=[noise], purpose="count people by their number of rows"
         )
         found = Statistic(PEOPLE, answer.values, answer.noise, answer.scale)
         if not self.choose:
@@ -145,82 +130,12 @@ class CutLook:
         return curator.cut_to(chosen), found
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowsPerPerson:
-    """What a cut by person leaves out, from a look that was paid for. Public.
-
-    Attributes
-    ----------
-    max_rows
-        How many rows of a person count.
-    rows, lost
-        Estimates: rows of all people (those with more than 64 count as ones with 64), and how many of them the cut leaves out.
-    lost_low, lost_high
-        Between these lies the number of rows that are left out, with 95 % confidence; rows of a person beyond the 64th are not part of it.
-    """
-
-    max_rows: int
-    rows: float
-    lost: float
-    lost_low: float
-    lost_high: float
-
-    def describe(self) -> str:
-        """Say it in a sentence."""
-        share = f", {self.lost / self.rows:.1%} of all" if self.rows > 0 else ""
-        return (
-            f"The cut to {self.max_rows} {'row' if self.max_rows == 1 else 'rows'} of a person leaves out about {self.lost:,.0f} rows{share} (between {self.lost_low:,.0f} and "
-            f"{self.lost_high:,.0f} with 95 % confidence; rows of a person beyond the {MOST_ROWS}th are not counted). The estimate was paid for."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "max_rows": self.max_rows,
-            "rows": round(self.rows),
-            "lost": round(self.lost),
-            "lost_between": [round(self.lost_low), round(self.lost_high)],
-        }
-
-
 def rows_per_person(model: Model) -> RowsPerPerson | None:
     """Return what a model says about the rows that its cut left out; None where nobody paid for that."""
     found = [item for item in model.statistics if item.name == PEOPLE]
     if not found or model.provenance.unit.id_column is None:
         return None
     return lost_by(found[-1], model.provenance.unit.max_rows)
-
-
-def lost_by(people: Statistic, max_rows: int) -> RowsPerPerson:
-    """Return how many rows a cut leaves out.
-
-    A bin of the number of rows from ``a`` to ``b`` says that each of its people loses between ``max(0, a - k)`` and ``max(0, b - k)`` rows. The
-    limits take the one or the other end of all bins, and 1.96 deviations of the noise beyond.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> people = np.zeros(11)
-    >>> people[[0, 2]] = 100, 10  # a hundred with one row, ten with three
-    >>> found = lost_by(Statistic(PEOPLE, people, "laplace", 1e-9), 2)
-    >>> round(found.rows), round(found.lost), round(found.lost_low), round(found.lost_high)
-    (130, 10, 10, 10)
-    """
-    low, high = _ends()
-    middle = _middles()
-    noisy = np.asarray(people.values, np.float64)
-    lost = [np.maximum(rows - max_rows, 0.0) for rows in (low, middle, high)]
-    deviations = [_DEVIATIONS * math.sqrt(people.variance * float((part**2).sum())) for part in lost]
-    rows = float(np.maximum(noisy, 0.0) @ middle)
-    least = max(0.0, float(noisy @ lost[0]) - deviations[0])
-    most = max(least, float(np.maximum(noisy, 0.0) @ lost[2]) + deviations[2])
-    return RowsPerPerson(
-        max_rows=max_rows,
-        rows=rows,
-        lost=min(max(float(noisy @ lost[1]), least), most),
-        lost_low=least,
-        lost_high=most,
-    )
 
 
 def choose_rows(people: Statistic, schema: Schema, unit: Unit, budget: Budget) -> int:
@@ -241,7 +156,7 @@ def choose_rows(people: Statistic, schema: Schema, unit: Unit, budget: Budget) -
     seen = np.where(
         noisy > _CLEAR * deviation, noisy, 0.0
     )  # what cannot be told from nobody counts for nothing
-    middle = _middles()
+    middle = rows_of_bins()
     rows = float(seen @ middle)
     if rows <= 0:
         return _least(unit)
@@ -256,18 +171,6 @@ def choose_rows(people: Statistic, schema: Schema, unit: Unit, budget: Budget) -
 
 def _least(unit: Unit) -> int:
     return 1 if unit.relation == "add-remove" else min(2, unit.max_rows)
-
-
-def _ends() -> tuple[Floats, Floats]:
-    """Return the fewest and the most rows of the people of each bin; the last one counts as one number."""
-    low = np.asarray(_STARTS, np.float64)
-    return low, np.append(low[1:] - 1.0, low[-1])
-
-
-def _middles() -> Floats:
-    """Return a number of rows for each bin; people with few rows are more common than people with many, so it is the geometric mean of the ends."""
-    low, high = _ends()
-    return np.sqrt(low * high)
 
 
 def unit_with_look(

@@ -19,6 +19,7 @@ from understudy.data.identity import table_file
 from understudy.data.output import require_writable
 from understudy.discovery import Discovery
 from understudy.errors import UnderstudyError, UsageError, WorkloadError
+from understudy.inference.people import RowsPerPerson
 from understudy.ledgers import LedgerPlace, find_ledger, ledger_name
 from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import (
@@ -41,7 +42,7 @@ from understudy.schema import Column, Schema
 from understudy.schema.entities import Entity
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
-from understudy.workflow.cutting import CutLook, RowsPerPerson, rows_per_person, unit_with_look
+from understudy.workflow.cutting import CutLook, rows_per_person, unit_with_look
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
 from understudy.workflow.events import (
     FOR_EVENTS,

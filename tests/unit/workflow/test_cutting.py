@@ -8,12 +8,13 @@ import pytest
 
 from understudy.datasets import patient_stays
 from understudy.errors import UsageError
+from understudy.inference.people import MOST_ROWS, PEOPLE, lost_by
 from understudy.marginals import Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import Budget, Ledger, PureDP, Unit
 from understudy.schema import Schema
 from understudy.workflow import synthesize
-from understudy.workflow.cutting import MOST_ROWS, PEOPLE, CutLook, choose_rows, lost_by, rows_per_person
+from understudy.workflow.cutting import CutLook, choose_rows, rows_per_person
 
 SCHEMA = Schema.parse(
     "columns: [{name: ward, kind: categorical, values: [day, general, surgery, intensive]}, {name: readmitted, kind: boolean}]"

@@ -211,6 +211,7 @@ class Spec:
                 if self.file.acceptance.open_bins == "nearest"
                 else {"open_bins": self.file.acceptance.open_bins}
             )
+            | ({"rows_lost": float(self.shares.people)} if self.shares.people else {})
         )
 
     # ------------------------------------------------------------------ as the file has it
