@@ -134,3 +134,28 @@ def test_rows_that_a_cut_leaves_out_are_estimated_and_their_number_is_chosen(fol
     assert "whole number, or auto" in refused
     refused = run(*words, "--max-rows-per-person", 2, "--rows-lost", "--out", folder / "x.csv", code=2)
     assert "nothing is cut here" in refused
+
+
+def test_a_plan_says_what_the_choice_of_rows_costs(folder):
+    words = (
+        "plan",
+        "--schema",
+        folder / "stays.yaml",
+        *BUDGET,
+        "--id-column",
+        "patient",
+        "--method",
+        "independent",
+        "--flat",
+    )
+    told = run(*words, "--max-rows-per-person", "auto", "--json")
+    planned = json.loads(told[told.index("{") :])
+    assert "at most 64 rows each" in planned["guarantee"]
+    assert any("counts people by their number of rows" in note for note in planned["notes"])
+    assert any("shown for 4 rows" in note for note in planned["notes"])
+    assert not any("Rows are cut" in note for note in planned["notes"])
+    fixed = run(*words, "--max-rows-per-person", 4, "--json")
+    scales = [json.loads(text[text.index("{") :])["measurements"][0]["scale"] for text in (told, fixed)]
+    assert 1 < scales[0] / scales[1] < 1.1  # a twentieth of the budget is spent before
+    refused = run(*words[:-1], "--max-rows-per-person", 2, "--rows-lost", code=2)
+    assert "nothing is cut here" in refused

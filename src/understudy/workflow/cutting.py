@@ -102,6 +102,12 @@ class CutLook:
         )
         return f"{self.share:.0%} of the budget counts people by their number of rows, each person once, and {what}."
 
+    def notes(self, unit: Unit) -> list[str]:
+        """Return what a plan says about the look."""
+        usual = self.planned_unit(unit).max_rows
+        shown = f"The plan is shown for {usual} rows of a person; noise grows with their number."
+        return [self.describe(), *([shown] if self.choose else [])]
+
     def run(self, curator: Curator, budget: Budget, rest: Budget) -> tuple[Curator, Statistic]:
         """Measure, and return the curator that the fit goes on with, with what was released.
 
