@@ -34,6 +34,7 @@ QUICK = {
     "plan_errors": ["--quick"],
     "real_tables": ["--quick"],
     "series": ["--rows", "4000", "--seeds", "1"],
+    "weights": ["--quick"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],

@@ -101,6 +101,7 @@ RUNS = (
     _run("levels", "accuracy.levels"),
     _run("plan-errors", "accuracy.plan_errors", "--write"),
     _run("people", "accuracy.people", "--seeds 1"),
+    _run("weights", "accuracy.weights", ""),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),
     _run("series", "releases.series"),

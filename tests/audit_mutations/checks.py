@@ -120,6 +120,29 @@ def entities_hold(alpha: float) -> str:
     return ""
 
 
+def people_hold(alpha: float) -> str:
+    """No person, however many rows they have, moves the counts of people, or a table cut below the unit, further than the seal says."""
+    schema = Schema.parse("{name: t, columns: [{name: a, kind: boolean}]}")
+    for unit, rows in (
+        (Unit.add_remove_person("who", max_rows=5), (12, 0)),
+        (Unit.replace_person("who", max_rows=5), (12, 1)),
+    ):
+        counted, cut = [], []
+        for number, value in zip(rows, (1, 0), strict=True):
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="check")
+            table = LocalTable(
+                schema, {"a": np.array([0, *[value] * number])}, persons={"who": np.array([1, *[0] * number])}
+            )
+            curator = Curator(table, unit=unit, ledger=book)
+            counted.append(curator.people_by_rows((1, 2, 8)))
+            cut.append(curator.cut_to(2).counts(("a",)))
+        for what, seals in (("counts of people", counted), ("a cut table", cut)):
+            moved = float(np.abs(seals[0]._exact - seals[1]._exact).sum())
+            if moved > seals[0].l1:
+                return f"{unit.relation}: {what} move by {moved:g}, the seal says {seals[0].l1:g}"
+    return ""
+
+
 def noise_is_fresh(alpha: float) -> str:
     """Two calls for noise on 64 cells of scale 100 never agree; false alarm below 2**-300."""
     schema = Schema.parse("{name: t, columns: [{name: a, kind: real, minimum: 0, maximum: 64, bins: 64}]}")

@@ -19,6 +19,7 @@ from checks import (
     entities_hold,
     noise_is_fresh,
     numbers_are_whole,
+    people_hold,
     primitive_audited,
     release_audited,
     release_law_holds,
@@ -178,6 +179,28 @@ def shared_rows(patch: Patch) -> None:
 
 def unlimited_persons(patch: Patch) -> None:
     patch.setattr(LocalTable, "truncated", lambda self, column, most, words: self)
+
+
+def people_by_weight(patch: Patch) -> None:
+    """Counts of people by their number of rows count their rows."""
+    right = LocalTable.people_by_rows
+
+    def wrong(self: LocalTable, column: str, most: int) -> np.ndarray:
+        return right(self, column, most) * np.arange(1, most + 1)
+
+    patch.setattr(LocalTable, "people_by_rows", wrong)
+
+
+def cut_too_late(patch: Patch) -> None:
+    """A cut below what the unit allows keeps the rows of the unit, with noise for fewer."""
+    right = Curator.cut_to
+
+    def wrong(self: Curator, max_rows: int) -> Curator:
+        child = right(self, max_rows)
+        child._table = self._table
+        return child
+
+    patch.setattr(Curator, "cut_to", wrong)
 
 
 def _more_records(patch: Patch, more: Callable[[int], int]) -> None:
@@ -522,6 +545,8 @@ MUTANTS = (
         unlimited_persons,
         {"audit of a method": audited(_laplace(), CROWDED)},
     ),
+    Mutant("people counted with all their rows", people_by_weight, {"people check": people_hold}),
+    Mutant("a chosen cut that is not made", cut_too_late, {"people check": people_hold}),
     Mutant("one event record more of each person", one_record_more, {"entity check": entities_hold}),
     Mutant(
         "event records of a person not limited",

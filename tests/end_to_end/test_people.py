@@ -96,3 +96,66 @@ def test_plan_says_which(folder, flat, said):
     assert any(said in note for note in document["notes"])
     names = {name for item in document["measurements"] for name in item["columns"]}
     assert ("number_of_events" in names) == (not flat)
+
+
+def test_rows_that_a_cut_leaves_out_are_estimated_and_their_number_is_chosen(folder):
+    told = synth(
+        folder, "--flat", "--rows-lost", "--out", folder / "lost.csv", "--json", method="independent"
+    )
+    document = json.loads(told[told.index("{") :])
+    found = document["rows_per_person"]
+    assert found["max_rows"] == 3
+    assert 0 <= found["lost_between"][0] <= found["lost"] <= found["lost_between"][1]
+    words = (
+        "synth",
+        folder / "stays.csv",
+        "--schema",
+        folder / "stays.yaml",
+        *BUDGET,
+        "--id-column",
+        "patient",
+    )
+    auto = (
+        "--max-rows-per-person",
+        "auto",
+        "--flat",
+        "--method",
+        "independent",
+        "--ledger",
+        folder / "auto.ledger",
+    )
+    result = understudy(*words, *auto, "--another-ledger", "--out", folder / "auto.csv")
+    assert result.code == 0, result.err
+    assert "counts people by their number of rows" in result.out + result.err
+    assert "leaves out about" in result.out + result.err
+    shown = understudy("ledger", "show", folder / "auto.ledger")
+    assert "rows of a person count, chosen" in shown.out + shown.err
+    refused = run(*words, "--max-rows-per-person", "many", "--out", folder / "x.csv", code=2)
+    assert "whole number, or auto" in refused
+    refused = run(*words, "--max-rows-per-person", 2, "--rows-lost", "--out", folder / "x.csv", code=2)
+    assert "nothing is cut here" in refused
+
+
+def test_a_plan_says_what_the_choice_of_rows_costs(folder):
+    words = (
+        "plan",
+        "--schema",
+        folder / "stays.yaml",
+        *BUDGET,
+        "--id-column",
+        "patient",
+        "--method",
+        "independent",
+        "--flat",
+    )
+    told = run(*words, "--max-rows-per-person", "auto", "--json")
+    planned = json.loads(told[told.index("{") :])
+    assert "at most 64 rows each" in planned["guarantee"]
+    assert any("counts people by their number of rows" in note for note in planned["notes"])
+    assert any("shown for 4 rows" in note for note in planned["notes"])
+    assert not any("Rows are cut" in note for note in planned["notes"])
+    fixed = run(*words, "--max-rows-per-person", 4, "--json")
+    scales = [json.loads(text[text.index("{") :])["measurements"][0]["scale"] for text in (told, fixed)]
+    assert 1 < scales[0] / scales[1] < 1.1  # a twentieth of the budget is spent before
+    refused = run(*words[:-1], "--max-rows-per-person", 2, "--rows-lost", code=2)
+    assert "nothing is cut here" in refused

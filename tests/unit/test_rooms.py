@@ -69,6 +69,7 @@ ALLOWED: dict[str, set[str]] = {
         "data",
         "curator",
         "discovery",
+        "inference",
         "mechanisms",
         "bulk",
         "release",

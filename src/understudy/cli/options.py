@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from understudy.mechanisms import Synthesizer
     from understudy.privacy.ledger.ledger import LedgerGuarantee
     from understudy.schema.entities import Entity
+    from understudy.workflow.cutting import CutLook
 
 # ----------------------------------------------------------------------------------------
 # Where the private table is, as words of the command line: a file, or a table of a database.
@@ -138,11 +139,34 @@ MaxRows = Annotated[
         "--max-rows-per-person", help="Rows that a person counts for, chosen at random (with --id-column)."
     ),
 ]
+MaxRowsOrAuto = Annotated[
+    str | None,
+    typer.Option(
+        "--max-rows-per-person",
+        metavar="N|auto",
+        help="Rows that a person counts for, chosen at random (with --id-column). auto: with --flat a twentieth of the budget measures how many rows people have, and the "
+        "number with the least error is chosen.",
+    ),
+]
+RowsLost = Annotated[
+    bool,
+    typer.Option(
+        "--rows-lost",
+        help="With --flat: spend a twentieth of the budget on an estimate of the rows that the cut to --max-rows-per-person leaves out.",
+    ),
+]
 Flat = Annotated[
     bool,
     typer.Option(
         "--flat",
         help="With --id-column: fit rows, cut to --max-rows-per-person, instead of people with their number and order of rows.",
+    ),
+]
+Population = Annotated[
+    bool,
+    typer.Option(
+        "--population",
+        help="Where the schema declares survey weights: write rows that all stand for equally many people, without weights.",
     ),
 ]
 WorkloadText = Annotated[
@@ -263,6 +287,31 @@ def parse_budget(epsilon: float | None, delta: float | None, rho: float | None, 
 def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     """Turn the unit options into one privacy unit."""
     return Unit.of(name, id_column=id_column, max_rows=max_rows, names=_OPTIONS, error=UsageError)
+
+
+def parse_unit_with_look(
+    name: str, id_column: str | None, max_rows: str | None, *, flat: bool, rows_lost: bool
+) -> tuple[Unit, CutLook | None]:
+    """Turn the unit options into one privacy unit, and the look at people's numbers of rows that goes before a fit."""
+    from understudy.workflow.cutting import AUTO_ROWS, unit_with_look
+
+    rows: int | str | None = max_rows
+    if max_rows is not None and max_rows != AUTO_ROWS:
+        try:
+            rows = int(max_rows)
+        except ValueError:
+            raise UsageError(
+                f"--max-rows-per-person ({max_rows!r}) must be a whole number, or auto."
+            ) from None
+    return unit_with_look(
+        name,
+        flat=flat,
+        rows_lost=rows_lost,
+        id_column=id_column,
+        max_rows=rows,
+        names=_OPTIONS,
+        error=UsageError,
+    )
 
 
 def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:

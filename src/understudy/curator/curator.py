@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -147,6 +149,7 @@ class Curator:
                 f"{unit.describe()}. Use the same unit, or another ledger."
             )
         self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
+        self._whole = table
         if unit.id_column is not None:
             table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
         if not isinstance(getattr(table, "filtered", None), bool):
@@ -155,13 +158,14 @@ class Curator:
                 "filtered: False if every record of the source is in it, True otherwise (see understudy.data.Table)."
             )
         self._table = table
+        self._cleaning, self._consent = tuple(cleaning), consent
         self._rows = rows if isinstance(rows, PublicRows) else PublicRows(rows)
         self._unit = unit
         self._journal = journal
         self._allowance = Allowance(ledger, scope=scope, journal=journal)
-        self._state_rows(cleaning, consent, scope)
+        self._state_rows(scope)
 
-    def _state_rows(self, cleaning: Sequence[str], consent: Consent, scope: str) -> None:
+    def _state_rows(self, scope: str) -> None:
         """Write an exact number of rows that is public into the ledger, before anything relies on it."""
         filtered, given = self._table.filtered, self._rows
         declared = self.schema.row_count if self.schema.row_count is not None else given.number
@@ -170,7 +174,7 @@ class Curator:
             if given.number is not None or given.scale is not None or self._exact_rows is None:
                 return
             declared = None
-        rules = cleaning or (("rules that were not named",) if filtered else ())
+        rules = self._cleaning or (("rules that were not named",) if filtered else ())
         exact = self._table.exact_row_count()
         declare_rows(
             self.ledger,
@@ -178,7 +182,7 @@ class Curator:
             exact=exact,
             declared=declared,
             fixed=self._unit.keeps_rows and not filtered,
-            consent=consent,
+            consent=self._consent,
             scope=scope,
         )
         if given.exact:
@@ -314,6 +318,36 @@ class Curator:
         child._table = regrouped(self._table, schema)
         return child
 
+    def cut_to(self, max_rows: int) -> Curator:
+        """Return a curator of the same table and allowance that counts at most ``max_rows`` rows of a person, fewer than its unit allows.
+
+        The whole table is cut anew, with fresh random words.
+
+        Raises
+        ------
+        BudgetError
+            If the unit is no person, allows fewer rows, or the columns were regrouped.
+
+        Privacy
+        -------
+        In: private. Out: a curator. ``max_rows`` is public or was released. A table cut to ``k`` rows of each person changes by at most ``k`` rows when a person is added or
+        removed, and by ``k`` that go and ``k`` that come when one is replaced (:meth:`understudy.data.Table.truncated`), so the bounds of a unit with ``k`` rows hold for all that the new
+        curator seals. Neighbours are the same tables under both units: those that differ in one person with all their rows. What it asks composes with what was
+        asked before; the ledger, whose unit allows more rows, holds events with the smaller bounds, and where it counts parts that a person touches, more of them than there are.
+        """
+        unit = self._unit
+        if unit.id_column is None:
+            raise BudgetError("Rows are cut where the unit is a person (id_column).")
+        if not isinstance(max_rows, int) or isinstance(max_rows, bool) or not 1 <= max_rows <= unit.max_rows:
+            raise BudgetError(f"The rows of a person must be a whole number from 1 to {unit.max_rows}.")
+        if self._table.schema != self._whole.schema:
+            raise BudgetError("Cut the rows of persons before columns are regrouped.")
+        child = copy.copy(self)
+        child._table = self._whole.truncated(unit.id_column, max_rows, self._randomness.words)
+        child._unit = replace(unit, max_rows=max_rows)
+        child._state_rows(self._allowance.scope)
+        return child
+
     def begun_accounting(self, scope: str) -> str | None:
         """Return the name of the accounting in which interrupted work of a scope was paid for, if it is about to be repeated."""
         if self._journal is None:
@@ -423,6 +457,38 @@ class Curator:
             SealedCounts(exact, clique=shape.names, domain=shape, unit=unit, known_rows=known)
             for shape, exact in count_grouped(self._table, wanted)
         ]
+
+    def people_by_rows(self, starts: Sequence[int]) -> SealedCounts:
+        """Seal how many people have how many rows, in public bins.
+
+        Parameters
+        ----------
+        starts
+            Where the bins begin, ascending from 1; the last holds everybody with so many rows or more.
+
+        Privacy
+        -------
+        In: private. Out: under seal. Every person is in exactly one bin, by the number of all their rows, which is theirs alone; the table is not cut for this. Adding or removing
+        a person changes one bin by one: 1 in L1 and L2. Replacing one takes one from a bin and adds one to a bin: 2 in L1, the root of 2 in L2. These are the bounds of a
+        unit with one row, whatever ``max_rows`` is.
+        """
+        unit = self._unit
+        edges = [int(start) for start in starts]
+        if unit.id_column is None:
+            raise BudgetError("People are counted where the unit is a person (id_column).")
+        if not edges or edges[0] != 1 or any(high <= low for low, high in pairwise(edges)):
+            raise BudgetError("Bins of the number of rows begin at 1 and ascend.")
+        exact = self._whole.people_by_rows(unit.id_column, edges[-1])
+        counts = np.add.reduceat(exact, np.asarray(edges) - 1)
+        shape = Domain(("rows of a person",), (len(edges),))
+        return SealedCounts(
+            counts,
+            clique=shape.names,
+            domain=shape,
+            unit=replace(unit, max_rows=1),
+            known_rows=None,
+            cells=f"from {', '.join(map(str, edges))}",
+        )
 
     def statistic(self, function: Callable[[Table], Number], *, sensitivity: float) -> SealedScalar:
         """Seal one number that trusted code computes from the records. See :meth:`statistics`."""

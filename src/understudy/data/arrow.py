@@ -22,7 +22,7 @@ from understudy.data.counting.counting import Counts, MarginalCounter, distinct_
 from understudy.data.counting.encode import encoded_batches
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Pace, Stream, Watch, nobody
-from understudy.data.persons import check_max_rows, kept_rows_of_stream
+from understudy.data.persons import by_rows, check_max_rows, kept_rows_of_stream, parts_of_stream
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError
 
@@ -294,6 +294,20 @@ class ArrowTable(Encoded):
         for length, codes in self._batches(names):
             for start in range(0, length, rows):
                 yield {name: codes[name][start : start + rows] for name in names}
+
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
+        if id_column != self._id_column or self._kept is not None:
+            raise read_without(id_column)
+        found = by_rows(np.zeros(0, np.int64), most)
+        for place, persons in parts_of_stream(
+            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
+            id_column,
+            rows=self._stored_rows,
+        ):
+            self._check_unchanged(len(persons) if place is None else self._stored_rows)
+            found += by_rows(persons, most)
+        return found
 
     def truncated(self, id_column: str, max_rows: int, words: Words) -> ArrowTable:
         """Return the table with at most ``max_rows`` rows per person, chosen at random.

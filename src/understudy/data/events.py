@@ -20,6 +20,7 @@ noise ``k sigma`` as well, and ``n/k`` is their multiplier: ``n sigma``, for eve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy.typing as npt
 
 from understudy.data.counting.counting import code_dtype
 from understudy.data.local import LocalTable
-from understudy.data.persons import Persons, check_max_rows, draw_words
+from understudy.data.persons import Persons, check_max_rows, draw_words, marks_of_persons, mixed
 from understudy.data.table import Words, read_without
 from understudy.errors import DataError
 from understudy.schema.entities import EventColumns, event_schema
@@ -79,6 +80,13 @@ class EventsTable(LocalTable):
             raise DataError(
                 "The table changed while it was read: its rows and their order do not fit together. Read it again."
             )
+
+    def beyond_codes(self) -> Iterator[bytes]:
+        """Return what a digest of the records needs beside the codes: which rows are of one entity, and their order. Private."""
+        columns = [self._columns[name] for name in self._schema.names]
+        for name in sorted(self._persons):
+            yield name.encode("utf-8")
+            yield marks_of_persons(self._persons[name], columns, self._order).astype("<u8").tobytes()
 
     def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
         """Return the event records: exactly ``max_rows`` of each entity."""
@@ -164,11 +172,3 @@ def shares(who: Persons, sizes: Ints, words: npt.NDArray[np.uint64], records: in
     rank = np.empty(len(who), np.int64)
     rank[smallest] = np.arange(len(who)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.asarray(each[who] + (rank < rest[who]), np.int64)
-
-
-def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return other words, one for each: which rows are kept must not follow from where they stand (the last steps of SplitMix64)."""
-    z = words + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, code_dtype, distinct_records
-from understudy.data.persons import Persons, check_max_rows, draw_words, kept_rows
+from understudy.data.persons import Persons, by_rows, check_max_rows, draw_words, kept_rows
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError, Problems
 
@@ -116,6 +116,12 @@ class LocalTable(Encoded):
         for name, which in groups.items():
             columns[name] = which.astype(code_dtype(schema.domain.size(name)))[self._columns[name]]
         return LocalTable._adopting(schema, columns, self._persons, filtered=self._filtered)
+
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
+        if id_column not in self._persons:
+            raise read_without(id_column)
+        return by_rows(self._persons[id_column], most)
 
     def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
         """Return the table with at most ``max_rows`` rows per person, chosen at random.

@@ -93,6 +93,61 @@ def ids_from_pandas(values: Any, id_column: str) -> Persons:
     return np.asarray(numbers, np.int64)
 
 
+def by_rows(persons: Persons, most: int) -> npt.NDArray[np.int64]:
+    """Return how many persons have one row, two rows, and so on; those with ``most`` rows or more come last. Private.
+
+    Examples
+    --------
+    >>> by_rows(np.array([5, 1, 5, 5, 2]), 2)
+    array([2, 1])
+    """
+    check_max_rows(most)
+    rows = np.bincount(persons) if len(persons) else np.zeros(0, np.int64)
+    return np.bincount(np.minimum(rows, most), minlength=most + 1)[1:].astype(np.int64)
+
+
+def marks_of_persons(
+    persons: Persons, columns: Sequence[npt.NDArray[Any]], order: npt.NDArray[Any] | None
+) -> npt.NDArray[np.uint64]:
+    """Return one number for each person, ascending, that stands for the rows of that person; ids and the order in which rows are stored play no part.
+
+    Parameters
+    ----------
+    columns
+        The codes of the rows.
+    order
+        What puts the rows of a person in order, if something does.
+
+    Examples
+    --------
+    >>> ward = np.array([4, 4, 7])
+    >>> one, other = (marks_of_persons(np.array(who), [ward], None).tolist() for who in ([0, 1, 0], [0, 0, 1]))
+    >>> len(one), one == other
+    (2, False)
+    >>> one == marks_of_persons(np.array([9, 9, 2]), [np.array([7, 4, 4])], None).tolist()  # other ids, stored otherwise
+    True
+    """
+    mark = np.zeros(len(persons), np.uint64)
+    for codes in columns:
+        mark = mixed(mark ^ codes.astype(np.uint64))
+    if order is not None:
+        ranks = np.unique(order, return_inverse=True)[1].astype(np.uint64)
+        mark = mixed(mark ^ mixed(ranks + np.uint64(1)))
+    found = np.zeros(int(persons.max(initial=-1)) + 1, np.uint64)
+    rows = np.zeros(len(found), np.uint64)
+    np.add.at(found, persons, mark)
+    np.add.at(rows, persons, np.uint64(1))
+    return np.sort(mixed(found ^ mixed(rows))[rows > 0])
+
+
+def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return other words, one for each, that show no pattern of the first (the last steps of SplitMix64)."""
+    z = words + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
 def kept_rows(persons: Persons, words: npt.NDArray[np.uint64], max_rows: int) -> npt.NDArray[np.bool_]:
     """Say for each row whether it is among the ``max_rows`` smallest words of its person.
 
@@ -135,6 +190,21 @@ def kept_rows_of_stream(
     """
     kept = np.ones(rows, bool)
     given = None if callable(words) else draw_words(words, rows)
+    for place, persons in parts_of_stream(read_ids, id_column, rows=rows):
+        if place is None:
+            return np.ones(len(persons), bool)  # the source changed; the caller compares lengths
+        drawn = draw_words(words, len(place)) if given is None else given[place]
+        kept[place[~kept_rows(persons, drawn, max_rows)]] = False
+    return kept
+
+
+def parts_of_stream(
+    read_ids: Callable[[], Iterator[pa.Array]], id_column: str, *, rows: int
+) -> Iterator[tuple[npt.NDArray[np.int64] | None, Persons]]:
+    """Iterate over parts of a stream of ids, each with all rows of its persons: where the rows stand, and whose they are.
+
+    If the stream has another number of rows than it should, no place is given, and as many numbers as it had rows.
+    """
     parts = max(1, -(-rows // ROWS_PER_PART))
     for part in range(parts):
         seen = 0
@@ -148,13 +218,10 @@ def kept_rows_of_stream(
             places.append(mine + seen)
             seen += len(batch)
         if seen != rows:
-            return np.ones(seen, bool)  # the source changed; the caller compares lengths
+            yield None, np.zeros(seen, np.int64)
+            return
         if ids:
-            place = np.concatenate(places)
-            persons = number_persons(ids, id_column)
-            drawn = draw_words(words, len(place)) if given is None else given[place]
-            kept[place[~kept_rows(persons, drawn, max_rows)]] = False
-    return kept
+            yield np.concatenate(places), number_persons(ids, id_column)
 
 
 def _parts_of(ids: pa.Array, parts: int, id_column: str) -> npt.NDArray[np.int64]:

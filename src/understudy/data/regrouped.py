@@ -119,5 +119,13 @@ class RegroupedTable(Encoded):
         inside = self._inside.truncated(id_column, max_rows, words)
         return RegroupedTable(inside, self._schema, dict(self._groups))
 
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have how many rows. Private."""
+        return self._inside.people_by_rows(id_column, most)
+
+    def beyond_codes(self) -> Iterator[bytes]:
+        """Return what a digest of the records needs beside the codes. Private."""
+        return self._inside.beyond_codes()
+
     def _coarse(self, name: str, codes: Codes) -> Codes:
         return self._groups[name][codes] if name in self._groups else codes

@@ -98,6 +98,20 @@ class Table(Protocol):
         """
         ...
 
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have one row, two rows, and so on; those with ``most`` rows or more share the last number. Private.
+
+        Every person is counted once, by the number of rows of that person alone.
+        """
+        ...
+
+    def beyond_codes(self) -> Iterator[bytes]:
+        """Return what tells two tables with the same codes apart and matters for answers: whose rows are whose, their order, texts. Private.
+
+        It depends on the records and not on the order in which they are stored. Nothing for tables whose records are their codes.
+        """
+        ...
+
 
 def records_digest(tables: Iterable[Table], key: bytes) -> str:
     """Return a keyed digest of the records of some tables, in whatever order they are stored.
@@ -112,7 +126,7 @@ def records_digest(tables: Iterable[Table], key: bytes) -> str:
         found.update(table.schema.fingerprint().encode("ascii"))
         found.update(np.ascontiguousarray(codes, "<u4").tobytes())
         found.update(np.ascontiguousarray(counts, "<i8").tobytes())
-        for part in getattr(table, "beyond_codes", tuple)():
+        for part in table.beyond_codes():
             found.update(part)
     return found.hexdigest()
 
@@ -148,6 +162,14 @@ class Encoded:
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques. Private."""
         raise TypeError("Encoded is a base; use one of the kinds of table.")
+
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have how many rows. Private."""
+        raise read_without(id_column)
+
+    def beyond_codes(self) -> Iterator[bytes]:
+        """Return what a digest of the records needs beside the codes: nothing here. Private."""
+        return iter(())
 
     def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the columns asked for, all of them by default; unknown and repeated names are refused."""

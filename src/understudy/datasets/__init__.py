@@ -10,7 +10,12 @@ from understudy.datasets.people import (
 )
 from understudy.datasets.registry import load, names
 from understudy.datasets.school_census import school_census, school_census_schema
-from understudy.datasets.survey import survey, survey_schema
+from understudy.datasets.survey import (
+    survey,
+    survey_schema,
+    weighted_survey,
+    weighted_survey_schema,
+)
 from understudy.datasets.toy import toy, toy_schema
 
 __all__ = [
@@ -29,5 +34,7 @@ __all__ = [
     "survey_schema",
     "toy",
     "toy_schema",
+    "weighted_survey",
+    "weighted_survey_schema",
     "write_messy",
 ]

@@ -270,6 +270,85 @@ def survey_schema() -> Schema:
     )
 
 
+PEOPLE_PER_ROW = 5
+MOST_WEIGHT = 25.0
+
+
+def weighted_survey(n: int, seed: int = 0) -> pd.DataFrame:
+    """Simulate a survey whose respondents stand for different numbers of people: a sample of a population of five times as many, with its design weights.
+
+    People born abroad, and of races with few members, are sampled far more often than others; the young, men and those who earn much less often, as they answer less often. So rows that are
+    counted without their weights show another population.
+
+    Parameters
+    ----------
+    n
+        Number of rows, 0 or more.
+    seed
+        Seed of the simulation; the same ``n`` and ``seed`` give the same table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `survey` and ``weight``: one over the probability with which the row was sampled, at most 25. `weighted_survey_schema` describes them.
+
+    Examples
+    --------
+    >>> table = weighted_survey(2000, seed=7)
+    >>> abroad = table["world_area_of_birth"] != "United States"
+    >>> bool(abroad.mean() > 1.5 * table.loc[abroad, "weight"].sum() / table["weight"].sum())
+    True
+    """
+    n = checked_rows(n)
+    people = survey(PEOPLE_PER_ROW * n, seed)
+    rng = generator(seed, "weighted_survey")
+    often = np.where(people["world_area_of_birth"] == "United States", 1.0, 3.0)
+    often *= np.where(people["race"] == "White", 0.8, 1.3) * np.where(people["age"] < 30, 0.6, 1.1)
+    often *= np.where(people["sex"] == "Male", 0.85, 1.1) * np.where(
+        people["income_class"] == ">50K", 0.75, 1.1
+    )
+    often *= rng.lognormal(0.0, 0.35, len(people))
+    chance = n * often / max(1e-12, float(often.sum()))
+    for _ in range(20):  # nobody is sampled twice, or with less than the least probability
+        chance = np.clip(chance, 1.0 / MOST_WEIGHT, 1.0)
+        free = (chance > 1.0 / MOST_WEIGHT) & (chance < 1.0)
+        chance[free] *= max(0.0, n - float(chance[~free].sum())) / max(1e-12, float(chance[free].sum()))
+    chance = np.clip(chance, 1.0 / MOST_WEIGHT, 1.0)
+    ends = np.cumsum(chance) * (n / max(1e-12, float(chance.sum())))
+    cuts = rng.random() + np.arange(n)
+    chosen = np.minimum(np.searchsorted(ends, cuts, side="right"), len(people) - 1) if n else cuts.astype(int)
+    return people.iloc[chosen].assign(weight=1.0 / chance[chosen]).reset_index(drop=True)
+
+
+def weighted_survey_schema() -> Schema:
+    """Return the public schema of `weighted_survey`; age and hours are in bins, as tables of surveys are published.
+
+    Examples
+    --------
+    >>> weighted_survey_schema().column("weight").labels[-2:]
+    ('>=25', 'missing')
+    """
+    from dataclasses import replace
+
+    from understudy.schema import Integer
+    from understudy.schema.weights import Weight
+
+    ages = ["17-24", "25-29", "30-34", "35-39", "40-44", "45-49", "50-54", "55-59", "60-64", "65-74", "75-96"]
+    hours = ["0-9", "10-19", "20-29", "30-34", "35-39", "40", "41-49", "50-59", "60-99"]
+    plain = survey_schema().with_columns(
+        [
+            Integer("age", unit="years", bins=ages, decode_by="smooth"),
+            Integer("hours_per_week", unit="hours", bins=hours, decode_by="smooth"),
+        ]
+    )
+    return replace(
+        plain,
+        name="weighted survey",
+        description="Simulated adults at work, sampled with unequal probabilities.",
+        weight=Weight("weight", cap=MOST_WEIGHT, lowest=1.0),
+    )
+
+
 def _labels(rows: tuple[tuple[str, float], ...] | tuple[Occupation, ...]) -> tuple[str, ...]:
     return tuple(row[0] for row in rows)
 

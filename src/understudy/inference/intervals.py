@@ -161,6 +161,9 @@ _SCAN = 9
 """Where a confidence set for a mean is looked for before its ends are refined."""
 
 
+REAL_TABLE = "the real table"
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """A confidence interval, or one for each cell of a table.
@@ -176,6 +179,8 @@ class Interval:
     basis
         ``"measured"``: from measurements that cover the query. ``"bound"``: from a bound on the model's error.
         ``"trivial"``: nothing is known.
+    table
+        Which table has the real value: the one that was counted, which is not the whole one where rows are cut by person.
     """
 
     low: Array
@@ -183,6 +188,7 @@ class Interval:
     estimate: Array
     confidence: float
     basis: str
+    table: str = REAL_TABLE
 
     @property
     def width(self) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from understudy.engine import Distribution, GraphicalModel
 from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
+from understudy.inference.intervals import REAL_TABLE
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.drawing import Drawer
 from understudy.privacy import Budget, Unit, budget_from_dict
@@ -27,9 +29,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from understudy.mechanisms.events.drawing import EventDrawer
+    from understudy.schema.weights import Weight
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 Cells = npt.NDArray[np.bool_] | Sequence[Sequence[int]]
+
+
+_WEIGHTS_PER_BIN = 4_096
+_DRAWN_AT_ONCE = 1_000_000
+"""Weights that a mean is taken over, and rows that a population is chosen from at a time."""
+_FEWEST_KEPT = 1e-3
+"""The least mean weight, as a share of the cap, with which a population is drawn: one row in a thousand is kept."""
+_SPARE = 1.05
+"""Rows that are drawn for a population over those that are needed on average."""
+
+
+def systematic(
+    weights: npt.NDArray[np.float64], wanted: int, cap: float, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """Choose rows with probabilities that are proportional to their weights, each at most once and at most ``wanted`` of them.
+
+    The weights are laid end to end and cut at equal distances from a random start; a row is chosen if a cut falls into its weight. The distance is the
+    cap at least, so that no row is cut twice.
+
+    Examples
+    --------
+    >>> systematic(np.array([1.0, 0.0, 1.0, 2.0]), 2, 2.0, np.random.default_rng(1)).tolist()
+    [2, 3]
+    """
+    ends = np.cumsum(weights)
+    total = float(ends[-1]) if len(ends) else 0.0
+    distance = max(cap, total / wanted)
+    cuts = distance * (generator.random() + np.arange(wanted))
+    return np.unique(np.searchsorted(ends, cuts[cuts < total], side="right"))
 
 
 @dataclass(frozen=True)
@@ -241,6 +273,98 @@ class Model:
 
         return ConditionalRows(self, where).sample(n, given=given, seed=seed, progress=progress)
 
+    # ------------------------------------------------------------------ survey weights
+
+    @property
+    def _weight(self) -> Weight:
+        """The survey weight of the rows, where the schema declares one and rows are what was fitted."""
+        if self.schema.weight is None:
+            raise WorkloadError(
+                "The schema of this model declares no survey weight, so every row stands for one. Give it a section weight: {column: ..., cap: ...}."
+            )
+        if self.schema.events_of is not None:
+            raise WorkloadError(
+                "This is a model of people with several rows, and weights are those of rows. Fit the rows (--flat, flat=True) for weighted totals and a population."
+            )
+        return self.schema.weight
+
+    @cached_property
+    def mean_weights(self) -> npt.NDArray[np.float64]:
+        """The mean weight of the rows behind each code of the weight column; rows without a weight stand for nobody.
+
+        Within a bin weights lie as the counts of the neighbouring bins say, which is how synthetic weights are drawn.
+        """
+        column = self.schema.column(self._weight.column)
+        codes = np.repeat(np.arange(column.size), _WEIGHTS_PER_BIN)
+        drawn = column.decode(codes, np.random.default_rng(0), counts=self.bin_counts[column.name])
+        return np.asarray(np.nan_to_num(drawn, nan=0.0).reshape(column.size, -1).mean(axis=1))
+
+    def weighted(self, clique: Sequence[str] = ()) -> npt.NDArray[np.float64]:
+        """Return how many people of the population lie in each cell of a marginal: the rows of a survey, each with its weight.
+
+        Parameters
+        ----------
+        clique
+            Columns other than the weight; none for the whole population.
+
+        Privacy
+        -------
+        In and out: public, a sum over the bins of the weight column of what the model expects.
+        """
+        name = self._weight.column
+        if name in clique:
+            raise WorkloadError(f"{name!r} is the weight; name the columns whose weighted counts you want.")
+        both = self.schema.domain.canonical((*clique, name))
+        axis = both.index(name)
+        return np.asarray(np.tensordot(self.marginal(both), self.mean_weights, axes=(axis, 0)))
+
+    def population(
+        self, n: int | None = None, *, seed: int | None = None, progress: Progress = no_progress
+    ) -> pd.DataFrame:
+        """Draw a population: rows that all stand for equally many people, so that nothing has to be weighted any more.
+
+        Rows are drawn from the model, and of these each is kept with a probability that is proportional to its weight (systematic sampling), so that every row of the
+        result is a draw of its own. The weight column is left out.
+
+        Parameters
+        ----------
+        n
+            Number of rows; by default as many as `sample` would draw.
+        seed
+            Makes the draw repeatable. Safe: the model is already public.
+        progress
+            Called with the name of a stage and a fraction, which stays below 1.
+        """
+        import pandas as pd
+
+        weight, rows = self._weight, self._rows(n)
+        expected = self.weighted() / max(1.0, self.total)
+        if rows and expected < _FEWEST_KEPT * weight.cap:
+            raise WorkloadError(
+                f"Hardly any row of this model has a weight, or the cap ({weight.cap:g}) is far above all weights: there is no population to draw. Declare a smaller cap."
+            )
+        generator, pieces, done = np.random.default_rng(seed), [], 0
+        at_a_time = max(1, int(_DRAWN_AT_ONCE * expected / weight.cap))
+        while done < rows:
+            progress("drawing a population", done / rows)
+            wanted = min(rows - done, at_a_time)
+            drawn = self.sample(
+                math.ceil(_SPARE * wanted * weight.cap / expected) + 1, seed=int(generator.integers(1 << 62))
+            )
+            kept = systematic(
+                drawn[weight.column].fillna(0.0).to_numpy(np.float64), wanted, weight.cap, generator
+            )
+            pieces.append(drawn.iloc[kept])
+            done += len(kept)
+        found = pd.concat(pieces, ignore_index=True) if pieces else self.sample(0, seed=seed)
+        return found[list(self.population_schema.output_names)]
+
+    @property
+    def population_schema(self) -> Schema:
+        """The schema of the tables that `population` draws: without the weight, and without what is computed from it."""
+        name = self._weight.column
+        return self.schema.select(column for column in self.schema.names if column != name)
+
     def share(self, where: str | Selection) -> float:
         """Return the share of the model's rows for which a condition is true.
 
@@ -341,16 +465,28 @@ class Model:
         codes = None if of is None else self.schema.encode_frame(of)
         return self.uncertainty.error_bounds(wanted, confidence=confidence, codes=codes)
 
-    def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
-        """Return a confidence interval for every cell of a marginal of the table that was counted.
+    @property
+    def counted_table(self) -> str:
+        """Which table was counted, in words: intervals and error bounds hold for that one.
 
-        That is the real table, unless the unit is a person: then it is the table cut to the rows per person (`Unit.describe_cut`), or, in a fit of two
+        It is the real table, unless the unit is a person: then it is the table cut to the rows per person (`Unit.describe_cut`), or, in a fit of two
         levels, that of the event records, of which each person has as many as the unit allows.
         """
-        return self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
+        unit = self.provenance.unit
+        if unit.id_column is None:
+            return REAL_TABLE
+        rows = f"{unit.max_rows} {'row' if unit.max_rows == 1 else 'rows'}"
+        if self.schema.events_of is not None:
+            return f"the event records of the real table, {unit.max_rows} of each {unit.id_column}"
+        return f"the real table cut to at most {rows} of each {unit.id_column}, chosen at random"
+
+    def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
+        """Return a confidence interval for every cell of a marginal of the table that was counted; ``table`` of the result says which that is."""
+        found = self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
+        return replace(found, table=self.counted_table)
 
     def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:
-        """Return an interval for how many real rows lie in some cells of a marginal.
+        """Return an interval for how many rows of the table that was counted lie in some cells of a marginal.
 
         Parameters
         ----------
@@ -369,10 +505,11 @@ class Model:
             turned = [
                 tuple(cell[place] for place in order) if len(cell) == len(order) else cell for cell in cells
             ]
-        return self.uncertainty.count_interval(ordered, turned, confidence=confidence)
+        found = self.uncertainty.count_interval(ordered, turned, confidence=confidence)
+        return replace(found, table=self.counted_table)
 
     def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
-        """Return an interval for the mean of a column of the real table.
+        """Return an interval for the mean of a column of the table that was counted.
 
         Parameters
         ----------
@@ -383,7 +520,8 @@ class Model:
         confidence
             Probability over the noise that the interval holds.
         """
-        return self.uncertainty.mean_interval(column, values, confidence=confidence)
+        found = self.uncertainty.mean_interval(column, values, confidence=confidence)
+        return replace(found, table=self.counted_table)
 
     def unresolved(self, *, confidence: float = 0.95, numbers: bool = True) -> pd.DataFrame:
         """List the values of columns that the measurements cannot tell from values that nobody has.

@@ -15,6 +15,7 @@ from understudy.release.selection.profiles import BestProfile, Bound, best_profi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from understudy.inference.people import RowsPerPerson
     from understudy.mechanisms import Model, Provenance
     from understudy.privacy import Budget, Unit
     from understudy.privacy.ledger.ledger import Entry, Invariant
@@ -287,6 +288,8 @@ class _Outcome:
     started, finished
         When (UTC, ISO 8601), to the day. The number of attempts of a loop is not an output that was paid for, and
         even a day could tell of it; there ``finished`` repeats the day of the start.
+    rows_lost
+        How many rows the cut by person left out, where an estimate of that was paid for.
     """
 
     spec: Spec
@@ -301,6 +304,7 @@ class _Outcome:
     software: str
     started: str
     finished: str
+    rows_lost: RowsPerPerson | None = None
     criteria: tuple[CriterionResult, ...] = ()
     acceptance: AcceptanceResult | None = None
     lost_entries: tuple[int, ...] = ()

@@ -48,6 +48,8 @@ class ReportContent:
         Three numbers to read off, and the chance with which their ranges hold together, as words.
     limits
         Three things the table cannot tell.
+    cut
+        What was done to people with many rows, in sentences; none if nothing.
     recognised
         Largest share of the people in the data that can be recognised while one in a hundred others is accused wrongly.
     certainty
@@ -87,6 +89,7 @@ class ReportContent:
     series: str = ""
     figures: Sequence[Figure] = ()
     limits: Sequence[str] = ()
+    cut: Sequence[str] = ()
     recognised: float = 0.0
     certainty: str = ""
     allowed: str = ""
@@ -122,7 +125,10 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
         (phrases["h_criteria"], _criteria(content, phrases)),
         (phrases["h_measured"], _measured(content, phrases)),
         (phrases["h_bounds"], _bounds(content, phrases)),
-        (phrases["h_use"], [Text(phrases["intended"]), Text(phrases["unintended"])]),
+        (
+            phrases["h_use"],
+            [Text(phrases["intended"]), *map(Text, content.cut), Text(phrases["unintended"])],
+        ),
         (phrases["h_process"], [_table(phrases, "process", content.process)]),
         (phrases["h_dictionary"], _dictionary(content, phrases)),
         (phrases["h_files"], [_table(phrases, "files", content.files), Text(phrases["verify"])]),

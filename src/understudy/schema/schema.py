@@ -43,6 +43,7 @@ from understudy.schema.origin import (
     origin_to_plain,
 )
 from understudy.schema.problems import did_you_mean, listing, raise_problems
+from understudy.schema.weights import Weight, with_weight
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,6 +227,9 @@ class Schema:
     entity
         Who the rows belong to, where a person, household or firm has several: an `Entity`, or its fields by name, as in ``{"id": "patient", "fixed": ["sex"],
         "order": "admitted", "max_events": 40}``.
+    weight
+        The survey weight of the rows: a `Weight`, or its fields by name, as in ``{"column": "w", "cap": 25}``. Its column is added to ``columns``, which do not
+        name it.
     events_of
         Of the schema of event records (`understudy.schema.entities.event_schema`): the schema of the table that they are records of.
 
@@ -252,6 +256,7 @@ class Schema:
     determines: tuple[Dependency, ...]
     derived: tuple[DerivedColumn, ...]
     entity: Entity | None = None
+    weight: Weight | None = None
     events_of: Schema | None = None
     lists: Lists = field(default=(), compare=False)
 
@@ -271,10 +276,14 @@ class Schema:
         determines: Mapping[str, Any] | tuple[Dependency, ...] = (),
         derived: Mapping[str, Any] | tuple[DerivedColumn, ...] = (),
         entity: Entity | Mapping[str, Any] | None = None,
+        weight: Weight | Mapping[str, Any] | None = None,
         events_of: Schema | Mapping[str, Any] | None = None,
         lists: Mapping[str, Sequence[Any]] | Lists = (),
     ) -> None:
-        self._set("columns", check_columns(columns))
+        weighing, amiss = Weight.from_plain(weight)
+        raise_problems(HEADING, amiss)
+        self._set("weight", weighing)
+        self._set("columns", check_columns(with_weight(check_columns(columns), weighing)))
         for key, value in (
             ("row_count", row_count),
             ("name", name),
@@ -344,8 +353,15 @@ class Schema:
         who = None if self.entity is None else self.entity.within(wanted)
         if who is not None and len(who.fixed) == len(kept):
             who = None
+        weight = self.weight if self.weight is not None and self.weight.column in wanted else None
         return replace(
-            self, columns=kept, constraints=rules, determines=dependencies, derived=placed, entity=who
+            self,
+            columns=kept,
+            constraints=rules,
+            determines=dependencies,
+            derived=placed,
+            entity=who,
+            weight=weight,
         )
 
     @property
@@ -562,7 +578,10 @@ class Schema:
             plain["origin"] = origin_to_plain(self.origin)
         if self.left_out:
             plain["left_out"] = dict(self.left_out)
-        columns = [column.to_dict() for column in self.columns]
+        # a weight column stands in its section, unless its place says more
+        last = self.columns[-1].name if len(self.columns) > 1 else None
+        added = last if self.weight is not None and self.weight.column == last else None
+        columns = [column.to_dict() for column in self.columns if column.name != added]
         if lists := with_lists(columns, named):
             plain["lists"] = lists
         plain["columns"] = columns
@@ -579,6 +598,8 @@ class Schema:
             plain["derived"] = derived_to_plain(self.derived)
         if self.entity is not None:
             plain["entity"] = self.entity.to_plain()
+        if self.weight is not None:
+            plain["weight"] = self.weight.to_plain()
         if self.events_of is not None:
             plain["events_of"] = self.events_of._to_dict(named)
         return plain

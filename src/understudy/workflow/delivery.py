@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from understudy.ledgers import LedgerPlace
     from understudy.workflow.synthesis import Fit
 
-__all__ = ["Delivery", "check_apart", "check_delivery", "check_memory", "deliver"]
+__all__ = ["Delivery", "check_apart", "check_delivery", "check_memory", "deliver", "require_weight"]
 
 _ENDINGS = (".csv.gz", ".csv", ".parquet")
 _BYTES_PER_VALUE = 40
@@ -42,6 +42,8 @@ class Delivery:
         File for the fitted model.
     rows, seed
         Number of rows, by default as many as the model estimates; and what makes their draw repeatable.
+    population
+        Draw a population instead of a survey: rows that all stand for equally many people (`Model.population`).
     sets, how
         So many tables under the one budget, made this way; see `understudy.mechanisms.synthesize_many`.
     chunk_rows, partition_by, jobs
@@ -52,6 +54,7 @@ class Delivery:
     model: Path | None = None
     rows: int | None = None
     seed: int | None = None
+    population: bool = False
     sets: int | None = None
     how: str = "posterior"
     chunk_rows: int | None = None
@@ -102,6 +105,12 @@ def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
         )
     if delivery is None:
         return synthesizer.reserve(schema, fit.budget)
+    if delivery.population:
+        require_weight(fit.schema, two_levels=fit.entity is not None)
+        if delivery.sets is not None or delivery.in_parts:
+            raise UsageError(
+                "A population is drawn into one file or frame, not into several sets or a folder of parts. Leave --population out, or --sets and the final slash of the output."
+            )
     if delivery.out is not None:
         check_output_format(delivery.out)
     reserve = synthesizer.reserve(schema, fit.budget)
@@ -125,6 +134,18 @@ def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
     if delivery.model is not None:
         require_writable(delivery.model, what="model file")
     return reserve
+
+
+def require_weight(schema: Schema, *, two_levels: bool) -> None:
+    """Refuse to draw a population from a table without weights, before anything is spent."""
+    if schema.weight is None:
+        raise UsageError(
+            "A population (--population, population=True) is drawn by survey weights, and the schema declares none. Give it a section weight: {column: ..., cap: ...}."
+        )
+    if two_levels:
+        raise UsageError(
+            "A population (--population, population=True) is drawn row by row, and this is a fit of people with several rows. Fit the rows (--flat, flat=True), or leave --population out."
+        )
 
 
 def _check_parts(delivery: Delivery, schema: Schema) -> None:
@@ -198,10 +219,12 @@ def deliver(
         if delivery.model is not None:
             model.save(delivery.model)
         phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
-        frame = model.sample(delivery.rows, seed=delivery.seed, progress=phases.part("drawing"))
+        drawn = model.population if delivery.population else model.sample
+        frame = drawn(delivery.rows, seed=delivery.seed, progress=phases.part("drawing"))
         if delivery.out is not None:
             phases.part("writing")("writing", 0.0)
-            write_frame(frame, delivery.out, schema=model.table_schema, synthetic=True)
+            drawn_by = model.population_schema if delivery.population else model.table_schema
+            write_frame(frame, delivery.out, schema=drawn_by, synthetic=True)
     except Exception as error:
         kept = work.model_path or _rescue(model)
         note = (

@@ -14,8 +14,9 @@ import itertools
 import json
 import secrets
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from understudy.curator import Curator, Journal
 from understudy.data import LocalTable, Table, records_digest
@@ -34,6 +35,9 @@ from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts, remember_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    from understudy.workflow.cutting import CutLook
 
 __all__ = ["PaidWork", "Unfinished", "paid_work", "work_facts"]
 
@@ -108,9 +112,15 @@ class PaidWork:
         *,
         unit: Unit,
         budget: Budget,
+        cut: CutLook | None = None,
         progress: Progress = no_progress,
     ) -> Model:
         """Fit a model, or take the one that an earlier run has left; it is kept until :meth:`done`.
+
+        Parameters
+        ----------
+        cut
+            A look at how many rows people have that is paid for first, by a share of the budget.
 
         Privacy
         -------
@@ -120,7 +130,14 @@ class PaidWork:
         if self.model_path is not None:
             return Model.load(self.model_path)
         with self._advice(synthesizer.name):
-            model = synthesizer.fit(self._curator(table, unit), budget, progress=progress)
+            curator = self._curator(table, unit)
+            if cut is None:
+                model = synthesizer.fit(curator, budget, progress=progress)
+            else:
+                parts = cut.shares(budget)
+                curator, people = cut.run(curator, parts.measuring, parts.rest)
+                model = synthesizer.fit(curator, parts.rest, progress=progress)
+                model = replace(model, statistics=(*model.statistics, people))
         self._keep(model, _MODEL)
         return model
 

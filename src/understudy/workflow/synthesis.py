@@ -19,6 +19,7 @@ from understudy.data.identity import table_file
 from understudy.data.output import require_writable
 from understudy.discovery import Discovery
 from understudy.errors import UnderstudyError, UsageError, WorkloadError
+from understudy.inference.people import RowsPerPerson
 from understudy.ledgers import LedgerPlace, find_ledger, ledger_name
 from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import (
@@ -41,6 +42,7 @@ from understudy.schema import Column, Schema
 from understudy.schema.entities import Entity
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
+from understudy.workflow.cutting import CutLook, rows_per_person, unit_with_look
 from understudy.workflow.delivery import Delivery, check_apart, check_delivery, deliver
 from understudy.workflow.events import (
     FOR_EVENTS,
@@ -116,6 +118,8 @@ class Fit:
         Says why the mechanism was chosen for a schema, where nobody named one (:mod:`understudy.workflow.choice`).
     entity
         Whose the rows are, for a fit of two levels (:mod:`understudy.workflow.events`); None fits rows.
+    cut
+        A look at how many rows people have, where rows are cut by person (:mod:`understudy.workflow.cutting`).
     """
 
     table: Any = field(repr=False)
@@ -134,6 +138,12 @@ class Fit:
     rebuild: Callable[[Schema], Synthesizer] | None = field(default=None, repr=False)
     reason: Callable[[Schema], str] | None = field(default=None, repr=False)
     entity: Entity | None = None
+    cut: CutLook | None = None
+
+    @property
+    def planned_unit(self) -> Unit:
+        """The unit to plan with: where the rows of a person are yet to be chosen, one with a usual number of them."""
+        return self.unit if self.cut is None else self.cut.planned_unit(self.unit)
 
     @property
     def records(self) -> Schema:
@@ -295,6 +305,8 @@ class Synthesis:
         Why the mechanism was chosen, where nobody named one; empty otherwise.
     persons
         Of a fit of two levels: how many persons (or other entities) the synthetic rows are of.
+    rows_per_person
+        Of a fit of rows that are cut by person: how many rows of a person count and what the cut leaves out, where a look at that was paid for.
     """
 
     model: Model
@@ -313,6 +325,7 @@ class Synthesis:
     hold_out_file: Path | None = None
     why: str = ""
     persons: int | None = None
+    rows_per_person: RowsPerPerson | None = None
 
 
 def synthesize(
@@ -331,6 +344,8 @@ def synthesize(
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
     flat: bool = False,
+    rows_lost: bool = False,
+    population: bool = False,
     rows: int | None = None,
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
@@ -353,7 +368,8 @@ def synthesize(
     schema
         What is public about the table, or the file that says it. With ``discover`` it may be left out, or declare some columns only.
     unit
-        Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
+        Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows). As a mapping, its ``max_rows`` may be ``"auto"``: with ``flat`` a twentieth of
+        the budget then measures how many rows people have, and the number with the least error is chosen from that.
     method
         Name of a mechanism; see ``understudy methods``. By default ``"auto"``, which chooses one from the schema, the unit and the budget, never from
         the records (:func:`understudy.workflow.choice.choose`); ``why`` of the result says what decided.
@@ -373,6 +389,11 @@ def synthesize(
     flat
         Where the unit names people (``id_column``) they are fitted and drawn with all their rows, in order, with fresh ids; the section ``entity`` of the schema says more about them.
         True fits the rows instead: each person is cut to ``max_rows`` rows at random, and the result has rows without ids.
+    rows_lost
+        With ``flat``: spend a twentieth of the budget on an estimate of the rows that the cut leaves out (``rows_per_person`` of the result).
+    population
+        Where the schema declares survey weights: draw rows that all stand for equally many people, without a weight column. By default rows have weights, as those
+        of the table do.
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
@@ -413,12 +434,13 @@ def synthesize(
     (3, 4)
     """
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    protected = Unit.of(unit)
+    protected, cut = unit_with_look(unit, flat=flat, rows_lost=rows_lost)
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
 
     entity = entity_of(given, protected, flat=flat)
+    planned_with = protected if cut is None else cut.planned_unit(protected)
     asked: dict[str, Any] = {
-        "workload": workload, "target": target, "unit": protected, "budget": budget, "entity": entity,
+        "workload": workload, "target": target, "unit": planned_with, "budget": budget, "entity": entity,
     }  # fmt: skip
 
     def mechanism(described: Schema) -> Synthesizer:
@@ -437,6 +459,7 @@ def synthesize(
         rebuild=mechanism,
         reason=reason_for(method, **asked),
         entity=entity,
+        cut=cut,
     )
     planned = plan_synthesis(
         fit,
@@ -450,6 +473,7 @@ def synthesize(
             model=None if model is None else Path(model),
             rows=rows,
             seed=seed,
+            population=population,
         ),
     )
     if planned.why:
@@ -522,12 +546,18 @@ def plan_synthesis(
     if any(column.measured_facts for column in fit.schema.columns):
         # the ledger holds the measurements too, so the fit is paid for in the accounting that adds up with them
         fit = replace(fit, synthesizer=fit.synthesizer.with_fixed_accounting())
+    if fit.cut is not None:  # the look and the fit are paid for in one accounting
+        fit = replace(fit, synthesizer=fit.synthesizer.with_fixed_accounting())
     steps = with_steps(fit)
     rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
+    rest = rest if fit.cut is None else replace(rest, budget=fit.cut.shares(rest.budget).rest)
     fit.synthesizer.require(rest.budget)
     two_levels = () if fit.entity is None else check_two_levels(fit.table, fit.schema, fit.entity)
-    plan = fit.synthesizer.plan(fit.records, unit=fit.unit, budget=rest.budget)
+    plan = fit.synthesizer.plan(fit.records, unit=fit.planned_unit, budget=rest.budget)
     reserve = check_delivery(rest, delivery)
+    if fit.cut is not None:
+        alone = not fit.steps and (delivery is None or delivery.sets is None)
+        fit.cut.check(fit.schema, fit.unit, two_levels=fit.entity is not None, alone=alone, reserve=reserve)
     if fit.steps:
         _check_steps(fit, delivery, reserve)
         reserve = steps.reserve
@@ -541,8 +571,9 @@ def plan_synthesis(
     check_apart(replace(fit, files={**fit.files, **kept}), delivery, place)
     said = (
         *two_levels,
-        fit.unit.describe_cut() if fit.entity is None else "",
-        fit.synthesizer.delta_note(fit.budget, fit.records, fit.unit),
+        fit.unit.describe_cut() if fit.entity is None and not (fit.cut and fit.cut.choose) else "",
+        "" if fit.cut is None else fit.cut.describe(),
+        fit.synthesizer.delta_note(fit.budget, fit.records, fit.planned_unit),
         "" if hold_out is None else describe_hold_out(hold_out, kept_at),
     )
     notes = (*(() if place is None else place.notes), *(note for note in said if note))
@@ -650,7 +681,7 @@ class PlannedSynthesis:
         reading = phases.part("reading")
         reading("preparing", 0.0)
         if not fit.steps:
-            fit.synthesizer.prepare(fit.records, unit=fit.unit, budget=fit.budget, plan=self.plan)
+            fit.synthesizer.prepare(fit.records, unit=fit.planned_unit, budget=fit.budget, plan=self.plan)
         if self.hold_out is not None:
             if self.hold_out_file is not None:
                 keep_hold_out(self.hold_out, self.hold_out_file)
@@ -668,6 +699,7 @@ class PlannedSynthesis:
             **({"steps": [step.facts() for step in fit.steps]} if fit.steps else {}),
             **({} if self.hold_out is None else {"hold_out": self.hold_out.fingerprint()}),
             **({} if fit.entity is None else {"entity": fit.entity.to_plain()}),
+            **({} if fit.cut is None else {"cut": fit.cut.facts()}),
         )
         if (
             fit.steps and fit.reason is not None
@@ -695,7 +727,7 @@ class PlannedSynthesis:
                 "progress": learning.part("model"),
             }
             if delivery is None or sets is None:
-                model = self._whole(work.fit(learnt.fit.synthesizer, records, **asked))
+                model = self._whole(work.fit(learnt.fit.synthesizer, records, cut=fit.cut, **asked))
             else:
                 many = work.fit_many(
                     learnt.fit.synthesizer, records, sets=sets, how=delivery.how, seed=delivery.seed, **asked
@@ -721,6 +753,7 @@ class PlannedSynthesis:
             hold_out=self.hold_out,
             hold_out_file=self.hold_out_file,
             why="" if fit.reason is None else fit.reason(learnt.fit.schema),
+            rows_per_person=rows_per_person(model),
             **made,
         )
 
@@ -749,7 +782,7 @@ class PlannedSynthesis:
 
     def _whole(self, model: Model) -> Model:
         """Return a model that says what it cost in all: its schema was learnt from the same records."""
-        if not self.fit.steps:
+        if not self.fit.steps and self.fit.cut is None:
             return model
         condition = model.provenance.condition.replace(ALSO_MEASURED, "").strip()
         return replace(

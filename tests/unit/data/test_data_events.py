@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.curator import Curator
-from understudy.data import LocalTable, read_table
+from understudy.data import LocalTable, read_table, records_digest
 from understudy.data.events import EventsTable, in_order, mixed, shares
 from understudy.errors import BudgetError, DataError
+from understudy.mechanisms import create
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.schema import Schema
 from understudy.schema.entities import EventColumns, event_schema, finest
+from understudy.workflow.paid import paid_work, work_facts
 
 SCHEMA = Schema.parse(
     """
@@ -273,3 +275,48 @@ def test_the_finest_order_of_a_column_tells_days_apart():
     assert finest(date).encode(["2020-01-02"])[0] < finest(date).encode(["2020-01-03"])[0]
     assert finest(SCHEMA.column("day")).size == 30
     assert finest(SCHEMA.column("ward")) is SCHEMA.column("ward")
+
+
+def digest(frame: pd.DataFrame, order: list[int] | None = None) -> str:
+    schema = SCHEMA if order is not None else UNORDERED
+    return records_digest([EventsTable(read_table(frame, schema, id_column="who"), order=order)], b"key")
+
+
+def test_a_digest_notices_whose_rows_are_whose_and_in_which_order():
+    """A fit that was interrupted must not go on with a table in which only ids or order changed: its records are others."""
+    frame = pd.DataFrame({"ward": list("abca"), "died": [False, False, True, True], "who": [1, 1, 2, 2]})
+    same = digest(frame)
+    assert digest(frame.assign(who=["x", "x", "y", "y"])) == same  # other names for the same people
+    assert digest(frame.iloc[[3, 0, 2, 1]]) == same  # stored otherwise
+    assert digest(frame.assign(who=[1, 2, 1, 2])) != same
+    assert digest(frame.assign(who=[1, 1, 1, 2])) != same
+    ordered = frame.assign(sex="f", day=1)
+    before = digest(ordered, [1, 2, 3, 4])
+    assert digest(ordered.iloc[[3, 0, 2, 1]], [4, 1, 3, 2]) == before
+    assert digest(ordered, [10, 20, 30, 40]) == before  # the same order
+    assert digest(ordered, [2, 1, 3, 4]) != before
+
+
+def test_an_interrupted_fit_of_people_does_not_go_on_with_other_people(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {"ward": rng.choice(list("abc"), 60), "died": rng.random(60) < 0.5, "who": np.arange(60) // 3}
+    )
+    unit, budget, method = Unit.add_remove_person("who", max_rows=2), PureDP(1.0), create("independent")
+    facts = work_facts(method, schema_fingerprint=UNORDERED.fingerprint(), unit=unit, budget=budget)
+    ledger = Ledger.create(tmp_path / "t.ledger", budget=budget, unit=unit, table="t")
+
+    def fit(rows: pd.DataFrame) -> None:
+        with paid_work(ledger, facts) as work:  # never delivered, as if it were interrupted
+            work.fit(
+                method,
+                EventsTable(read_table(rows, UNORDERED, id_column="who")),
+                unit=unit,
+                budget=budget,
+            )
+
+    fit(frame)
+    fit(frame.sample(frac=1, random_state=2))
+    with pytest.raises(DataError, match="not the one that the interrupted fit began with"):
+        fit(frame.assign(who=np.arange(60) % 20))
+    assert ledger.spent == pytest.approx(1.0)

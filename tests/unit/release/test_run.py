@@ -182,6 +182,57 @@ def test_a_release_that_cuts_people_says_so(tmp_path: Path) -> None:
     assert told in markdown(readme(result, files={}))
 
 
+LOST = {
+    "unit": {"relation": "add-remove", "id_column": "person", "max_rows": 2},
+    "output": {"rows": 600},
+    "budget__rows_lost": 20.0,
+    "acceptance__epsilon": 76.0,
+    "budget__total": {"epsilon": 100},
+}
+
+
+def test_a_release_pays_for_an_estimate_of_the_rows_that_its_cut_leaves_out(tmp_path: Path) -> None:
+    source = people().assign(person=np.arange(600) // 3)  # one row of each three is lost
+    ledger = tmp_path / "l.ledger"
+    spec = small_spec(**LOST)
+    assert (
+        spec.choices_fingerprint() != small_spec(**LOST | {"budget__rows_lost": 10.0}).choices_fingerprint()
+    )
+    result = run_release(spec, ledger=ledger, source=source)
+    assert isinstance(result, ReleaseResult)
+    found = result.rows_lost
+    assert found is not None
+    assert found.max_rows == 2
+    # Laplace noise of scale 1/20 on each count: 60 rows off has a probability far below 1e-9
+    assert abs(found.lost - 200) < 60
+    assert [entry.purpose for entry in charges(ledger)].count("count people by their number of rows") == 1
+    assert spent(ledger) <= 100
+    assert found.describe() in markdown(readme(result, files={}))
+    path = write_bundle(result, tmp_path / "out")
+    assert verify_bundle(path)["rows_lost"] == found.to_dict()
+    report = (path / "report.html").read_text(encoding="utf-8")
+    assert "The cut to 2 rows of a person leaves out about" in report
+    assert "counts as one with 2" in report
+    assert "people by their number of rows" in report  # among the charges
+
+
+def test_rows_lost_go_with_people() -> None:
+    with pytest.raises(SchemaError, match=r"budget\.rows_lost: rows are lost where the unit is a person"):
+        small_spec(**SURE, budget__rows_lost=0.5)
+
+
+def test_a_loop_counts_people_once_outside_of_its_attempts(tmp_path: Path) -> None:
+    changes = LOOP | {
+        "unit": LOST["unit"],
+        "output": {"rows": 600},
+        "budget": LOOP["budget"] | {"rows_lost": 5.0, "total": {"epsilon": 80.0}},  # type: ignore[operator]
+    }
+    spec, ledger = small_spec(**changes), tmp_path / "l.ledger"
+    outcome = run_release(spec, ledger=ledger, source=people().assign(person=np.arange(600) // 3))
+    assert outcome.rows_lost is not None
+    assert [entry.purpose for entry in charges(ledger)].count("count people by their number of rows") == 1
+
+
 def test_the_published_form_releases_values_and_fits_its_regression_once(tmp_path: Path) -> None:
     changes = published(30.0)
     spec, ledger = small_spec(**changes), tmp_path / "people.ledger"

@@ -14,17 +14,18 @@ from understudy.cli.options import (
     ForColumn,
     IdColumn,
     Json,
-    MaxRows,
+    MaxRowsOrAuto,
     Mu,
     OptionalMethod,
     OptionalUnit,
     OptionWords,
     Quiet,
     Rho,
+    RowsLost,
     WorkloadText,
     parse_budget,
     parse_method,
-    parse_unit,
+    parse_unit_with_look,
 )
 from understudy.errors import SchemaError, UnderstudyError, UsageError
 
@@ -49,8 +50,9 @@ def plan(
     rho: Rho = None,
     mu: Mu = None,
     id_column: IdColumn = None,
-    max_rows_per_person: MaxRows = None,
+    max_rows_per_person: MaxRowsOrAuto = None,
     flat: Flat = False,
+    rows_lost: RowsLost = False,
     workload: WorkloadText = None,
     for_column: ForColumn = None,
     option: OptionWords = None,
@@ -123,7 +125,10 @@ def plan(
         raise UsageError("--want and --picture need the rehearsal; leave --no-rehearsal out.")
     wish_alone = want is not None and epsilon is None
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
-    privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
+    promised_unit, cut = parse_unit_with_look(
+        unit, id_column, max_rows_per_person, flat=flat, rows_lost=rows_lost
+    )
+    privacy_unit = promised_unit if cut is None else cut.planned_unit(promised_unit)
     described = Schema.read(schema)
     entity = entity_of(described, privacy_unit, flat=flat)
     asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
@@ -131,7 +136,11 @@ def plan(
     reason = reason_for(method, workload=workload, **asked)
     synthesizer.require(budget)
     records = records_of(described, entity)
-    planned = synthesizer.plan(records, unit=privacy_unit, budget=budget)
+    if cut is not None:
+        reserve = synthesizer.reserve(records, budget)
+        cut.check(described, promised_unit, two_levels=entity is not None, alone=True, reserve=reserve)
+    left = budget if cut is None else cut.shares(budget).rest
+    planned = synthesizer.plan(records, unit=privacy_unit, budget=left)
     n_rows = rows if rows is not None else described.row_count
     if n_rows is None and asked_for:
         raise UsageError(
@@ -191,7 +200,12 @@ def plan(
         synthesizer.delta_note(*facts_known) if advice is None else "",  # the advice says what it would buy
     )
     notes = [
-        *([privacy_unit.describe_cut()] if entity is None and privacy_unit.id_column is not None else []),
+        *(
+            [privacy_unit.describe_cut()]
+            if entity is None and privacy_unit.id_column is not None and not (cut and cut.choose)
+            else []
+        ),
+        *([] if cut is None else cut.notes(promised_unit)),
         *(() if entity is None else check_two_levels(None, described, entity)),
         *(note for note in said if note),
         *refused,
@@ -204,7 +218,7 @@ def plan(
     condition = condition_of(privacy_unit, known if public else ()).text
     facts = {
         "method": planned.method,
-        "guarantee": f"{budget.describe()} for {privacy_unit.describe()}",
+        "guarantee": f"{budget.describe()} for {promised_unit.describe()}",
         "condition": condition,
         "accounting": planned.accounting,
         "model_cells": planned.model_cells,

@@ -15,6 +15,7 @@ from understudy.cli.options import (
     Json,
     OutName,
     PartitionBy,
+    Population,
     Quiet,
     Rows,
     Seed,
@@ -27,6 +28,7 @@ def sample(
     model: Annotated[Path, typer.Argument(help="Model file, written by `understudy synth --model`.")],
     out: OutName,
     rows: Rows = None,
+    population: Population = False,
     seed: Seed = None,
     chunk_rows: ChunkRows = None,
     partition_by: PartitionBy = None,
@@ -72,6 +74,8 @@ def sample(
 
     result: dict[str, Any]
     if is_folder(out):
+        if population:
+            raise UsageError("--population goes with one file: end --out in .csv or .parquet.")
         if where is not None or given is not None:
             raise UsageError("--where and --given go with one file: end --out in .csv or .parquet.")
         from understudy.bulk import write_sample
@@ -105,22 +109,30 @@ def sample(
         check_output_format(target)
         require_writable(target, what="output")
         require_apart({"output": target}, {"model": model, "given": given})
+        if population and (where is not None or given is not None):
+            raise UsageError("--population draws from all rows; leave --where and --given out.")
         if given is not None and rows is not None:
             raise UsageError("--given says how many rows there are; leave --rows out.")
         from understudy.workflow import check_memory
+        from understudy.workflow.delivery import require_weight
 
         fitted = load_model(model)
+        if population:
+            require_weight(fitted.schema, two_levels=fitted.events is not None)
         fixed = None if given is None else read_frame(given)
         number = rows if rows is not None or where or given or fitted.events else fitted.default_rows()
         check_memory(number if number is not None else fitted.default_rows(), fitted.schema, out)
         with progress_bar("sample", quiet=quiet or json) as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", RareRows)  # said below, with the number
             phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
-            frame = fitted.sample(
-                number, where=where, given=fixed, seed=seed, progress=phases.part("drawing")
-            )
+            drawing = phases.part("drawing")
+            if population:
+                frame = fitted.population(number, seed=seed, progress=drawing)
+            else:
+                frame = fitted.sample(number, where=where, given=fixed, seed=seed, progress=drawing)
             phases.part("writing")("writing", 0.0)
-            write_frame(frame, target, schema=fitted.table_schema, synthetic=True)
+            drawn_by = fitted.population_schema if population else fitted.table_schema
+            write_frame(frame, target, schema=drawn_by, synthetic=True)
             phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
         if where is not None:

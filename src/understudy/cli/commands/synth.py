@@ -26,16 +26,18 @@ from understudy.cli.options import (
     Immutable,
     Jobs,
     Json,
-    MaxRows,
+    MaxRowsOrAuto,
     MethodName,
     Mu,
     OptionalSchema,
     OptionWords,
     OutName,
     PartitionBy,
+    Population,
     Quiet,
     Rho,
     Rows,
+    RowsLost,
     Seed,
     Separator,
     TableInDatabase,
@@ -49,7 +51,7 @@ from understudy.cli.options import (
     parse_header,
     parse_method,
     parse_source,
-    parse_unit,
+    parse_unit_with_look,
     summary,
 )
 from understudy.errors import UsageError
@@ -90,8 +92,9 @@ def synth(
     rho: Rho = None,
     mu: Mu = None,
     id_column: IdColumn = None,
-    max_rows_per_person: MaxRows = None,
+    max_rows_per_person: MaxRowsOrAuto = None,
     flat: Flat = False,
+    rows_lost: RowsLost = False,
     workload: WorkloadText = None,
     for_column: ForColumn = None,
     option: OptionWords = None,
@@ -105,6 +108,7 @@ def synth(
     another_ledger: AnotherLedger = False,
     table_name: TableName = None,
     rows: Rows = None,
+    population: Population = False,
     model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
     seed: Seed = None,
     sets: Annotated[
@@ -166,7 +170,9 @@ def synth(
     from understudy.workflow.events import entity_of
 
     budget = parse_budget(epsilon, delta, rho, mu)
-    privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
+    privacy_unit, cut = parse_unit_with_look(
+        unit, id_column, max_rows_per_person, flat=flat, rows_lost=rows_lost
+    )
     given = None if schema is None else Schema.read(schema)
     if given is not None:
         given.require_public()
@@ -179,7 +185,8 @@ def synth(
     columns = parse_header(header, names)
 
     entity = entity_of(given, privacy_unit, flat=flat)
-    asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
+    planned_with = privacy_unit if cut is None else cut.planned_unit(privacy_unit)
+    asked: dict[str, Any] = {"target": for_column, "unit": planned_with, "budget": budget, "entity": entity}
 
     def mechanism(described: Schema) -> Synthesizer:
         return parse_method(method, described, workload, option, **asked)
@@ -200,6 +207,7 @@ def synth(
         model=model,
         rows=rows,
         seed=seed,
+        population=population,
         sets=sets,
         how=how,
         chunk_rows=chunk_rows,
@@ -223,6 +231,7 @@ def synth(
         rebuild=mechanism,
         reason=reason_for(method, workload=workload, **asked),
         entity=entity,
+        cut=cut,
     )
     payment = Payment(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
@@ -268,6 +277,7 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
         "condition": made.model.provenance.condition,
         "rows": made.rows,
         **({} if made.persons is None else {"persons": made.persons}),
+        **({} if made.rows_per_person is None else {"rows_per_person": made.rows_per_person.to_dict()}),
         "out": str(Path(delivery.out or "")),
         **(
             {}
@@ -299,6 +309,8 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
     names = dict.fromkeys(str(path) for path in (made.written[0], made.written[-1]))
     people = "" if made.persons is None else f" of {made.persons:,} persons"
     tell(f"Wrote {made.rows:,} synthetic rows{people} to {' and '.join(names)}.")
+    if made.rows_per_person is not None:
+        tell(made.rows_per_person.describe())
     if made.parts is not None:
         tell(how_close(made.parts))
     if made.many is not None:

@@ -299,6 +299,23 @@ class SqlTable(Encoded):
         if seen != self._rows:
             raise changed(self._session.source.label)
 
+    def people_by_rows(self, id_column: str, most: int) -> Counts:
+        """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
+        import ibis
+
+        check_max_rows(most)
+        if id_column != self._id_column:
+            raise read_without(id_column)
+        relation = self._relation
+        people = relation.group_by(relation[PERSON]).aggregate(size=relation.count())
+        capped = people.mutate(size=ibis.least(people["size"], int(most)))
+        counted = capped.group_by(capped["size"]).aggregate(people=capped.count())
+        found = np.zeros(most, np.int64)
+        for row in self._session.rows(counted):
+            found[int(row["size"]) - 1] = int(row["people"])
+        self.require_unchanged()
+        return found
+
     def truncated(self, id_column: str, max_rows: int, words: Words) -> SqlTable:
         """Return the table with at most ``max_rows`` rows per person, chosen in the engine by a keyed hash.
 

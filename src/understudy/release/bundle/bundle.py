@@ -215,6 +215,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
             "entries": [_entry(entry) for entry in result.ledger_entries],
             **({"lost_entries": list(result.lost_entries)} if result.lost_entries else {}),
         },
+        **({} if result.rows_lost is None else {"rows_lost": result.rows_lost.to_dict()}),
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],
         **({"approvals": [item.to_dict() for item in result.approvals]} if result.approvals else {}),

@@ -191,6 +191,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             "accepted."
         ),
         *([Text(guarantee.unit.describe_cut())] if guarantee.unit.id_column is not None else []),
+        *([] if result.rows_lost is None else [Text(result.rows_lost.describe())]),
         Heading("Unintended use"),
         Text(
             "Looking for individuals or unusual records, hypothesis tests that assume independent rows, training models "

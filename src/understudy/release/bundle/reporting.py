@@ -13,6 +13,7 @@ import numpy as np
 
 from understudy.data import read_frame
 from understudy.errors import BundleError, NoSuchGuarantee, UnderstudyError
+from understudy.inference.people import RowsPerPerson
 from understudy.mechanisms import Model
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit, budget_from_dict, group_privacy
 from understudy.privacy.accounting.accounting import ACCOUNTINGS
@@ -43,6 +44,7 @@ RARE_CONFIDENCE = 0.95
 """With which the bound of any one rare value holds."""
 _PARTS = {
     "rows": "number of rows",
+    "people": "people by their number of rows",
     "model": "the model",
     "judgement": "acceptance test",
     "selection": "private selection: model and acceptance",
@@ -117,6 +119,8 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             f"{acceptance['slack_threshold']:.3g}",
             f"{acceptance['false_accept']:.0%}",
         )
+    lost = certificate.get("rows_lost")
+    cut = Unit.from_dict(promised["unit"]).describe_cut()
     shown = figures(*modelled, model, spec)
     rare, bounds_found = rare_values(model), _bounds(*modelled, model)
     return ReportContent(
@@ -140,9 +144,12 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             bounds=[(clique, bound / 2) for clique, _, bound in bounds_found],
             rare=rare,
             model=model,
-            cut=Unit.from_dict(promised["unit"]).describe_cut(),
+            cut=cut,
             cleaned=len(spec.get("cleaning") or ()),
         ),
+        cut=[
+            text for text in (cut, "" if lost is None else RowsPerPerson.from_dict(lost).describe()) if text
+        ],
         recognised=float(known.largest(np.array([_ACCUSED]))[0]),
         certainty="" if not exceeded else at_least(1 - exceeded).replace(" %", "%"),
         allowed="" if total == budget else _signs(total),

@@ -7,7 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from understudy.inference.people import PEOPLE, RowsPerPerson, lost_by
 from understudy.ledgers import LedgerPlace
+from understudy.marginals import Statistic
 from understudy.mechanisms import Model, Provenance, software
 from understudy.privacy import Ledger
 from understudy.release.criteria.registry import packages_of
@@ -104,6 +108,7 @@ def recorded_outcome(
         "finished": outcome["day"],
         "criteria": () if judged is None else judged.criteria,
         "acceptance": None if judged is None else judged.acceptance,
+        "rows_lost": _rows_lost(state.get("people"), spec),
     }
     if not outcome["passed"]:
         reason = outcome.get("reason") or (
@@ -135,6 +140,14 @@ def recorded_outcome(
         model=None if model is None else replace(model, provenance=provenance),
         **common,
     )
+
+
+def _rows_lost(people: Mapping[str, Any] | None, spec: Spec) -> RowsPerPerson | None:
+    """Return what the counts of people say about the rows that the cut left out, where they were paid for."""
+    if people is None:
+        return None
+    counted = Statistic(PEOPLE, np.asarray(people["values"], np.float64), "laplace", float(people["scale"]))
+    return lost_by(counted, spec.unit.max_rows)
 
 
 def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:

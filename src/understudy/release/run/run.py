@@ -347,6 +347,7 @@ class Release(Work):
         self._same_records(data, [configuration])
         self._state_facts(data, [configuration])
         rows = self._rows(data, configuration, configurations)
+        self._count_people(data, configuration)
         baselines = self._baselines(data, (configuration,), rows)
         if state.model_path.exists():  # a model file is complete or absent
             if self.journal is not None:
@@ -414,6 +415,7 @@ class Release(Work):
         self._same_records(data, configurations)  # every transformation is read before anything is spent
         self._state_facts(data, configurations)
         rows = self._rows(data, configurations[0], configurations)
+        self._count_people(data, configurations[0])
         baselines = self._baselines(data, configurations, rows)
         self._pay_selection(programs)
         progress("searching", 0.0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from understudy.curator import Curator
 from understudy.errors import DataError
+from understudy.inference.people import STARTS
 from understudy.privacy import Laplace, Ledger, PureDP, SystemRandomness
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.facts import remember_facts
@@ -32,7 +33,7 @@ class Work:
 
     Privacy
     -------
-    The number of rows and the private regressions that all attempts share are charged to the ledger before they are drawn and released
+    The number of rows, counts of people by their number of rows and the private regressions that all attempts share are charged to the ledger before they are drawn and released
     whatever the selection ends in. Their answers are journalled; what was charged for and is not in the journal is charged again before it is
     drawn again.
     """
@@ -137,6 +138,22 @@ class Work:
             raise DataError("The table has no rows to release.")
         require_room(rows, self.spec.least_rows(configurations))
         return rows
+
+    def _count_people(self, data: Transformed, configuration: Configuration) -> None:
+        """Count people by their number of rows, where an estimate of what the cut leaves out is to be paid for; once for a release.
+
+        Privacy
+        -------
+        In: private. Out: releasable, kept in the state. See :meth:`understudy.curator.Curator.people_by_rows`.
+        """
+        epsilon = self.spec.shares.people
+        if not epsilon:
+            return
+        limited = self._curator(data, configuration, "people").within(PureDP(epsilon), scope="count")
+        sealed = limited.people_by_rows(STARTS)
+        noise = Laplace(PURE.laplace_scale(epsilon, sealed.l1))
+        noisy = limited.measure(sealed, noise=noise, purpose="count people by their number of rows")
+        self.state.record(people={"values": noisy.values.tolist(), "scale": noisy.scale})
 
     def _baselines(
         self, data: Transformed, configurations: tuple[Configuration, ...], rows: int

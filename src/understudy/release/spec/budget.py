@@ -87,8 +87,8 @@ class Shares:
     model, acceptance, regressions
         Per attempt: the model's budget, the epsilon of all acceptance criteria together, and that of each private regression that an
         attempt fits for itself.
-    rows, baselines
-        Once, outside the selection: epsilon of the number of rows, and of each private regression that all attempts share.
+    rows, people, baselines
+        Once, outside the selection: epsilon of the number of rows, of the counts of people by their number of rows, and of each private regression that all attempts share.
     attempts, attempt
         The rule for the number of attempts, and the guarantee of one.
     selection
@@ -110,6 +110,7 @@ class Shares:
     acceptance: float
     regressions: tuple[float, ...] = ()
     rows: float = 0.0
+    people: float = 0.0
     baselines: tuple[float, ...] = ()
     attempts: Attempts
     attempt: Budget
@@ -131,11 +132,13 @@ class Shares:
     @property
     def outside(self) -> float:
         """Epsilon spent outside the selection, rounded up."""
-        return _sum(self.rows, *self.baselines)
+        return _sum(self.rows, self.people, *self.baselines)
 
     def cases(self, accounting: str) -> tuple[tuple[Event, ...], ...]:
         """What will be charged at most to a ledger of an accounting, for each kind of method that may be drawn."""
-        once: list[Event] = [PureEvent(epsilon) for epsilon in (self.rows, *self.baselines) if epsilon > 0]
+        once: list[Event] = [
+            PureEvent(epsilon) for epsilon in (self.rows, self.people, *self.baselines) if epsilon > 0
+        ]
         if self.single:
             acceptance = [PureEvent(self.judging)] if self.judging > 0 else []
             return tuple(
@@ -293,7 +296,7 @@ class Shares:
             ]
             return tuple(bounds)
         if len(self.kinds) <= 1:
-            others = _sum(self.rows, *self.baselines, self.judging)
+            others = _sum(self.rows, self.people, *self.baselines, self.judging)
             event = self._model_event(self.kinds[0] if self.kinds else ("", 0.0), "gdp")
             if isinstance(event, ZcdpEvent):
                 bounds.append(Bound(others, ZCDP(event.rho)))
@@ -311,6 +314,8 @@ class Shares:
         parts = []
         if self.rows:
             parts.append(f"number of rows epsilon={self.rows:g}")
+        if self.people:
+            parts.append(f"people by their number of rows epsilon={self.people:g}")
         if self.baselines:
             parts.append(f"{_counted(self.baselines)} epsilon={math.fsum(self.baselines):g}")
         attempt = f"model {short(self.model)}, acceptance epsilon={self.judging:g}"
@@ -357,6 +362,7 @@ def divide(
     acceptance: float,
     attempts: Attempts,
     rows: float = 0.0,
+    people: float = 0.0,
     regressions: Sequence[tuple[float, int]] = (),
     kinds: tuple[MethodKind, ...] = (),
 ) -> tuple[Shares | None, list[str]]:
@@ -405,6 +411,7 @@ def divide(
         "model": model,
         "acceptance": acceptance,
         "rows": rows,
+        "people": people,
     }
     facts |= {"attempts": attempts, "kinds": kinds}
     # a single attempt fits the one version that it drew
@@ -429,6 +436,7 @@ def _divide(
     acceptance: float,
     attempts: Attempts,
     rows: float,
+    people: float,
     kinds: tuple[MethodKind, ...],
     regressions: tuple[float, ...] = (),
     baselines: tuple[float, ...] = (),
@@ -468,6 +476,7 @@ def _divide(
             acceptance=acceptance,
             regressions=regressions,
             rows=rows,
+            people=people,
             baselines=baselines,
             attempts=attempts,
             attempt=attempt,

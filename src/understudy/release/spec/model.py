@@ -325,6 +325,10 @@ class _BudgetsPart(Part):
 
     total: _BudgetPart = Field(description="The promise about everything this release does.")
     model: _BudgetPart = Field(description="What fitting one model may cost.")
+    rows_lost: Positive | None = Field(
+        None,
+        description="Where the unit is a person: epsilon for an estimate of the rows that the cut to unit.max_rows leaves out.",
+    )
 
 
 class _OutputPart(Part):

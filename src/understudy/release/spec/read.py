@@ -350,6 +350,10 @@ class _Reader(SpaceReader):
             return None
         if not self.sound("acceptance"):
             return None
+        if self.file.budget.rows_lost and unit.id_column is None:
+            self.note(
+                "budget.rows_lost", "rows are lost where the unit is a person (unit.id_column); leave it out"
+            )
         acceptance = self.file.acceptance
         regressions = (
             private_regressions(acceptance.criteria, transformations) if acceptance.published else ()
@@ -361,6 +365,7 @@ class _Reader(SpaceReader):
             acceptance=acceptance.cost,
             attempts=attempts,
             rows=rows.epsilon,
+            people=self.file.budget.rows_lost or 0.0,
             regressions=[(item.epsilon, item.versions) for item in regressions],
             kinds=tuple(sorted(self.kinds)),
         )

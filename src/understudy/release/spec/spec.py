@@ -223,6 +223,7 @@ class Spec:
                 if self.file.previous is None
                 else {"previous": [self.file.previous.manifest, self.file.previous.prior]}
             )
+            | ({"rows_lost": float(self.shares.people)} if self.shares.people else {})
         )
 
     # ------------------------------------------------------------------ as the file has it

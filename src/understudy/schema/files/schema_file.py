@@ -29,6 +29,7 @@ from understudy.schema.problems import (
     problems_of,
     raise_problems,
 )
+from understudy.schema.weights import DEFAULT_BINS, MOST_BINS
 
 if TYPE_CHECKING:
     from understudy.schema.schema import Schema
@@ -343,6 +344,36 @@ _EntityText = Annotated[
         }
     ),
 ]
+_WeightText = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["column", "cap"],
+            "properties": {
+                "column": {"type": "string", "description": "The column that holds the weights."},
+                "cap": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "description": "Largest weight that is told apart; larger ones count as it.",
+                },
+                "lowest": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "description": "Weights below it share one bin; a hundredth of the cap by default.",
+                },
+                "bins": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_BINS,
+                    "default": DEFAULT_BINS,
+                },
+                "decimals": {"type": "integer", "minimum": 0, "maximum": 15},
+            },
+        }
+    ),
+]
 _TableText = Annotated[Any, WithJsonSchema({"type": "object"})]
 
 
@@ -379,6 +410,9 @@ class SchemaPart(_Part):
     )
     entity: _EntityText = Field(
         None, description="Who the rows belong to, where a person, household or firm has several of them."
+    )
+    weight: _WeightText = Field(
+        None, description="The survey weight of the rows; its column is not among columns."
     )
     events_of: _TableText = Field(
         None, description="In model files: the schema of the table whose events the records are."
