@@ -265,6 +265,12 @@ def parse_unit(name: str, id_column: str | None, max_rows: int | None) -> Unit:
     return Unit.of(name, id_column=id_column, max_rows=max_rows, names=_OPTIONS, error=UsageError)
 
 
+def key_of(schema: Schema) -> str | None:
+    """Return the key of the entities of linked tables, which need not be named again; otherwise None."""
+    entity = schema.entity
+    return None if entity is None or entity.tables is None else entity.id
+
+
 def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:
     """Turn the options of the owner into what the owner agrees to."""
     if by is not None and not (accept_facts or accept_invariant):

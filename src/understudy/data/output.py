@@ -7,6 +7,7 @@ import errno
 import math
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
@@ -70,6 +71,91 @@ def write_frame(frame: pd.DataFrame, path: str | PathLike[str], *, schema: Schem
     with replacing(target) as file:
         write(spelled, file)
     return target
+
+
+ENDINGS = (".csv.gz", ".csv", ".parquet", ".pq")
+"""Of the files that tables are written to; the first that fits says the format."""
+
+
+def table_ending(name: str | PathLike[str]) -> str:
+    """Return the ending that says how a table is written, or nothing.
+
+    Examples
+    --------
+    >>> table_ending("out/stays.csv.gz"), table_ending("out/")
+    ('.csv.gz', '')
+    """
+    lowered = os.fspath(name).rstrip("/" + os.sep).lower()
+    return next((ending for ending in ENDINGS if lowered.endswith(ending)), "")
+
+
+def check_tables_output(out: str) -> None:
+    """Refuse a name for linked tables that cannot be written, before any work is done or budget spent.
+
+    Raises
+    ------
+    OutputError
+        If the name is that of a single table, something is in the way, or the folder above it takes no files.
+    """
+    if not is_folder(out):
+        raise OutputError(
+            f"{out!r} is one file, and these are several tables: end the name in a slash ({out.removesuffix(table_ending(out))}/) for a folder with a file for "
+            "each."
+        )
+    folder = Path(os.path.abspath(out))
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise OutputError(
+            f"{str(folder)!r} exists already and is left as it is. Remove it, or choose another name."
+        )
+    require_folder(folder.parent, what="output")
+
+
+def write_tables(
+    tables: Mapping[str, pd.DataFrame],
+    out: str,
+    *,
+    schema: Schema | None = None,
+    endings: Mapping[str, str] | None = None,
+) -> tuple[Path, ...]:
+    """Write several tables to a folder, a file each, which takes its name when all of them are complete and on disk.
+
+    Parameters
+    ----------
+    tables
+        The tables by name.
+    out
+        The folder, ending in a slash. If the name has an ending before it (``tables.parquet/``), that is the format of all files.
+    schema
+        Of all columns; see `write_frame`.
+    endings
+        The format of each table otherwise: ``.csv`` where nothing is said.
+
+    Raises
+    ------
+    OutputError
+        If something is in the way or cannot be written; then there is no folder of that name.
+
+    Privacy
+    -------
+    Whatever is passed is written as it is. Pass synthetic or public tables only.
+    """
+    check_tables_output(out)
+    folder = Path(os.path.abspath(out))
+    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        temporary.mkdir()
+        names = []
+        for name, frame in tables.items():
+            names.append(name + (table_ending(out) or (endings or {}).get(name, "") or ".csv"))
+            write_frame(frame, temporary / names[-1], schema=schema)
+        temporary.replace(folder)
+    except OSError as error:
+        raise _not_written(folder, error) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        sync(folder.parent)
+    return tuple(folder / name for name in names)
 
 
 def write_text(path: str | PathLike[str], text: str) -> Path:

@@ -22,6 +22,7 @@ from understudy.cli.options import (
     Quiet,
     Rho,
     WorkloadText,
+    key_of,
     parse_budget,
     parse_method,
     parse_unit,
@@ -123,8 +124,8 @@ def plan(
         raise UsageError("--want and --picture need the rehearsal; leave --no-rehearsal out.")
     wish_alone = want is not None and epsilon is None
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
-    privacy_unit = parse_unit(unit, id_column, max_rows_per_person)
     described = Schema.read(schema)
+    privacy_unit = parse_unit(unit, id_column or key_of(described), max_rows_per_person)
     entity = entity_of(described, privacy_unit, flat=flat)
     asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
     synthesizer = parse_method(method, described, workload, option, **asked)
