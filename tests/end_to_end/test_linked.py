@@ -85,6 +85,43 @@ def test_tables_in_tables_out_and_again_from_the_model(folder):
     assert "slash" in run("sample", folder / "m.understudy", "--out", folder / "one.csv", code=6)
 
 
+def test_a_description_with_the_keys_and_a_database_that_keeps_them(folder):
+    import duckdb
+    from frictionless import validate
+
+    synth = (
+        "synth",
+        folder / "register.yaml",
+        *BUDGET,
+        "--method",
+        "independent",
+        "--ledger",
+        folder / "l.ledger",
+    )
+    run(*synth, "--seed", 1, "--out", f"{folder}/out/", "--model", folder / "m.understudy")
+    description = json.loads((folder / "out" / "datapackage.json").read_text(encoding="utf-8"))
+    assert [item["name"] for item in description["resources"]] == ["patients", "stays"]
+    report = validate(str(folder / "out" / "datapackage.json"))
+    assert report.valid, report.flatten(["type", "message"])
+    stays = pd.read_csv(folder / "out" / "stays.csv")
+    stays.loc[0, "patient"] = 10**6
+    stays.to_csv(folder / "out" / "stays.csv", index=False)
+    assert not validate(str(folder / "out" / "datapackage.json")).valid  # the keys are part of what it says
+    run("sample", folder / "m.understudy", "--out", folder / "out.duckdb", "--seed", 1)
+    with duckdb.connect(str(folder / "out.duckdb")) as database:
+        kinds = {
+            row[0] for row in database.execute("SELECT constraint_type FROM duckdb_constraints()").fetchall()
+        }
+        assert {"PRIMARY KEY", "FOREIGN KEY"} <= kinds
+        patients = database.execute("SELECT * FROM patients ORDER BY patient").df()
+        with pytest.raises(duckdb.ConstraintException):
+            database.execute(
+                "INSERT INTO stays SELECT 1000000, admitted, ward, readmitted FROM stays LIMIT 1"
+            )
+    assert patients["sex"].tolist() == pd.read_csv(folder / "out" / "patients.csv")["sex"].tolist()
+    assert "exists already" in run("sample", folder / "m.understudy", "--out", folder / "out.duckdb", code=6)
+
+
 def test_refusals_before_anything_is_spent(folder):
     synth = ("synth", folder / "register.yaml", *BUDGET)
     assert "slash" in run(*synth, "--out", folder / "out.csv", code=6)

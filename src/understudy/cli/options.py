@@ -219,7 +219,7 @@ OutName = Annotated[
         "--out",
         metavar="<path>",
         help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, as in rows.parquet/, a folder "
-        "of such files, for any number of rows.",
+        "of such files, for any number of rows. Linked tables: a folder (synthetic/) with a file for each, or a DuckDB file (.duckdb).",
     ),
 ]
 ChunkRows = Annotated[

@@ -12,13 +12,18 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.errors import SchemaError
 from understudy.schema.entities import ORPHANS
 from understudy.schema.problems import did_you_mean, raise_problems
 
-__all__ = ["LinkedFile", "joined", "read_linked_file"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.schema.schema import Schema
+
+__all__ = ["LinkedFile", "joined", "package_of", "read_linked_file"]
 
 HEADING = "The linked tables have problems"
 _SHARED = ("name", "source", "columns", "constraints", "rules", "determines", "derived", "description")
@@ -250,3 +255,67 @@ def _as_one(plain: Mapping[str, Any], parent: Mapping[str, Any], child: Mapping[
     made["entity"] = entity
     sources = {item["name"]: item["source"] for item in (parent, child) if item.get("source") is not None}
     return LinkedFile(made, sources)
+
+
+_TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "date": "date"}
+_STORED = {"i": "integer", "u": "integer", "f": "real", "b": "boolean", "M": "date"}
+
+
+def package_of(
+    schema: Schema, tables: Mapping[str, pd.DataFrame], files: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the description of synthetic linked tables as a Data Package, with their keys.
+
+    Parameters
+    ----------
+    schema
+        Of both tables as one.
+    tables
+        The synthetic tables: how a column is stored says of which type it is.
+    files
+        The name of the file of each.
+    """
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    about = {column.name: column.description for column in schema.columns}
+    about |= {item.name: item.description or f"Computed: {item.value}" for item in schema.derived}
+    texts = dict.fromkeys(column.missing_text for column in schema.columns if column.missing_text)
+    values = {label for column in schema.columns for label in column.value_labels}
+    resources = []
+    for name, frame in tables.items():
+        fields = [
+            {
+                "name": str(column),
+                "type": _TABLE_TYPES.get(
+                    _STORED.get(getattr(frame[column].dtype, "kind", "O"), ""), "string"
+                ),
+                "description": about.get(str(column), ""),
+            }
+            for column in frame.columns
+        ]
+        keys: dict[str, Any] = {}
+        if name == entity.tables[0]:
+            keys["primaryKey"] = [entity.id]
+        elif entity.tables[0] in tables:
+            points = {"resource": entity.tables[0].lower(), "fields": [entity.id]}
+            keys["foreignKeys"] = [{"fields": [entity.reference or entity.id], "reference": points}]
+        missing = ["", *(text for text in texts if text not in values)]
+        resources.append(
+            {
+                "name": name.lower(),
+                "path": files[name],
+                "format": files[name].split(".", 1)[-1].split(".")[0],
+                "description": "Synthetic rows; none of them is a record of the real table.",
+                "schema": {"fields": fields, "missingValues": missing, **keys},
+            }
+        )
+    words = "".join(
+        letter if letter.isalnum() and letter.isascii() else "-" for letter in schema.name.lower()
+    )
+    return {
+        "profile": "data-package",
+        "name": words.strip("-") or "tables",
+        "description": "Synthetic tables, linked by their keys. " + schema.description,
+        "resources": resources,
+    }

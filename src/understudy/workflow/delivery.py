@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.data import Database, check_output_format, write_frame
 from understudy.data.linked import LinkedTables
 from understudy.data.output import (
+    Relation,
     check_tables_output,
     is_folder,
     require_apart,
@@ -23,13 +25,16 @@ from understudy.mechanisms.multiple import check_sets, share_of
 from understudy.parallel import available_mb
 from understudy.progress import Phases
 from understudy.schema import Schema
+from understudy.schema.linked import package_of
 from understudy.workflow.paid import PaidWork
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from understudy.ledgers import LedgerPlace
     from understudy.workflow.synthesis import Fit
 
-__all__ = ["Delivery", "check_apart", "check_delivery", "check_memory", "deliver"]
+__all__ = ["Delivery", "check_apart", "check_delivery", "check_memory", "deliver", "write_linked"]
 
 _ENDINGS = (".csv.gz", ".csv", ".parquet")
 _BYTES_PER_VALUE = 40
@@ -44,7 +49,7 @@ class Delivery:
     ----------
     out
         The synthetic table: a file (``.csv``, ``.csv.gz``, ``.parquet``), a folder of parts if the name ends in a slash, or None for
-        a frame in memory.
+        a frame in memory. Of linked tables a folder with a file for each, or a DuckDB file.
     model
         File for the fitted model.
     rows, seed
@@ -246,6 +251,24 @@ def deliver(
     return made if entity is None else made | {"persons": int(frame[entity.id].nunique())}
 
 
+def write_linked(
+    tables: Mapping[str, pd.DataFrame], out: str, schema: Schema, *, endings: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """Write synthetic linked tables with their keys: a folder with a file for each and a description, or a DuckDB file."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    entities, events = entity.tables
+    return write_tables(
+        tables,
+        out,
+        schema=schema,
+        endings=endings,
+        relation=Relation(events, entity.reference or entity.id, entities, entity.id),
+        describe=lambda files: json.dumps(package_of(schema, tables, files), indent=2) + "\n",
+    )
+
+
 def _deliver_linked(delivery: Delivery, model: Model, phases: Phases) -> dict[str, Any]:
     """Draw linked tables and write them, a file each."""
     assert model.events is not None
@@ -255,7 +278,7 @@ def _deliver_linked(delivery: Delivery, model: Model, phases: Phases) -> dict[st
     written: tuple[Path, ...] = ()
     if delivery.out is not None:
         phases.part("writing")("writing", 0.0)
-        written = write_tables(tables, delivery.out, schema=model.table_schema, endings=delivery.endings)
+        written = write_linked(tables, delivery.out, model.table_schema, endings=delivery.endings)
     entities, events = model.events.linked
     entity = model.table_schema.entity
     assert entity is not None

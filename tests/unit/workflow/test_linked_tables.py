@@ -190,7 +190,11 @@ def test_files_of_a_schema_file_and_a_count_of_events(register, tmp_path):
         str(tmp_path / "register.yaml"), unit=UNIT, epsilon=1.0, delta=1e-6, method="independent", seed=1,
         out=f"{tmp_path}/out/",
     )  # fmt: skip
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["patients.csv", "stays.parquet"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "datapackage.json",
+        "patients.csv",
+        "stays.parquet",
+    ]
     assert done.ledger == tmp_path / "register.ledger"
     written = {
         "patients": pd.read_csv(tmp_path / "out" / "patients.csv"),

@@ -73,14 +73,14 @@ def sample(
         is_folder,
         require_apart,
         require_writable,
-        write_tables,
     )
     from understudy.mechanisms import load_model
     from understudy.mechanisms.conditional import FEW_ROWS, RareRows
     from understudy.progress import Phases
+    from understudy.workflow.delivery import write_linked
 
     result: dict[str, Any]
-    linked = _linked_model(model) if is_folder(out) else None
+    linked = _linked_model(model) if is_folder(out) or out.lower().endswith(".duckdb") else None
     if linked is not None:
         if where or given or chunk_rows is not None or partition_by is not None or restart:
             raise UsageError(
@@ -92,7 +92,7 @@ def sample(
             phases.part("drawing")("drawing entities", 0.0)
             tables = linked.sample_tables(rows, seed=seed)
             phases.part("writing")("writing", 0.0)
-            write_tables(tables, out, schema=linked.table_schema)
+            write_linked(tables, out, linked.table_schema)
             phases.done()
         numbers = {name: len(item) for name, item in tables.items()}
         result = {"rows": list(numbers.values())[-1], "tables": numbers, "seed": seed, "out": out}
