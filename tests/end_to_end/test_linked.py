@@ -139,3 +139,22 @@ def test_plan_knows_the_key(folder):
     document = json.loads(run("plan", "--schema", folder / "register.yaml", *BUDGET, "--json"))
     assert any("Linked tables" in note for note in document["notes"])
     assert "number_of_events" in {name for item in document["measurements"] for name in item["columns"]}
+
+
+def test_evaluate_compares_both_levels_in_the_page_and_the_numbers(folder):
+    (folder / "made").mkdir()
+    for name in ("patients", "stays"):
+        (folder / "made" / f"{name}.csv").write_bytes((folder / f"{name}.csv").read_bytes())
+    words = ("evaluate", folder / "register.yaml", folder / "made", "--sections", "marginals,entities")
+    told = run(*words, "--out", folder / "numbers.json", "--report", folder / "page.html")
+    assert "successive events" in told
+    document = json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+    (section,) = (item for item in document["sections"] if item["title"] == "entities")
+    measures = {item["measure"]: item["values"] for item in section["results"]}
+    assert set(measures["distance of a column in two successive events"].values()) == {0.0}
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "Successive events" in page
+    assert "share of events without their entity" in page
+    assert "--schema" in run("evaluate", folder / "stays.csv", folder / "made" / "stays.csv", code=2)
+    budget = ("--epsilon", 1, "--unit", "add-remove")
+    assert "own eyes" in " ".join(run(*words[:3], *budget, code=2).split())

@@ -150,6 +150,20 @@ class EventsTable(LocalTable):
             )
         return self._records(rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place, event, idle)
 
+    def levels(self) -> tuple[LocalTable, LocalTable]:
+        """Return every entity once and every event once, as event records: not what is counted, but what an evaluation compares. Private.
+
+        Of an entity only what is fixed and the number of events have a meaning.
+        """
+        assert self._schema.entity is not None
+        persons = self._persons[self._schema.entity.id]
+        rows, starts, sizes = in_order(persons, np.arange(self._rows, dtype=np.uint64), self._order)
+        place = np.arange(len(rows)) - np.repeat(starts, sizes)
+        given = rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place
+        none = np.zeros(0, np.int64)
+        alone = none if self._without is None else np.arange(self._without.number)
+        return self._records(*given, starts, alone), self._records(*given, np.arange(len(rows)), none)
+
     def beyond_codes(self) -> Iterator[bytes]:
         """Yield what records depend on beside the codes of the rows: whose they are, their order, and the entities without any. Private."""
         assert self._schema.entity is not None

@@ -15,7 +15,7 @@ By default tables with orphans are refused before anything is spent, as are two 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -33,8 +33,9 @@ from understudy.data.files.survey import is_survey, read_survey
 from understudy.data.holdout import id_text
 from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
+from understudy.data.output import ENDINGS
 from understudy.data.persons import missing_ids
-from understudy.data.sources import in_memory, refuse_reading_options
+from understudy.data.sources import in_memory, read_frame, refuse_reading_options
 from understudy.data.sql.source import is_database
 from understudy.data.table import Table
 from understudy.errors import DataError
@@ -42,6 +43,7 @@ from understudy.schema import Schema
 from understudy.schema.entities import finest
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
     from understudy.schema import Codes
@@ -190,6 +192,82 @@ def read_linked(
         filtered=left_out,
     )
     return EventsTable(made, order=order, without=without)
+
+
+def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
+    """Return the share of events whose entity is not in the table of entities. Private where the tables are."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    if entity.min_events:
+        return 0.0
+    entities, events = (source.tables.get(name) for name in entity.tables)
+    keys = read_keys(events, entity.reference or entity.id, **written)
+    own = read_keys(entities, entity.id, **written)
+    return float(1.0 - np.isin(keys, own).mean()) if len(keys) else 0.0
+
+
+def joined_values(source: LinkedTables, schema: Schema, **written: Any) -> pd.DataFrame:
+    """Return the events with the columns of their entity beside them, as values, in the order of the table of events. Private where the tables are."""
+    import pandas as pd
+
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    entities, events = (source.tables.get(name) for name in entity.tables)
+    frame = _frame(events, **written)
+    if entity.min_events:
+        return frame
+    keys = pd.Index(read_keys(events, entity.reference or entity.id, **written))
+    own = pd.Index(read_keys(entities, entity.id, **written))
+    where = own.get_indexer(keys)
+    beside = _frame(entities, **written)[list(entity.fixed)].take(where[where >= 0])
+    kept = frame[where >= 0].reset_index(drop=True)
+    return pd.concat([kept, beside.reset_index(drop=True)], axis=1)
+
+
+def _frame(source: Any, **written: Any) -> pd.DataFrame:
+    if isinstance(source, str | PathLike):
+        return read_frame(source, **written)
+    found = in_memory(source)
+    if found is None:
+        raise DataError(f"A table cannot be linked from an object of type {type(source).__qualname__!r}.")
+    frame: pd.DataFrame = found if hasattr(found, "iloc") else found.to_pandas()
+    return frame
+
+
+def linked_in(place: str | PathLike[str], tables: Sequence[str]) -> LinkedTables:
+    """Return linked tables that were written to a folder, a file for each, or to a DuckDB file."""
+    path = Path(fspath(place))
+    if path.name.lower().endswith(".duckdb"):
+        return LinkedTables(tables=_of_database(path, tables), name=path.stem)
+    found: dict[str, Any] = {}
+    for name in tables:
+        files = [path / f"{name}{ending}" for ending in ENDINGS if (path / f"{name}{ending}").exists()]
+        if len(files) != 1:
+            what = "no file" if not files else "more than one file"
+            raise DataError(
+                f"The folder {str(path)!r} has {what} for the table {name!r}; one named {name} with the ending .csv, .csv.gz or .parquet was wanted."
+            )
+        found[name] = files[0]
+    return LinkedTables(tables=found, name=path.name)
+
+
+def _of_database(path: Path, tables: Sequence[str]) -> dict[str, Any]:
+    """Return tables of a DuckDB file as frames."""
+
+    def read() -> dict[str, Any]:
+        import duckdb
+
+        with duckdb.connect(str(path), read_only=True) as database:
+            return {
+                name: database.execute('SELECT * FROM "' + name.replace('"', '""') + '"').df()
+                for name in tables
+            }
+
+    return attempt(
+        read, lambda _: DataError(f"{path.name!r} is no DuckDB file with the tables {', '.join(tables)}.")
+    )
 
 
 def _only(schema: Schema, names: tuple[str, ...]) -> Schema:
