@@ -183,6 +183,8 @@ def _measured_first(schema: Schema) -> tuple[tuple[tuple[str, ...], float], ...]
     assert schema.events_of is not None
     parts, domain = EventColumns.of(schema.events_of), schema.domain
     chosen: list[tuple[tuple[str, ...], float]] = [((parts.number,), _NUMBER_SHARE)]
+    if len(parts.events) > _WIDE:  # of many columns AIM finds better ones
+        return tuple(chosen)
     for names, share in ((parts.events, _EVENTS_SHARE), (parts.fixed, _FIXED_SHARE)):
         cliques = [
             domain.canonical((parts.number, name))
