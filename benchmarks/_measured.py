@@ -100,7 +100,7 @@ RUNS = (
     _run("options", "accuracy.options"),
     _run("levels", "accuracy.levels"),
     _run("plan-errors", "accuracy.plan_errors", "--write"),
-    _run("people", "accuracy.people", "--seeds 1"),
+    _run("people", "accuracy.people", "--seeds 3"),
     _run("weights", "accuracy.weights", ""),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),

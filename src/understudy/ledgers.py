@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.data import digest_content, digest_place
-from understudy.data.identity import table_file
+from understudy.data.identity import parts_of, table_file
 from understudy.errors import LedgerError, LedgerMismatch
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Event, Ledger, PureDP, Unit
 from understudy.privacy.accounting.filter import Filter
@@ -496,7 +496,13 @@ def find_ledger(
     else:
         place = digest_place(source, record.digester("place"))
         content = digest_content(source, record.digester("content"))
-        marks = tuple(mark for mark in (place, content) if mark is not None)
+        # linked tables are one table and several: whoever fits one of them alone spends from the same budget
+        parts = [
+            mark(part, record.digester(kind))
+            for part in parts_of(source).values()
+            for kind, mark in (("place", digest_place), ("content", digest_content))
+        ]
+        marks = tuple(mark for mark in (place, content, *parts) if mark is not None)
         known = _worth_knowing(record.of(marks))
         # a table whose content changed in its place keeps its ledger
         if place is not None and ledger is None:

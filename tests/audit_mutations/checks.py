@@ -16,7 +16,7 @@ from understudy.audit.releases import PATIENT
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.data.entries import read_entries
-from understudy.data.events import EventsTable
+from understudy.data.events import EventsTable, WithoutEvents
 from understudy.discovery import discover, plan_discovery
 from understudy.errors import DataError
 from understudy.mechanisms import Synthesizer
@@ -140,6 +140,37 @@ def people_hold(alpha: float) -> str:
             moved = float(np.abs(seals[0]._exact - seals[1]._exact).sum())
             if moved > seals[0].l1:
                 return f"{unit.relation}: {what} move by {moved:g}, the seal says {seals[0].l1:g}"
+    return ""
+
+
+def idle_entities_hold(alpha: float) -> str:
+    """An entity without events moves a marginal of event records no further than the seal says, whatever takes its place."""
+    schema = Schema.parse(
+        "{name: t, columns: [{name: f, kind: boolean}, {name: a, kind: boolean}], "
+        "entity: {id: who, fixed: [f], max_events: 9, min_events: 0, tables: [people, events]}}"
+    )
+    for unit, numbers in (
+        (Unit.add_remove_person("who", max_rows=3), (0, None)),
+        (Unit.replace_person("who", max_rows=3), (0, 12)),
+    ):
+        seals = []
+        for number in numbers:  # of events of the entity; None if it is not there
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="check")
+            events = number or 0
+            table = LocalTable(
+                schema,
+                {"f": np.array([0, *[1] * events]), "a": np.zeros(1 + events, np.int64)},
+                persons={"who": np.array([0, *[1] * events])},
+            )
+            without = WithoutEvents(int(number == 0), {"f": np.ones(int(number == 0), np.uint8)})
+            try:
+                curator = Curator(EventsTable(table, without=without), unit=unit, ledger=book)
+            except DataError as error:
+                return str(error)
+            seals.append(curator.counts(("f", "number_of_events")))
+        change = np.asarray(seals[0]._exact - seals[1]._exact, float)
+        if np.abs(change).sum() > seals[0].l1 or np.sqrt((change**2).sum()) > seals[0].l2 * (1 + 1e-12):
+            return f"{unit.relation}: a marginal moves by {np.abs(change).sum():g}, the seal says {seals[0].l1:g}"
     return ""
 
 

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from checks import (
     Check,
     audited,
     discovery_paid,
     entities_hold,
+    idle_entities_hold,
     noise_is_fresh,
     numbers_are_whole,
     people_hold,
@@ -32,7 +34,7 @@ from understudy.audit.observers import NARROW, WIDE, pairs_for
 from understudy.audit.releases import LOOP
 from understudy.curator import Curator, numbers
 from understudy.data import LocalTable
-from understudy.data.events import EventsTable
+from understudy.data.events import EventsTable, WithoutEvents
 from understudy.engine import DenseTable
 from understudy.errors import DataError
 from understudy.marginals import Measurement
@@ -218,6 +220,25 @@ def one_record_more(patch: Patch) -> None:
 def unlimited_entities(patch: Patch) -> None:
     """Every entity gives five times as many event records as the unit allows."""
     _more_records(patch, lambda most: 5 * most)
+
+
+def idle_entities_twice(patch: Patch) -> None:
+    """Entities without events are counted twice."""
+    right = EventsTable.__init__
+
+    def wrong(
+        self: EventsTable,
+        table: LocalTable,
+        *,
+        order: npt.ArrayLike | None = None,
+        without: WithoutEvents | None = None,
+    ) -> None:
+        if without is not None:
+            twice = {name: np.concatenate([codes, codes]) for name, codes in without.columns.items()}
+            without = WithoutEvents(2 * without.number, twice)
+        right(self, table, order=order, without=without)
+
+    patch.setattr(EventsTable, "__init__", wrong)
 
 
 # ---------------------------------------------------------------------- releases
@@ -547,7 +568,16 @@ MUTANTS = (
     ),
     Mutant("people counted with all their rows", people_by_weight, {"people check": people_hold}),
     Mutant("a chosen cut that is not made", cut_too_late, {"people check": people_hold}),
-    Mutant("one event record more of each person", one_record_more, {"entity check": entities_hold}),
+    Mutant(
+        "one event record more of each person",
+        one_record_more,
+        {"entity check": entities_hold, "check of entities without events": idle_entities_hold},
+    ),
+    Mutant(
+        "entities without events counted twice",
+        idle_entities_twice,
+        {"check of entities without events": idle_entities_hold},
+    ),
     Mutant(
         "event records of a person not limited",
         unlimited_entities,

@@ -243,7 +243,7 @@ OutName = Annotated[
         "--out",
         metavar="<path>",
         help="Synthetic table to write (.csv, .csv.gz or .parquet); with a final slash, as in rows.parquet/, a folder "
-        "of such files, for any number of rows.",
+        "of such files, for any number of rows. Linked tables: a folder (synthetic/) with a file for each, or a DuckDB file (.duckdb).",
     ),
 ]
 ChunkRows = Annotated[
@@ -312,6 +312,12 @@ def parse_unit_with_look(
         names=_OPTIONS,
         error=UsageError,
     )
+
+
+def key_of(schema: Schema) -> str | None:
+    """Return the key of the entities of linked tables, which need not be named again; otherwise None."""
+    entity = schema.entity
+    return None if entity is None or entity.tables is None else entity.id
 
 
 def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:

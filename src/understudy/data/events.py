@@ -4,7 +4,10 @@
 ``k mod n`` of its rows, chosen at random, one more; with ``n > k`` that is ``k`` of its rows at random. So an entity gives **exactly k records**, and each of its rows ``k/n`` of
 them in expectation. A record holds the row, what is fixed about the entity, its number of rows (in public bins, up to a public cap) and the row before.
 
-**Sensitivity.** Which records an entity gives is a function of its own rows and of the random words of these rows. Take two tables that differ in one entity, and the same
+**Entities without rows.** Where a table of entities says who they are (:mod:`understudy.data.linked`), an entity may have no rows. It gives ``k`` equal records too: what is fixed
+about it, the number 0, and in the columns of events the code for none. So every entity gives exactly ``k`` records, whatever the number of its rows.
+
+**Sensitivity.** Which records an entity gives is a function of its own rows (in both tables, where there are two) and of the random words of these rows. Take two tables that differ in one entity, and the same
 words for all other rows: all other entities give the same records in both. Adding or removing the entity adds or removes its ``k`` records; replacing
 it replaces ``k`` records by ``k``. The records are therefore a table with at most ``k`` rows per unit, as `understudy.privacy.Unit` wants it, and every
 bound that holds for such tables holds here: a marginal changes by at most ``k`` in L1 and L2 under add-remove, by at most ``2k`` in L1 and ``sqrt(2) k`` in L2 under replace-one.
@@ -20,7 +23,8 @@ noise ``k sigma`` as well, and ``n/k`` is their multiplier: ``n sigma``, for eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +46,26 @@ MOST_RECORDS = 1 << 31
 """Most event records that are made; far below what counts can hold exactly."""
 
 
+@dataclass(frozen=True, eq=False)
+class WithoutEvents:
+    """The entities that have no events. Private.
+
+    Attributes
+    ----------
+    number
+        How many there are.
+    columns
+        Codes of what is fixed about them.
+    """
+
+    number: int = field(repr=False)
+    columns: Mapping[str, Codes] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if any(len(codes) != self.number for codes in self.columns.values()):
+            raise DataError("The columns of entities without events have different lengths.")
+
+
 class EventsTable(LocalTable):
     """Rows of entities in memory, which the curator turns into event records (see the module for what they are and why that is private).
 
@@ -54,6 +78,8 @@ class EventsTable(LocalTable):
         The rows, with the number of the entity of each. Its schema has a section ``entity``.
     order
         A number per row that puts the rows of an entity in order, where the schema names such a column. Rows with equal numbers stay in the order of the table.
+    without
+        The entities that have no rows, where the schema says that there may be such (``min_events: 0``).
 
     Examples
     --------
@@ -65,7 +91,9 @@ class EventsTable(LocalTable):
     [[6, 0], [0, 0], [4, 2]]
     """
 
-    def __init__(self, table: LocalTable, *, order: npt.ArrayLike | None = None) -> None:
+    def __init__(
+        self, table: LocalTable, *, order: npt.ArrayLike | None = None, without: WithoutEvents | None = None
+    ) -> None:
         entity = table.schema.entity
         if entity is None:
             raise DataError("The schema of a table of events says whose the rows are (entity).")
@@ -79,6 +107,15 @@ class EventsTable(LocalTable):
         if self._order is not None and self._order.shape != (self._rows,):
             raise DataError(
                 "The table changed while it was read: its rows and their order do not fit together. Read it again."
+            )
+        if (entity.min_events == 0) != (without is not None):
+            raise DataError(
+                "A table of events knows the entities without events exactly where its schema says that there may be such (min_events: 0)."
+            )
+        self._without = without
+        if without is not None and set(without.columns) != set(entity.fixed):
+            raise DataError(
+                "Entities without events have exactly the columns that are fixed about an entity."
             )
 
     def beyond_codes(self) -> Iterator[bytes]:
@@ -100,7 +137,8 @@ class EventsTable(LocalTable):
             )
         persons, drawn = self._persons[id_column], draw_words(words, self._rows)
         entities = int(persons.max(initial=-1)) + 1
-        if entities * int(max_rows) > MOST_RECORDS:
+        alone = 0 if self._without is None else self._without.number
+        if (entities + alone) * int(max_rows) > MOST_RECORDS:
             raise DataError(
                 "There are too many event records for this number of rows per person. Choose a smaller one (max_rows_per_person): in a fit of two levels it "
                 "costs no accuracy to speak of."
@@ -109,14 +147,45 @@ class EventsTable(LocalTable):
         copies = shares(persons[rows], sizes, mixed(drawn)[rows], int(max_rows))
         place = np.arange(len(rows)) - np.repeat(starts, sizes)
         event = np.repeat(np.arange(len(rows)), copies)  # of the rows in order
-        if (np.bincount(persons[rows[event]], minlength=entities) != max_rows).any():
+        idle = np.repeat(np.arange(alone), int(max_rows))  # entities without events
+        of_each = np.bincount(
+            np.concatenate([persons[rows[event]], idle + entities]), minlength=entities + alone
+        )
+        if (of_each != max_rows).any():
             raise DataError(
                 "Event records were not made as they should be; nothing was counted. Please report this."
             )
-        return self._records(rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place, event)
+        return self._records(rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place, event, idle)
 
-    def _records(self, rows: Ints, starts: Ints, sizes: Ints, place: Ints, event: Ints) -> LocalTable:
-        """Build the table of records: for each, the place of its event among the rows in order."""
+    def levels(self) -> tuple[LocalTable, LocalTable]:
+        """Return every entity once and every event once, as event records: not what is counted, but what an evaluation compares. Private.
+
+        Of an entity only what is fixed and the number of events have a meaning.
+        """
+        assert self._schema.entity is not None
+        persons = self._persons[self._schema.entity.id]
+        rows, starts, sizes = in_order(persons, np.arange(self._rows, dtype=np.uint64), self._order)
+        place = np.arange(len(rows)) - np.repeat(starts, sizes)
+        given = rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place
+        none = np.zeros(0, np.int64)
+        alone = none if self._without is None else np.arange(self._without.number)
+        return self._records(*given, starts, alone), self._records(*given, np.arange(len(rows)), none)
+
+    def beyond_codes(self) -> Iterator[bytes]:
+        """Yield what records depend on beside the codes of the rows: whose they are, their order, and the entities without any. Private."""
+        assert self._schema.entity is not None
+        yield np.ascontiguousarray(self._persons[self._schema.entity.id], "<i8").tobytes()
+        if self._order is not None:
+            yield np.ascontiguousarray(self._order).tobytes()
+        if self._without is not None:
+            yield self._without.number.to_bytes(8, "big")
+            for name in sorted(self._without.columns):
+                yield np.ascontiguousarray(self._without.columns[name], "<u4").tobytes()
+
+    def _records(
+        self, rows: Ints, starts: Ints, sizes: Ints, place: Ints, event: Ints, idle: Ints
+    ) -> LocalTable:
+        """Build the table of records: for each, the place of its event among the rows in order; then those of entities without events."""
         schema = event_schema(self._schema)
         parts, domain = EventColumns.of(self._schema), schema.domain
         entity = self._schema.entity
@@ -141,6 +210,16 @@ class EventsTable(LocalTable):
             columns[called] = np.where(later, self._columns[name][previous], size - 1).astype(
                 code_dtype(size)
             )
+        if self._without is not None:
+            last = {
+                name: domain.size(name) - 1 for name in (*parts.events, parts.place, *parts.before.values())
+            }
+            for name, size in zip(domain.names, domain.sizes, strict=True):
+                if name in parts.fixed:
+                    added = self._without.columns[name][idle]
+                else:  # no events, in the first bin; every other column has its code for none at the end
+                    added = np.full(len(idle), last.get(name, 0))
+                columns[name] = np.concatenate([columns[name], added]).astype(code_dtype(size))
         return LocalTable._adopting(
             schema, {name: columns[name] for name in schema.names}, {}, filtered=self._filtered
         )

@@ -232,7 +232,7 @@ class HoldOut:
         """Say for each of some ids whether its rows belong to this part. Private."""
         words = [
             hashlib.blake2b(
-                _text(item).encode("utf-8", "surrogatepass"), key=self.key, digest_size=8
+                id_text(item).encode("utf-8", "surrogatepass"), key=self.key, digest_size=8
             ).digest()
             for item in ids
         ]
@@ -306,12 +306,12 @@ def _own_file(path: Path, wrong: DataError) -> tuple[bytes, bool]:
         return file.read(), own and not facts.st_mode & 0o077
 
 
-def _text(item: object) -> str:
+def id_text(item: object) -> str:
     """Return an id as it is written, the same whichever library read it.
 
     Examples
     --------
-    >>> _text(7), _text(7.0), _text("007"), _text(dt.datetime(2020, 1, 2)), _text(dt.date(2020, 1, 2))
+    >>> id_text(7), id_text(7.0), id_text("007"), id_text(dt.datetime(2020, 1, 2)), id_text(dt.date(2020, 1, 2))
     ('7', '7', '007', '2020-01-02', '2020-01-02')
     """
     if isinstance(item, float | np.floating) and float(item).is_integer():

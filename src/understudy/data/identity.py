@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
 from understudy.data.sql.source import Database
 from understudy.errors import DataError
 
-__all__ = ["digest_content", "digest_place", "table_file"]
+__all__ = ["digest_content", "digest_place", "file_stamps", "parts_of", "table_file"]
 
 _PIECE = 1 << 22
 _FILES = ("duckdb", "sqlite")
@@ -43,7 +43,24 @@ def table_file(source: Any) -> Path | None:
         return Path(fspath(source)).resolve()
     if _is_files(source) and len(source) == 1:
         return Path(fspath(source[0])).resolve()
+    if parts_of(source) and source.file is not None:
+        return Path(source.file).resolve()
     return None
+
+
+def parts_of(source: Any) -> dict[str, Any]:
+    """Return the tables that linked tables are, by name; none for a source that is one table."""
+    from understudy.data.linked import LinkedTables
+
+    return dict(source.tables) if isinstance(source, LinkedTables) else {}
+
+
+def file_stamps(sources: Iterable[Any]) -> list[tuple[str, int, int, int]]:
+    """Return what changes when the files among some sources are written; nothing for frames."""
+    paths = [Path(fspath(item)) for item in sources if isinstance(item, str | PathLike)]
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    facts = [(str(file), file.stat()) for file in files if file.exists()]
+    return [(name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in facts]
 
 
 def digest_place(source: Any, digest: hashlib.blake2b) -> bytes | None:
@@ -97,6 +114,14 @@ def digest_content(source: Any, digest: hashlib.blake2b, *, in_order: bool = Fal
             return None  # reading the table says what is wrong with it
         for content in contents:
             _add(digest, content)
+        return digest.digest()
+    if parts := parts_of(source):
+        for name, part in sorted(parts.items()):
+            found = digest_content(part, digest.copy(), in_order=in_order)
+            if found is None:
+                return None
+            _add(digest, name.encode("utf-8"))
+            _add(digest, found)
         return digest.digest()
     rows = _row_hashes(source, in_order=in_order)
     if rows is None:

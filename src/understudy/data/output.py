@@ -7,8 +7,11 @@ import errno
 import math
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -75,6 +78,160 @@ def write_frame(
     with replacing(target) as file:
         write(spelled, file, synthetic)
     return target
+
+
+ENDINGS = (".csv.gz", ".csv", ".parquet", ".pq")
+"""Of the files that tables are written to; the first that fits says the format."""
+
+
+def table_ending(name: str | PathLike[str]) -> str:
+    """Return the ending that says how a table is written, or nothing.
+
+    Examples
+    --------
+    >>> table_ending("out/stays.csv.gz"), table_ending("out/")
+    ('.csv.gz', '')
+    """
+    lowered = os.fspath(name).rstrip("/" + os.sep).lower()
+    return next((ending for ending in ENDINGS if lowered.endswith(ending)), "")
+
+
+def check_tables_output(out: str) -> None:
+    """Refuse a name for linked tables that cannot be written, before any work is done or budget spent.
+
+    Raises
+    ------
+    OutputError
+        If the name is that of a single table, something is in the way, the folder above it takes no files, or DuckDB is not installed.
+    """
+    target = Path(os.path.abspath(out))
+    database = _is_database_file(out)
+    if not is_folder(out) and not database:
+        raise OutputError(
+            f"{out!r} is one file, and these are several tables: end the name in a slash ({out.removesuffix(table_ending(out))}/) for a folder with a file for "
+            "each, or in .duckdb for a database."
+        )
+    if database and find_spec("duckdb") is None:
+        raise OutputError("Writing a database needs DuckDB: pip install 'understudy[sql]'.")
+    if target.exists() and (database or not target.is_dir() or any(target.iterdir())):
+        raise OutputError(
+            f"{str(target)!r} exists already and is left as it is. Remove it, or choose another name."
+        )
+    require_folder(target.parent, what="output")
+
+
+def _is_database_file(out: str) -> bool:
+    return not is_folder(out) and out.lower().endswith(".duckdb")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How one of two tables points to the other: each value of a column of the one is a key of the other."""
+
+    table: str
+    column: str
+    to: str
+    key: str
+
+
+def write_tables(
+    tables: Mapping[str, pd.DataFrame],
+    out: str,
+    *,
+    schema: Schema | None = None,
+    endings: Mapping[str, str] | None = None,
+    relation: Relation | None = None,
+    describe: Callable[[Mapping[str, str]], str] | None = None,
+) -> tuple[Path, ...]:
+    """Write several tables to a folder, a file each, or to a DuckDB file; it takes its name when all of them are complete and on disk.
+
+    Parameters
+    ----------
+    tables
+        The tables by name.
+    out
+        A folder, ending in a slash, or a name that ends in ``.duckdb``. If the folder has an ending before the slash (``tables.parquet/``), that is the format of all files.
+    schema
+        Of all columns; see `write_frame`.
+    endings
+        The format of each table otherwise: ``.csv`` where nothing is said.
+    relation
+        How they belong together: a database then keeps it (a primary key, and a foreign key).
+    describe
+        Returns the ``datapackage.json`` of a folder, from the names of the files by table.
+
+    Returns
+    -------
+    tuple
+        Where the tables are.
+
+    Raises
+    ------
+    OutputError
+        If something is in the way or cannot be written; then there is nothing of that name.
+
+    Privacy
+    -------
+    Whatever is passed is written as it is. Pass synthetic or public tables only.
+    """
+    check_tables_output(out)
+    target = Path(os.path.abspath(out))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        if _is_database_file(out):
+            _write_database(tables, temporary, relation)
+            written: tuple[Path, ...] = (target,)
+        else:
+            temporary.mkdir()
+            files = {
+                name: name + (table_ending(out) or (endings or {}).get(name, "") or ".csv") for name in tables
+            }
+            for name, frame in tables.items():
+                write_frame(frame, temporary / files[name], schema=schema, synthetic=True)
+            if describe is not None:
+                write_text(temporary / "datapackage.json", describe(files))
+            written = tuple(target / name for name in files.values())
+        temporary.replace(target)
+    except OSError as error:
+        raise _not_written(target, error) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    with contextlib.suppress(OSError):
+        sync(target.parent)
+    return written
+
+
+def _write_database(tables: Mapping[str, pd.DataFrame], path: Path, relation: Relation | None) -> None:
+    """Write tables to a new DuckDB file, with their keys."""
+    import duckdb
+
+    try:
+        with duckdb.connect(str(path)) as database:
+            for name, frame in tables.items():
+                stored = _arrow(frame)
+                database.register("rows_to_write", stored)
+                kinds = database.execute("DESCRIBE SELECT * FROM rows_to_write").fetchall()
+                parts = [f"{_quoted(kind[0])} {kind[1]}" for kind in kinds]
+                if relation is not None and name == relation.to and relation.to in tables:
+                    parts.append(f"PRIMARY KEY ({_quoted(relation.key)})")
+                if relation is not None and name == relation.table and relation.to in tables:
+                    parts.append(
+                        f"FOREIGN KEY ({_quoted(relation.column)}) REFERENCES {_quoted(relation.to)} ({_quoted(relation.key)})"
+                    )
+                database.execute(f"CREATE TABLE {_quoted(name)} ({', '.join(parts)})")
+                database.execute(f"INSERT INTO {_quoted(name)} SELECT * FROM rows_to_write")
+                database.unregister("rows_to_write")
+    except duckdb.Error as error:
+        raise OutputError(
+            f"The database was not written ({type(error).__name__}); choose a folder instead."
+        ) from None
+
+
+def _quoted(name: str) -> str:
+    """Return a name as SQL takes it, whatever letters it has."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def write_text(path: str | PathLike[str], text: str) -> Path:
@@ -289,18 +446,24 @@ def _write_csv_gz(frame: pd.DataFrame, file: BinaryIO, synthetic: bool) -> None:
 
 
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO, synthetic: bool) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    table = _arrow(frame)
+    if synthetic:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"synthetic": b"true"})
+    pq.write_table(table, file)
+
+
+def _arrow(frame: pd.DataFrame) -> Any:
+    """Return a frame as an Arrow table."""
+    import pyarrow as pa
+
     try:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:
         raise OutputError(
             "A column mixes types that Parquet cannot hold together. Write CSV instead."
         ) from None
-    if synthetic:
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"synthetic": b"true"})
-    pq.write_table(table, file)
 
 
 @contextlib.contextmanager

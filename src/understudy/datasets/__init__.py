@@ -5,6 +5,8 @@ from understudy.datasets.messy import messy_table, write_messy
 from understudy.datasets.people import (
     households,
     households_schema,
+    patient_register,
+    patient_register_schema,
     patient_stays,
     patient_stays_schema,
 )
@@ -26,6 +28,8 @@ __all__ = [
     "load",
     "messy_table",
     "names",
+    "patient_register",
+    "patient_register_schema",
     "patient_stays",
     "patient_stays_schema",
     "school_census",

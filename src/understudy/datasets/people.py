@@ -39,6 +39,9 @@ _WARD_BY_DIAGNOSIS = (
 )
 _NIGHTS_BY_WARD = (0.05, 0.82, 0.78, 0.88)
 _LONGEST_STAY = 30
+_OF_PATIENTS = ("sex", "age_group", "region")
+_NEVER_STAYED = (0.6, 0.5, 0.4, 0.25, 0.15)
+"""How likely a patient with one stay was registered without it, by age."""
 _SAME_DIAGNOSIS = 0.7
 
 RELATIONS = ("head", "partner", "child", "parent", "other")
@@ -169,6 +172,62 @@ def patient_stays_schema() -> Schema:
                 "order": "admitted",
                 "max_events": MOST_STAYS,
             },
+        }
+    )
+
+
+def patient_register(patients: int, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """Simulate a hospital register of two linked tables: patients, some of whom never stayed, and their stays.
+
+    They are those of `patient_stays`, except that some patients with a single stay, the young more often than the old, were registered without one.
+
+    Parameters
+    ----------
+    patients, seed
+        As for `patient_stays`.
+
+    Returns
+    -------
+    dict
+        ``patients``, one row per patient: ``patient``, ``sex``, ``age_group`` and ``region``; and ``stays``: ``patient``, ``admitted``, ``diagnosis``, ``ward``, ``nights``
+        and ``readmitted``. `patient_register_schema` describes both.
+
+    Examples
+    --------
+    >>> tables = patient_register(100, seed=1)
+    >>> len(tables["patients"]), bool(tables["stays"]["patient"].isin(tables["patients"]["patient"]).all())
+    (100, True)
+    """
+    table = patient_stays(patients, seed)
+    rng = generator(seed, "patient_register")
+    people = table.drop_duplicates("patient", ignore_index=True)[["patient", *_OF_PATIENTS]]
+    age = people["age_group"].map({name: place for place, name in enumerate(_AGE_GROUPS)}).to_numpy(np.int64)
+    single = ~table["patient"].duplicated(keep=False).to_numpy()
+    none = rng.random(len(people)) < np.asarray(_NEVER_STAYED)[age]
+    dropped = single & none[table["patient"].to_numpy() - table["patient"].min() if len(table) else slice(0)]
+    stays = table[~dropped].drop(columns=list(_OF_PATIENTS)).reset_index(drop=True)
+    return {"patients": people, "stays": stays}
+
+
+def patient_register_schema() -> Schema:
+    """Return the public schema of `patient_register`, with its tables and keys."""
+    from understudy.schema import Schema
+
+    whole = patient_stays_schema().to_dict()
+    fixed = [column for column in whole["columns"] if column["name"] in _OF_PATIENTS]
+    return Schema.from_dict(
+        {
+            "name": "register",
+            "tables": [
+                {"name": "patients", "key": "patient", "columns": fixed},
+                {
+                    "name": "stays",
+                    "belongs_to": "patients",
+                    "order": "admitted",
+                    "max_events": MOST_STAYS,
+                    "columns": [column for column in whole["columns"] if column not in fixed],
+                },
+            ],
         }
     )
 

@@ -23,6 +23,7 @@ from understudy.evaluation.face import (
     unique_records,
 )
 from understudy.evaluation.learning import CLASSIFIERS, accuracy, agreement, distinguishing_game, predictions
+from understudy.evaluation.levels import Levels, level_measures, level_scores
 from understudy.evaluation.measures import (
     coefficient_differences,
     conditional_mean_differences,
@@ -164,6 +165,8 @@ class Options:
         Columns an attacker knows, and the one he wants.
     workload
         Marginals of the workload error; by default all 3-way marginals (or as many columns as there are).
+    levels
+        Entities and events of both tables, where the schema says whose the rows are.
     classifiers
         Which ones to train.
     most_rows
@@ -177,6 +180,7 @@ class Options:
     identifiers: Sequence[str] | None = None
     sensitive: str | None = None
     workload: Workload | None = None
+    levels: Levels | None = None
     classifiers: Sequence[str] = CLASSIFIERS
     most_rows: int = 20_000
     seed: int = 0
@@ -192,6 +196,7 @@ SECTIONS = (
     "telling apart",
     "face",
     "disclosure",
+    "entities",
     "other tools",
 )
 """Names of the sections, in the order of the report."""
@@ -229,7 +234,16 @@ def evaluate(
         if name is not None:
             both.domain.index(name)
     both.require_rows()
-    wanted = [name for name in SECTIONS if chosen.sections is None or name in chosen.sections]
+    if chosen.levels is None and "entities" in (chosen.sections or ()):
+        raise WorkloadError(
+            "The section entities is about entities with several events: the schema says whose the rows are (entity, tables), and both tables have the ids."
+        )
+    wanted = [
+        name
+        for name in SECTIONS
+        if (chosen.sections is None or name in chosen.sections)
+        and (name != "entities" or chosen.levels is not None)
+    ]
     sections: list[Section] = []
     left_out: list[str] = []
     found = _Found()
@@ -265,6 +279,7 @@ class _Found:
     triples: tuple[Distance, ...] = ()
     learning: Learning | None = None
     others: OtherScores | None = None
+    levels: dict[str, tuple[Distance, ...]] = field(default_factory=dict)
 
 
 def _overview(both: Comparison, options: Options, found: _Found, sections: Sequence[Section]) -> Overview:
@@ -280,6 +295,7 @@ def _overview(both: Comparison, options: Options, found: _Found, sections: Seque
         if items:
             scores.append(distance_score(section, words, items))
             worst.append(worst_distance(section, items))
+    scores += level_scores(found.levels)
     learned = found.learning
     if learned is not None:
         first = (learned.without_leaks or learned.learned)[0]
@@ -391,6 +407,7 @@ _ABOUT = {
     "telling apart": "How well a model tells synthetic from real records.",
     "face": "What the synthetic table looks like: unique records, small groups, broken rules.",
     "disclosure": "What declared attackers gain. A failed attack is no proof of privacy; the ledger is.",
+    "entities": "Two levels: entities and how many events they have, events with their entity, and each event with the one before.",
     "other tools": "What SDMetrics and SDNist say first, computed from their published definitions.",
 }
 
@@ -431,6 +448,8 @@ def _measures(
         yield lambda: interval_overlaps(both, number)
     elif title == "learning" and (options.target or label) is not None and len(domain) > 1:
         yield lambda: _learning(both, options, found, options.target or label or "")
+    elif title == "entities" and options.levels is not None:
+        yield from level_measures(options.levels, found.levels)
     elif title == "other tools":
         yield lambda: _others(both, found)
     elif title == "classifiers" and label is not None and len(domain) > 1:

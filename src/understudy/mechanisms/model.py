@@ -365,6 +365,25 @@ class Model:
         name = self._weight.column
         return self.schema.select(column for column in self.schema.names if column != name)
 
+    def sample_tables(self, n: int | None = None, *, seed: int | None = None) -> dict[str, pd.DataFrame]:
+        """Draw linked tables, by name: the entities with fresh keys, and their events, each with the key of its entity.
+
+        Parameters
+        ----------
+        n
+            So many events at most, less than one entity away from it; by default those of as many entities as the model stands for.
+        seed
+            Makes the draw repeatable. Safe: the model is already public.
+
+        Raises
+        ------
+        WorkloadError
+            If this is a model of one table.
+        """
+        if self.events is None:
+            raise WorkloadError("This is a model of one table; draw it with sample.")
+        return self.events.tables(n, seed=seed)
+
     def share(self, where: str | Selection) -> float:
         """Return the share of the model's rows for which a condition is true.
 

@@ -28,11 +28,23 @@ DEFAULT_MAX_EVENTS = 100
 MOST_EVENTS = 100_000
 LARGEST_LINK = 64
 """Most codes of a column that is linked to the event before unless the schema asks for it."""
-FIRST, LATER = "first", "later"
+FIRST, LATER, NONE = "first", "later", "none"
 NO_EVENT = "no event before"
+ORPHANS = ("refuse", "drop")
 _GROWTH = 2.2
 _SINGLE = 4
-_KEYS = ("id", "fixed", "order", "max_events", "link")
+_KEYS = (
+    "id",
+    "fixed",
+    "order",
+    "max_events",
+    "link",
+    "min_events",
+    "tables",
+    "reference",
+    "count",
+    "orphans",
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,13 @@ class Entity:
         Most rows that an entity has. One with more counts as one with so many. Choose it well above what is plausible: it costs next to nothing.
     link
         Columns whose value in the row before is looked at too. By default all that are not fixed and have at most 64 codes.
+    min_events
+        Fewest rows that an entity has: 1, or 0 where a table of entities says who they are, so that some may have no rows.
+    tables, reference, count
+        Of linked tables (:mod:`understudy.schema.linked`): the names of the table of entities and of that of events, the column of the latter that names
+        the entity (``id`` if not said), and a column of the former that says how many events there are (it is not measured, and written as it comes out).
+    orphans
+        Of linked tables: what becomes of events whose entity is not in the table of entities: ``refuse`` the tables, or ``drop`` these events.
 
     Examples
     --------
@@ -63,6 +82,11 @@ class Entity:
     order: str | None = None
     max_events: int = DEFAULT_MAX_EVENTS
     link: tuple[str, ...] | None = None
+    min_events: int = 1
+    tables: tuple[str, str] | None = None
+    reference: str | None = None
+    count: str | None = None
+    orphans: str = "refuse"
 
     @classmethod
     def from_plain(cls, plain: object) -> tuple[Entity | None, list[str]]:
@@ -78,8 +102,9 @@ class Entity:
         ]
         if not isinstance(plain.get("id"), str) or not plain["id"]:
             wrong.append("entity.id: name the column that says whose a row is")
-        if plain.get("order") is not None and not isinstance(plain["order"], str):
-            wrong.append("entity.order: must be the name of a column")
+        for key in ("order", "reference", "count"):
+            if plain.get(key) is not None and not (isinstance(plain[key], str) and plain[key]):
+                wrong.append(f"entity.{key}: must be the name of a column")
         for key in ("fixed", "link"):
             names = plain.get(key)
             if names is not None and (
@@ -91,6 +116,19 @@ class Entity:
         most = plain.get("max_events", DEFAULT_MAX_EVENTS)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_EVENTS:
             wrong.append(f"entity.max_events: must be a whole number from 1 to {MOST_EVENTS:,}")
+        fewest, tables = plain.get("min_events", 1), plain.get("tables")
+        if isinstance(fewest, bool) or fewest not in (0, 1):
+            wrong.append("entity.min_events: must be 1, or 0 where entities without rows are known")
+        if tables is not None and (
+            isinstance(tables, str)
+            or not isinstance(tables, Sequence)
+            or len(tables) != 2
+            or not all(isinstance(name, str) and name for name in tables)
+            or tables[0] == tables[1]
+        ):
+            wrong.append("entity.tables: must be two names, of the table of entities and of that of events")
+        if plain.get("orphans", "refuse") not in ORPHANS:
+            wrong.append("entity.orphans: write refuse or drop")
         if wrong:
             return None, wrong
         link = plain.get("link")
@@ -100,6 +138,11 @@ class Entity:
             plain.get("order"),
             most,
             None if link is None else tuple(link),
+            int(fewest),
+            None if tables is None else (tables[0], tables[1]),
+            plain.get("reference"),
+            plain.get("count"),
+            plain.get("orphans", "refuse"),
         ), []
 
     def to_plain(self) -> dict[str, Any]:
@@ -113,6 +156,15 @@ class Entity:
             plain["max_events"] = self.max_events
         if self.link is not None:
             plain["link"] = list(self.link)
+        if self.min_events != 1:
+            plain["min_events"] = self.min_events
+        if self.tables is not None:
+            plain["tables"] = list(self.tables)
+        for key in ("reference", "count"):
+            if getattr(self, key) is not None:
+                plain[key] = getattr(self, key)
+        if self.orphans != "refuse":
+            plain["orphans"] = self.orphans
         return plain
 
     def problems(self, columns: Mapping[str, Column]) -> list[str]:
@@ -155,7 +207,7 @@ class Entity:
         found += [
             f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"
             for name in self.link or ()
-            if _has_open_levels(columns[name])
+            if has_open_levels(columns[name])
         ]
         return found
 
@@ -179,7 +231,7 @@ class Entity:
             low = edges[-1]
             following = low + 1 if low <= _SINGLE else max(low + 1, int(low * _GROWTH))
             edges.append(min(following, self.max_events + 1))
-        return tuple(edges)
+        return tuple(edges) if self.min_events else (0, *edges)
 
 
 @dataclass(frozen=True)
@@ -235,14 +287,15 @@ def _entity_of(schema: Schema) -> Entity:
     return schema.entity
 
 
-def _has_open_levels(column: Column) -> bool:
+def has_open_levels(column: Column) -> bool:
+    """Whether a fit chooses groups of the values of a column."""
     return getattr(column, "levels", None) is not None
 
 
 def _linked(column: Column, entity: Entity) -> bool:
     if entity.link is not None:
         return column.name in entity.link or column.name == entity.order
-    return column.name == entity.order or (column.size <= LARGEST_LINK and not _has_open_levels(column))
+    return column.name == entity.order or (column.size <= LARGEST_LINK and not has_open_levels(column))
 
 
 def event_schema(schema: Schema) -> Schema:
@@ -264,30 +317,65 @@ def event_schema(schema: Schema) -> Schema:
         decode_by="smooth",
         description="How many rows the entity has.",
     )
+    empty = entity.min_events == 0
     place = Categorical(
-        parts.place, values=(FIRST, LATER), description="Whether the row is the first of its entity."
+        parts.place,
+        values=(FIRST, LATER, NONE) if empty else (FIRST, LATER),
+        description="Whether the row is the first of its entity.",
     )
     before = [_before(schema.column(name), called, entity) for name, called in parts.before.items()]
-    rules = [f"`{parts.number}` > 1 or `{parts.place}` == '{FIRST}'"] if entity.max_events > 1 else []
+    no_later = f"`{parts.place}` != '{LATER}'" if empty else f"`{parts.place}` == '{FIRST}'"
+    rules = [f"`{parts.number}` > 1 or {no_later}"] if empty or entity.max_events > 1 else []
     for name, called in parts.before.items():
         none = f"`{called}` is missing" if name == parts.order else f"`{called}` == '{NO_EVENT}'"
+        rules.append(f"({no_later} and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
+    columns, stated = schema.columns, schema.constraints
+    if empty:
         rules.append(
-            f"(`{parts.place}` == '{FIRST}' and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))"
+            f"(`{parts.number}` == 0 and `{parts.place}` == '{NONE}') or (`{parts.number}` > 0 and `{parts.place}` != '{NONE}')"
         )
+        for name in parts.events:
+            there = "" if schema.column(name).missing else f" and not (`{name}` is missing)"
+            rules.append(
+                f"(`{parts.place}` == '{NONE}' and `{name}` is missing) or (`{parts.place}` != '{NONE}'{there})"
+            )
+        columns = tuple(_or_none(column) if column.name in parts.events else column for column in columns)
     if parts.order is not None:
         rules.append(
             f"`{parts.before[parts.order]}` is missing or `{parts.before[parts.order]}` <= `{parts.order}`"
         )
     made = replace(
         schema,
-        columns=(*schema.columns, number, place, *before),
+        columns=(*columns, number, place, *before),
+        constraints=(),
         row_count=None,
         derived=(),
+        determines=(),
         entity=None,
         events_of=schema,
     )
-    parsed = (Constraint.parse(rule, made) for rule in rules)
-    return replace(made, constraints=(*made.constraints, *parsed))
+    kept = [
+        _where_there_is_one(rule, made, parts) if empty else rule for rule in stated if not rule.dependency
+    ]
+    kept += [Constraint.parse(rule, made) for rule in rules]
+    kept.sort(key=lambda rule: rule.straddle == "values")  # as a file has them
+    return replace(made, constraints=tuple(kept), determines=schema.determines)
+
+
+def _or_none(column: Column) -> Column:
+    """Return a column of events with a code for an entity that has none: the missing one, which is the last."""
+    return column if column.missing else replace(column, missing=True)
+
+
+def _where_there_is_one(rule: Constraint, records: Schema, parts: EventColumns) -> Constraint:
+    """Return a rule of the table for event records: where there is no event it has nothing to say.
+
+    Comparisons with missing entries are unknown and break no rule, so that only rules that ask for entries that are there need another text.
+    """
+    text = rule.text
+    if not set(parts.events).isdisjoint(rule.columns) and "missing" in text:
+        text = f"`{parts.place}` == '{NONE}' or ({text})"
+    return Constraint.parse(text, records, straddle=rule.straddle, description=rule.description)
 
 
 def _before(column: Column, name: str, entity: Entity) -> Column:

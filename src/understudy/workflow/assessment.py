@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.data import read_frame, read_table
+from understudy.data import Table, read_frame, read_table
+from understudy.data.events import EventsTable
 from understudy.data.holdout import HoldOut
+from understudy.data.linked import LinkedTables, astray, joined_values, linked_in, read_linked
 from understudy.data.sources import in_memory
-from understudy.errors import DataError
+from understudy.errors import DataError, UsageError
 from understudy.evaluation import Comparison, Evaluation, Options
 from understudy.evaluation import evaluate as compare
 from understudy.evaluation.comparison import Codes, known_numbers
+from understudy.evaluation.levels import Levels
 from understudy.mechanisms import Progress, no_progress
 from understudy.schema import Schema
+from understudy.schema.entities import EventColumns
+from understudy.workflow.events import linked_source, read_events
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,9 +53,9 @@ def evaluate(
     Parameters
     ----------
     real, synthetic
-        Frames or files.
+        Frames or files. Linked tables: the schema file that names them or the tables by name, and a folder, a DuckDB file or the tables by name.
     schema
-        Of both.
+        Of both. Where it says whose the rows are (``entity``, ``tables``), and both have the ids, entities and their events are compared too.
     target, exclude
         A column to predict after training on synthetic rows, and columns that must not help.
     hold_out
@@ -82,6 +89,20 @@ def evaluate(
     described = schema if isinstance(schema, Schema) else Schema.read(schema)
     written: dict[str, Any] = {"separator": separator, "encoding": encoding, "names": names}
     progress("reading", 0.0)
+    asked: dict[str, Any] = {
+        "sections": sections,
+        "target": target,
+        "exclude": tuple(exclude),
+        "identifiers": identifiers,
+        "sensitive": sensitive,
+    }
+    if described.entity is not None and described.entity.tables is not None:
+        if hold_out is not None or names is not None:
+            raise UsageError(
+                "Linked tables are compared as a whole: leave --hold-out-file, --holdout and --names out."
+            )
+        both, levels = _linked(real, synthetic, described, separator=separator, encoding=encoding)
+        return compare(both, Options(**asked, levels=levels), progress=progress)
     division = _division(hold_out)
     if division is not None:
         division.require(real)
@@ -95,15 +116,85 @@ def evaluate(
     both = Comparison(
         described, codes, _codes(synthetic, described), known_values=known_numbers(described, *sides)
     )
-    options = Options(
-        sections=sections,
-        target=target,
-        exclude=tuple(exclude),
-        holdout=held,
-        identifiers=identifiers,
-        sensitive=sensitive,
+    levels = None
+    entity = described.entity
+    if entity is not None and all(entity.id in map(str, side.columns) for side in sides):
+        tables = [
+            read_events(partial(read_table, source, **reading), described, entity)
+            for source, reading in ((real, {"hold_out": division, **written}), (synthetic, {}))
+        ]
+        levels = _levels(described, tables[0], tables[1])
+    return compare(both, Options(**asked, holdout=held, levels=levels), progress=progress)
+
+
+def _levels(
+    schema: Schema, real: EventsTable, synthetic: EventsTable, astray: tuple[float, float] = (0.0, 0.0)
+) -> Levels | None:
+    """Put entities and events of two tables side by side; None where one of them has none."""
+    parts = EventColumns.of(schema)
+    (entities, events), (made_entities, made_events) = real.levels(), synthetic.levels()
+    counts = [table.exact_row_count() for table in (entities, events, made_entities, made_events)]
+    if not all(counts):
+        return None
+    of_entities = entities.schema.select((*parts.fixed, parts.number))
+    return Levels(
+        parts,
+        Comparison(of_entities, *(_table_codes(table, of_entities) for table in (entities, made_entities))),
+        Comparison(events.schema, *(_table_codes(table, events.schema) for table in (events, made_events))),
+        (counts[1] / counts[0], counts[3] / counts[2]),
+        astray,
     )
-    return compare(both, options, progress=progress)
+
+
+def _linked(
+    real: Any, synthetic: Any, schema: Schema, *, separator: str | None, encoding: str | None
+) -> tuple[Comparison, Levels | None]:
+    """Read linked tables, and put their events with their entities side by side."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    wanted = entity.tables[1:] if entity.min_events else entity.tables
+    # events astray are a measure here and no reason to stop
+    lenient = replace(schema, entity=replace(entity, orphans="drop"))
+    sides = []
+    readings: tuple[tuple[Any, dict[str, Any]], ...] = (
+        (real, {"separator": separator, "encoding": encoding}),
+        (synthetic, {}),
+    )
+    for source, written in readings:
+        tables = _linked_tables(source, schema, wanted)
+        table = read_linked(partial(read_table, **written), tables, lenient, **written)
+        sides.append((table, joined_values(tables, schema, **written), astray(tables, schema, **written)))
+    (first, values, lost), (second, made_values, made_lost) = sides
+    both = Comparison(
+        schema,
+        _table_codes(first, schema),
+        _table_codes(second, schema),
+        known_values=known_numbers(schema, values, made_values),
+    )
+    return both, _levels(schema, first, second, (lost, made_lost))
+
+
+def _linked_tables(source: Any, schema: Schema, wanted: Sequence[str]) -> LinkedTables:
+    """Return linked tables from whatever names them."""
+    if isinstance(source, str | PathLike):
+        found = linked_source(source, None)
+        return linked_in(source, wanted) if found is None else found[0]
+    found = linked_source(source, schema)
+    if found is None:
+        raise DataError(
+            "Linked tables are compared from the schema file that names them, a folder, a DuckDB file, or tables by name."
+        )
+    tables = {name: table for name, table in found[0].tables.items() if name in wanted}
+    return replace(found[0], tables=tables)
+
+
+def _table_codes(table: Table, schema: Schema) -> Codes:
+    chunks = [
+        np.stack([chunk[name] for name in schema.names], axis=1).astype(np.int64)
+        for chunk in table.chunks(schema.names)
+    ]
+    return np.concatenate(chunks) if chunks else np.zeros((0, len(schema.names)), np.int64)
 
 
 def _division(hold_out: Any) -> HoldOut | None:
@@ -116,11 +207,7 @@ def _division(hold_out: Any) -> HoldOut | None:
 
 
 def _codes(source: Any, schema: Schema, **reading: Any) -> Codes:
-    chunks = [
-        np.stack([chunk[name] for name in schema.names], axis=1).astype(np.int64)
-        for chunk in read_table(source, schema, **reading).chunks()
-    ]
-    return np.concatenate(chunks) if chunks else np.zeros((0, len(schema.names)), np.int64)
+    return _table_codes(read_table(source, schema, **reading), schema)
 
 
 def _values(source: Any, division: HoldOut | None, **written: Any) -> pd.DataFrame:

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.data import Database, check_output_format, write_frame
-from understudy.data.output import is_folder, require_apart, require_writable
+from understudy.data.linked import LinkedTables
+from understudy.data.output import (
+    Relation,
+    check_tables_output,
+    is_folder,
+    require_apart,
+    require_writable,
+    write_tables,
+)
 from understudy.errors import OutputError, UsageError
 from understudy.mechanisms import Model, MultipleSynthesis, Progress
 from understudy.mechanisms.multiple import check_sets, share_of
 from understudy.parallel import available_mb
 from understudy.progress import Phases
 from understudy.schema import Schema
+from understudy.schema.linked import package_of
 from understudy.workflow.paid import PaidWork
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from understudy.ledgers import LedgerPlace
     from understudy.workflow.synthesis import Fit
 
-__all__ = ["Delivery", "check_apart", "check_delivery", "check_memory", "deliver", "require_weight"]
+__all__ = [
+    "Delivery",
+    "check_apart",
+    "check_delivery",
+    "check_memory",
+    "deliver",
+    "require_weight",
+    "write_linked",
+]
 
 _ENDINGS = (".csv.gz", ".csv", ".parquet")
 _BYTES_PER_VALUE = 40
@@ -37,7 +57,7 @@ class Delivery:
     ----------
     out
         The synthetic table: a file (``.csv``, ``.csv.gz``, ``.parquet``), a folder of parts if the name ends in a slash, or None for
-        a frame in memory.
+        a frame in memory. Of linked tables a folder with a file for each, or a DuckDB file.
     model
         File for the fitted model.
     rows, seed
@@ -48,6 +68,8 @@ class Delivery:
         So many tables under the one budget, made this way; see `understudy.mechanisms.synthesize_many`.
     chunk_rows, partition_by, jobs
         Of a folder of parts; see `understudy.bulk.write_sample`.
+    endings
+        Of linked tables, by name: how each is written unless the name of the folder says (``.csv``, ``.csv.gz``, ``.parquet``).
     """
 
     out: str | None = None
@@ -60,6 +82,7 @@ class Delivery:
     chunk_rows: int | None = None
     partition_by: tuple[str, ...] = ()
     jobs: int = 1
+    endings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_parts(self) -> bool:
@@ -98,7 +121,10 @@ def _numbered(path: Path, number: int) -> Path:
 def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
     """Check everything about the output that can be checked in advance; return the delta that the ledger must set aside."""
     synthesizer, schema = fit.synthesizer, fit.records
-    if fit.entity is not None and delivery is not None and (delivery.sets is not None or delivery.in_parts):
+    linked = fit.entity is not None and fit.entity.tables is not None
+    if linked and delivery is not None:
+        _check_linked(delivery)
+    elif fit.entity is not None and delivery is not None and (delivery.sets is not None or delivery.in_parts):
         raise UsageError(
             "People with several rows are drawn into one file or frame, not into several sets or a folder of parts. Leave --sets and the final slash of the output away, or fit the rows without "
             "their number and order (--flat, flat=True)."
@@ -111,7 +137,7 @@ def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
             raise UsageError(
                 "A population is drawn into one file or frame, not into several sets or a folder of parts. Leave --population out, or --sets and the final slash of the output."
             )
-    if delivery.out is not None:
+    if delivery.out is not None and not linked:
         check_output_format(delivery.out)
     reserve = synthesizer.reserve(schema, fit.budget)
     if delivery.sets is not None:
@@ -121,7 +147,10 @@ def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
             synthesizer.require(share)
             synthesizer.plan(schema, unit=fit.unit, budget=share)
             reserve = delivery.sets * synthesizer.reserve(schema, share)
-    if delivery.in_parts:
+    if linked:
+        if delivery.out is not None:
+            check_memory(delivery.rows, schema, delivery.out)
+    elif delivery.in_parts:
         _check_parts(delivery, schema)
     else:
         if delivery.chunk_rows is not None or delivery.partition_by:
@@ -146,6 +175,16 @@ def require_weight(schema: Schema, *, two_levels: bool) -> None:
         raise UsageError(
             "A population (--population, population=True) is drawn row by row, and this is a fit of people with several rows. Fit the rows (--flat, flat=True), or leave --population out."
         )
+
+
+def _check_linked(delivery: Delivery) -> None:
+    """Refuse what cannot be made of linked tables, and a place for them that is taken."""
+    if delivery.sets is not None or delivery.chunk_rows is not None or delivery.partition_by:
+        raise UsageError(
+            "Linked tables are drawn once and as a whole: leave --sets, --chunk-rows and --partition-by (sets, chunk_rows, partition_by) out."
+        )
+    if delivery.out is not None:
+        check_tables_output(delivery.out)
 
 
 def _check_parts(delivery: Delivery, schema: Schema) -> None:
@@ -202,6 +241,8 @@ def _files_of(table: Any) -> dict[str, Path]:
         return {"database": Path(table.url.split("://", 1)[-1]), "table": Path(table.table)}
     if isinstance(table, str | PathLike):
         return {"table": Path(table)}
+    if isinstance(table, LinkedTables):
+        return table.files()
     if isinstance(table, Sequence) and all(isinstance(item, str | PathLike) for item in table):
         return {f"part {number} of the table": Path(item) for number, item in enumerate(table, start=1)}
     return {}
@@ -213,12 +254,15 @@ def deliver(
     """Write models and rows; if that fails, keep what was paid for somewhere and say where."""
     if many is not None:
         return _deliver_sets(delivery, many, progress)
-    if delivery.in_parts:
+    linked = model.events is not None and model.events.linked is not None
+    if delivery.in_parts and not linked:
         return _deliver_parts(delivery, model, work, progress)
     try:
         if delivery.model is not None:
             model.save(delivery.model)
         phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
+        if linked:
+            return _deliver_linked(delivery, model, phases)
         drawn = model.population if delivery.population else model.sample
         frame = drawn(delivery.rows, seed=delivery.seed, progress=phases.part("drawing"))
         if delivery.out is not None:
@@ -236,6 +280,45 @@ def deliver(
     made = {"frame": frame, "rows": len(frame), "written": tuple(delivery.tables())}
     entity = model.table_schema.entity if model.events is not None else None
     return made if entity is None else made | {"persons": int(frame[entity.id].nunique())}
+
+
+def write_linked(
+    tables: Mapping[str, pd.DataFrame], out: str, schema: Schema, *, endings: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """Write synthetic linked tables with their keys: a folder with a file for each and a description, or a DuckDB file."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    entities, events = entity.tables
+    return write_tables(
+        tables,
+        out,
+        schema=schema,
+        endings=endings,
+        relation=Relation(events, entity.reference or entity.id, entities, entity.id),
+        describe=lambda files: json.dumps(package_of(schema, tables, files), indent=2) + "\n",
+    )
+
+
+def _deliver_linked(delivery: Delivery, model: Model, phases: Phases) -> dict[str, Any]:
+    """Draw linked tables and write them, a file each."""
+    assert model.events is not None
+    assert model.events.linked is not None
+    phases.part("drawing")("drawing entities", 0.0)
+    tables = model.sample_tables(delivery.rows, seed=delivery.seed)
+    written: tuple[Path, ...] = ()
+    if delivery.out is not None:
+        phases.part("writing")("writing", 0.0)
+        written = write_linked(tables, delivery.out, model.table_schema, endings=delivery.endings)
+    entities, events = model.events.linked
+    entity = model.table_schema.entity
+    assert entity is not None
+    persons = (
+        len(tables[entities])
+        if entities in tables
+        else int(tables[events][entity.reference or entity.id].nunique())
+    )
+    return {"tables": tables, "rows": len(tables[events]), "written": written, "persons": persons}
 
 
 def _deliver_sets(delivery: Delivery, many: MultipleSynthesis, progress: Progress) -> dict[str, Any]:

@@ -6,16 +6,19 @@ What is counted is not the rows but event records (:mod:`understudy.data.events`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from understudy.data import Database, LocalTable, Table
 from understudy.data.events import EventsTable
+from understudy.data.identity import file_stamps
+from understudy.data.linked import LinkedTables
+from understudy.data.output import table_ending
 from understudy.errors import DataError, UsageError
 from understudy.marginals import Workload
 from understudy.mechanisms import Synthesizer, create
@@ -23,9 +26,23 @@ from understudy.mechanisms import method as method_named
 from understudy.mechanisms.events import event_workload, require_conditional
 from understudy.privacy import Unit
 from understudy.schema import Schema
-from understudy.schema.entities import Entity, EventColumns, event_schema, finest
+from understudy.schema.entities import Entity, EventColumns, event_schema, finest, has_open_levels
+from understudy.schema.linked import read_linked_file
 
-__all__ = ["check_two_levels", "entity_of", "event_mechanism", "read_events", "records_of", "with_entity"]
+if TYPE_CHECKING:
+    from understudy.workflow.synthesis import Fit
+
+__all__ = [
+    "check_linked",
+    "check_two_levels",
+    "entity_of",
+    "event_mechanism",
+    "file_endings",
+    "linked_source",
+    "read_events",
+    "records_of",
+    "with_entity",
+]
 
 FLAT = "fit the rows without their number and order (--flat, flat=True)"
 FOR_EVENTS = "aim"
@@ -36,8 +53,10 @@ WHY_FOR_EVENTS = (
 )
 _MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
 """Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
-_FIRST_SHARE = 0.08
-"""Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
+_NUMBER_SHARE, _EVENTS_SHARE, _FIXED_SHARE = 0.08, 0.25, 0.06
+"""Of the budget, for the number of events of an entity, for that number with every column of events, and with every fixed column: errors in them are multiplied by that number."""
+_FIRST_CELLS = 1_000
+"""Largest marginal of the number of events and a column that is measured before all others."""
 
 
 def entity_of(schema: Schema | None, unit: Unit, *, flat: bool) -> Entity | None:
@@ -53,6 +72,75 @@ def entity_of(schema: Schema | None, unit: Unit, *, flat: bool) -> Entity | None
             "Name the same column."
         )
     return declared
+
+
+def linked_source(table: Any, schema: Schema | None) -> tuple[LinkedTables, Schema] | None:
+    """Return linked tables and the schema of both as one, where that is what was given; otherwise None.
+
+    Parameters
+    ----------
+    table
+        A schema file with linked tables, which names their files, or the tables by name.
+    schema
+        What is public about them, where the tables are given by name.
+    """
+    if isinstance(table, LinkedTables | Mapping):
+        if schema is None:
+            raise UsageError("Give the schema that describes the tables and their keys (schema=).")
+        made = (
+            table
+            if isinstance(table, LinkedTables)
+            else LinkedTables(tables=table, name=schema.name or "tables")
+        )
+        return made, schema
+    if not isinstance(table, str | PathLike) or Path(table).suffix.lower() not in (".yaml", ".yml", ".json"):
+        return None
+    file = read_linked_file(table)
+    if file is None:
+        raise UsageError(
+            f"{str(table)!r} is the schema of one table; give the table, and the schema behind --schema (schema=)."
+        )
+    if schema is not None:
+        raise UsageError(
+            "Linked tables are described by the file that names them; leave --schema (schema=) out."
+        )
+    path = Path(table)
+    made = LinkedTables(tables=file.located(path.parent), name=path.stem, file=path)
+    return made, Schema.from_dict(file.plain, folder=path.parent)
+
+
+def file_endings(table: Any) -> dict[str, str]:
+    """Return how linked tables are written unless somebody says: as they are stored."""
+    if not isinstance(table, LinkedTables):
+        return {}
+    return {
+        name: table_ending(source)
+        for name, source in table.tables.items()
+        if isinstance(source, str | PathLike)
+    }
+
+
+def check_linked(fit: Fit) -> None:
+    """Refuse what a fit of linked tables cannot do, and a schema of linked tables for one table."""
+    linked = isinstance(fit.table, LinkedTables)
+    said = None if fit.schema.entity is None else fit.schema.entity.tables
+    if not linked and said is not None:
+        raise UsageError(
+            f"The schema describes linked tables ({', '.join(said)}), and this is one. Give the schema file with their sources as the table, or the tables by name."
+        )
+    if not linked:
+        return
+    if said is None:
+        raise UsageError("Several tables need a schema with tables and keys (tables:).")
+    if fit.entity is None:
+        raise UsageError(
+            "Linked tables protect entities with all their rows: name the key of the entities and how many rows one counts for (--max-rows-per-person, "
+            "Unit.add_remove_person), without --flat."
+        )
+    if fit.steps or fit.hold_out is not None or fit.names is not None or fit.checkpoint is not None:
+        raise UsageError(
+            "Linked tables are fitted with a schema that is complete, as a whole: leave --discover, --hold-out, --names and --checkpoint out."
+        )
 
 
 def with_entity(schema: Schema, entity: Entity) -> Schema:
@@ -84,10 +172,28 @@ def event_mechanism(
         assert schema.events_of is not None
         wide = len(EventColumns.of(schema.events_of).events) > _WIDE
         given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
+        given.setdefault("first", _measured_first(schema))
     made = create(method, **given)
     require_conditional(made)
     return made
+
+
+def _measured_first(schema: Schema) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Return the marginals of event records that are measured before all others, with their shares of the budget."""
+    assert schema.events_of is not None
+    parts, domain = EventColumns.of(schema.events_of), schema.domain
+    chosen: list[tuple[tuple[str, ...], float]] = [((parts.number,), _NUMBER_SHARE)]
+    if len(parts.events) > _WIDE:  # of many columns AIM finds better ones
+        return tuple(chosen)
+    for names, share in ((parts.events, _EVENTS_SHARE), (parts.fixed, _FIXED_SHARE)):
+        cliques = [
+            domain.canonical((parts.number, name))
+            for name in names
+            if not has_open_levels(schema.column(name))
+        ]
+        small = [clique for clique in cliques if domain.cells(clique) <= _FIRST_CELLS]
+        chosen += [(clique, share / len(small)) for clique in small]
+    return tuple(chosen)
 
 
 def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, ...]:
@@ -100,6 +206,8 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
         raise UsageError(
             "A lazy frame may put its rows in another order each time it is computed, and a fit of people reads them twice. Pass frame.collect()."
         )
+    if isinstance(table, LinkedTables):
+        table.check(with_entity(schema, entity))
     if schema.row_count is not None:
         raise UsageError(
             "The schema declares row_count, and a fit of people with several rows counts records of people, not rows. Leave row_count out of the schema for "
@@ -113,12 +221,35 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
                 f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
                 f"rows cannot keep it. Make it a constraint (on bins), or {FLAT}."
             )
+    moving = {name for name in complete.names if name not in entity.fixed}
+    for item in complete.derived if entity.tables is not None else ():
+        if item.columns & set(entity.fixed) and item.columns & moving:
+            raise UsageError(
+                f"The column {item.name!r} is computed from columns of both tables; a table of linked tables has columns of its own. Compute it after joining them."
+            )
+    if entity.tables is not None:
+        return (_describe_linked(entity),)
     order = "in random order" if entity.order is None else f"in the order of {entity.order!r}"
     fixed = f", the same {', '.join(entity.fixed)} in all of them" if entity.fixed else ""
     return (
         f"Two levels: each {entity.id} is drawn with its number of rows (up to {entity.max_events}; more count as {entity.max_events}), {order}{fixed}, and fresh values of "
         f"{entity.id!r}. With --flat (flat=True) rows are fitted as if they were people. Noise is on event records, of which each {entity.id} has as many "
         "as the unit allows rows.",
+    )
+
+
+def _describe_linked(entity: Entity) -> str:
+    """Say in public words what is fitted and drawn of linked tables."""
+    assert entity.tables is not None
+    entities, events = entity.tables
+    order = "in random order" if entity.order is None else f"in the order of {entity.order!r}"
+    least = "none to" if entity.min_events == 0 else "one to"
+    return (
+        f"Linked tables: each row of {entities!r} is drawn with {least} {entity.max_events} rows of {events!r} (more count as {entity.max_events}), {order}, and with fresh keys that "
+        "join. Noise is on event records, of which each entity has as many as the unit allows rows, with all its rows in both tables."
+        if entity.min_events == 0
+        else f"Linked tables: entities of {entities!r} are known by their rows of {events!r}, {least} {entity.max_events} each (more count as {entity.max_events}), {order}, "
+        "with fresh keys. Noise is on event records, of which each entity has as many as the unit allows rows."
     )
 
 
@@ -135,7 +266,8 @@ def read_events(
         What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
     """
     complete = with_entity(schema, entity)
-    before = _stamp(source)
+    given = source if isinstance(source, list | tuple) else [source]
+    before = file_stamps(given)
     rows = read(complete, id_column=entity.id)
     if not isinstance(rows, LocalTable):
         raise DataError(
@@ -147,17 +279,6 @@ def read_events(
         return EventsTable(rows)
     column = Schema([finest(complete.column(name))])
     pieces = [chunk[name] for chunk in read(column, id_column=None).chunks()]
-    if _stamp(source) != before:
+    if file_stamps(given) != before:
         raise DataError("The table changed while it was read. Run it again when nobody writes to it.")
     return EventsTable(rows, order=np.concatenate([np.zeros(0, np.int64), *pieces]))
-
-
-def _stamp(source: Any) -> list[tuple[str, int, int, int]]:
-    """Return what changes when files are written; nothing for frames."""
-    given = (
-        [source] if isinstance(source, str | PathLike) else source if isinstance(source, list | tuple) else []
-    )
-    paths = [Path(fspath(item)) for item in given if isinstance(item, str | PathLike)]
-    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    facts = [(str(file), file.stat()) for file in files]
-    return [(name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in facts]

@@ -16,6 +16,7 @@ from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
 from understudy.data.holdout import HoldOut
 from understudy.data.identity import table_file
+from understudy.data.linked import LinkedTables, read_linked
 from understudy.data.output import require_writable
 from understudy.discovery import Discovery
 from understudy.errors import UnderstudyError, UsageError, WorkloadError
@@ -47,11 +48,15 @@ from understudy.workflow.delivery import Delivery, check_apart, check_delivery, 
 from understudy.workflow.events import (
     FOR_EVENTS,
     WHY_FOR_EVENTS,
+    check_linked,
     check_two_levels,
     entity_of,
     event_mechanism,
+    file_endings,
+    linked_source,
     read_events,
     records_of,
+    with_entity,
 )
 from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_file, keep_hold_out
 from understudy.workflow.measuring import (
@@ -281,10 +286,12 @@ class Synthesis:
         The fitted model; of several sets the first one's.
     frame
         The synthetic rows, unless they were written as a folder of parts or as several sets.
+    tables
+        The synthetic tables by name, of linked tables; then there is no ``frame``.
     many
         All sets, if several were asked for.
     rows
-        Number of synthetic rows (of each set).
+        Number of synthetic rows (of each set; of the table of events of linked tables).
     written
         The files or the folder that hold them.
     parts
@@ -311,6 +318,7 @@ class Synthesis:
 
     model: Model
     frame: pd.DataFrame | None = field(default=None, repr=False)
+    tables: Mapping[str, pd.DataFrame] | None = field(default=None, repr=False)
     many: MultipleSynthesis | None = None
     rows: int
     written: tuple[Path, ...] = ()
@@ -364,7 +372,8 @@ def synthesize(
     Parameters
     ----------
     table
-        A pandas or Polars frame, a CSV or Parquet file, a `Database`: anything that `read_table` takes.
+        A pandas or Polars frame, a CSV or Parquet file, a `Database`: anything that `read_table` takes. Linked tables are given by their names, as in
+        ``{"patients": ..., "stays": ...}``, or as the schema file that names their files.
     schema
         What is public about the table, or the file that says it. With ``discover`` it may be left out, or declare some columns only.
     unit
@@ -397,7 +406,7 @@ def synthesize(
     rows, seed
         Number of synthetic rows, by default as many as the model estimates; and what makes their draw repeatable. Noise takes no seed.
     out, model
-        Files for the rows and for the model; without ``out`` the rows are a frame of the result.
+        Files for the rows and for the model; without ``out`` the rows are a frame of the result. For linked tables a folder, its name ending in a slash.
     ledger
         File of the ledger, one that is open already, or ``"memory"`` for one that lives as long as the call. By default the one that belongs to
         the table: beside a file, in a folder of yours for a frame, which is known again by its content. It is made with this budget as the total
@@ -436,7 +445,9 @@ def synthesize(
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     protected, cut = unit_with_look(unit, flat=flat, rows_lost=rows_lost)
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
-
+    linked = linked_source(table, given)
+    if linked is not None:
+        table, given = linked
     entity = entity_of(given, protected, flat=flat)
     planned_with = protected if cut is None else cut.planned_unit(protected)
     asked: dict[str, Any] = {
@@ -474,6 +485,7 @@ def synthesize(
             rows=rows,
             seed=seed,
             population=population,
+            endings=file_endings(table),
         ),
     )
     if planned.why:
@@ -552,6 +564,7 @@ def plan_synthesis(
     rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
     rest = rest if fit.cut is None else replace(rest, budget=fit.cut.shares(rest.budget).rest)
     fit.synthesizer.require(rest.budget)
+    check_linked(fit)
     two_levels = () if fit.entity is None else check_two_levels(fit.table, fit.schema, fit.entity)
     plan = fit.synthesizer.plan(fit.records, unit=fit.planned_unit, budget=rest.budget)
     reserve = check_delivery(rest, delivery)
@@ -769,6 +782,15 @@ class PlannedSynthesis:
             checkpoint=fit.checkpoint,
             hold_out=self.hold_out,
         )
+        if isinstance(fit.table, LinkedTables):
+            assert fit.entity is not None
+            return read_linked(
+                partial(read_table, separator=fit.separator, encoding=fit.encoding, watch=progress),
+                fit.table,
+                with_entity(fit.schema, fit.entity),
+                separator=fit.separator,
+                encoding=fit.encoding,
+            )
         if fit.entity is not None:
             return read_events(read, fit.schema, fit.entity, source=fit.table)
         return read(fit.schema, id_column=fit.unit.id_column)
@@ -823,6 +845,8 @@ def name_of(table: Any) -> str:
     """Return the public name of a table: that of its file, or of the table of its database."""
     if isinstance(table, Database):
         return table.label
+    if isinstance(table, LinkedTables):
+        return table.name
     if isinstance(table, str | PathLike):
         return Path(table).name
     file = table_file(table)

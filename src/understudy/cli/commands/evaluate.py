@@ -22,10 +22,10 @@ from understudy.cli.options import (
     Json,
     MaxRows,
     Mu,
+    OptionalSchema,
     OptionalUnit,
     Quiet,
     Rho,
-    SchemaPath,
     Separator,
     TableName,
     parse_budget,
@@ -45,9 +45,16 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    real: Annotated[Path, typer.Argument(help="The real table: CSV (also .gz) or Parquet.")],
-    synthetic: Annotated[Path, typer.Argument(help="The synthetic table.")],
-    schema: SchemaPath,
+    real: Annotated[
+        Path,
+        typer.Argument(
+            help="The real table: CSV (also .gz) or Parquet; or the schema file (.yaml) that names linked tables."
+        ),
+    ],
+    synthetic: Annotated[
+        Path, typer.Argument(help="The synthetic table; of linked tables the folder or the DuckDB file.")
+    ],
+    schema: OptionalSchema = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -132,13 +139,20 @@ def evaluate(
         }
         | {"ledger": ledger},
     )
-    described = Schema.read(schema)
+    if schema is None and real.suffix.lower() not in (".yaml", ".yml", ".json"):
+        raise UsageError("Give the schema of the two tables (--schema).")
+    described = Schema.read(schema or real)
+    linked = described.entity is not None and described.entity.tables is not None
     written: dict[str, Any] = {
         "separator": separator,
         "encoding": encoding,
         "names": parse_header(header, names),
     }
     if any(value is not None for value in (epsilon, delta, rho, mu)):
+        if linked:
+            raise UsageError(
+                "Linked tables are compared without a budget, for the custodian's own eyes; measures under one are of one table."
+            )
         if unit is None:
             raise UsageError("An evaluation under a budget needs --unit: who is protected.")
         plain = {

@@ -23,6 +23,7 @@ from understudy.cli.options import (
     Rho,
     RowsLost,
     WorkloadText,
+    key_of,
     parse_budget,
     parse_method,
     parse_unit_with_look,
@@ -125,11 +126,11 @@ def plan(
         raise UsageError("--want and --picture need the rehearsal; leave --no-rehearsal out.")
     wish_alone = want is not None and epsilon is None
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
+    described = Schema.read(schema)
     promised_unit, cut = parse_unit_with_look(
-        unit, id_column, max_rows_per_person, flat=flat, rows_lost=rows_lost
+        unit, id_column or key_of(described), max_rows_per_person, flat=flat, rows_lost=rows_lost
     )
     privacy_unit = promised_unit if cut is None else cut.planned_unit(promised_unit)
-    described = Schema.read(schema)
     entity = entity_of(described, privacy_unit, flat=flat)
     asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
     synthesizer = parse_method(method, described, workload, option, **asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from understudy.cli.options import (
     columns_of,
 )
 from understudy.errors import UsageError
+
+if TYPE_CHECKING:
+    from understudy.mechanisms import Model
 
 
 def sample(
@@ -67,13 +70,36 @@ def sample(
     """
     from understudy.cli.output import how_close, print_json, progress_bar, tell
     from understudy.data import check_output_format, read_frame, write_frame
-    from understudy.data.output import is_folder, require_apart, require_writable
+    from understudy.data.output import (
+        check_tables_output,
+        is_folder,
+        require_apart,
+        require_writable,
+    )
     from understudy.mechanisms import load_model
     from understudy.mechanisms.conditional import FEW_ROWS, RareRows
     from understudy.progress import Phases
+    from understudy.workflow.delivery import write_linked
 
     result: dict[str, Any]
-    if is_folder(out):
+    linked = _linked_model(model) if is_folder(out) or out.lower().endswith(".duckdb") else None
+    if linked is not None:
+        if population or where or given or chunk_rows is not None or partition_by is not None or restart:
+            raise UsageError(
+                "Linked tables are drawn as a whole: leave --population, --where, --given, --chunk-rows, --partition-by and --restart out."
+            )
+        check_tables_output(out)
+        with progress_bar("sample", quiet=quiet or json) as progress:
+            phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
+            phases.part("drawing")("drawing entities", 0.0)
+            tables = linked.sample_tables(rows, seed=seed)
+            phases.part("writing")("writing", 0.0)
+            write_linked(tables, out, linked.table_schema)
+            phases.done()
+        numbers = {name: len(item) for name, item in tables.items()}
+        result = {"rows": list(numbers.values())[-1], "tables": numbers, "seed": seed, "out": out}
+        note = "Tables: " + ", ".join(f"{name} ({number:,} rows)" for name, number in numbers.items()) + "."
+    elif is_folder(out):
         if population:
             raise UsageError("--population goes with one file: end --out in .csv or .parquet.")
         if where is not None or given is not None:
@@ -119,6 +145,8 @@ def sample(
         fitted = load_model(model)
         if population:
             require_weight(fitted.schema, two_levels=fitted.events is not None)
+        if fitted.events is not None and fitted.events.linked is not None:
+            check_tables_output(out)
         fixed = None if given is None else read_frame(given)
         number = rows if rows is not None or where or given or fitted.events else fitted.default_rows()
         check_memory(number if number is not None else fitted.default_rows(), fitted.schema, out)
@@ -145,3 +173,11 @@ def sample(
         print_json(result)
         return
     tell(f"Wrote {result['rows']:,} synthetic rows to {out}. {note}".rstrip())
+
+
+def _linked_model(path: Path) -> Model | None:
+    """Return a model of linked tables; None for a model of one table, and for what is none, which others say."""
+    from understudy.mechanisms import load_model
+
+    fitted = load_model(path)
+    return fitted if fitted.events is not None and fitted.events.linked is not None else None

@@ -46,6 +46,7 @@ from understudy.cli.options import (
     UnitName,
     WorkloadText,
     columns_of,
+    key_of,
     parse_budget,
     parse_consent,
     parse_header,
@@ -75,7 +76,7 @@ def synth(
         str,
         typer.Argument(
             help="Private table: CSV (also .gz), Parquet file or folder, or the address of a database "
-            "(postgresql://..., a .duckdb file, a Spark master) with --table."
+            "(postgresql://..., a .duckdb file, a Spark master) with --table. Or a schema file (.yaml) of linked tables that names their files."
         ),
     ],
     unit: UnitName,
@@ -167,13 +168,17 @@ def synth(
     from understudy.data.output import require_writable
     from understudy.schema import Schema
     from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis, reason_for
-    from understudy.workflow.events import entity_of
+    from understudy.workflow.events import entity_of, file_endings, linked_source
 
     budget = parse_budget(epsilon, delta, rho, mu)
+    given = None if schema is None else Schema.read(schema)
+    linked = linked_source(table, given)
+    if linked is not None:
+        given = linked[1]
+        id_column = id_column or key_of(given)
     privacy_unit, cut = parse_unit_with_look(
         unit, id_column, max_rows_per_person, flat=flat, rows_lost=rows_lost
     )
-    given = None if schema is None else Schema.read(schema)
     if given is not None:
         given.require_public()
     if schema_out is not None:
@@ -181,7 +186,7 @@ def synth(
             raise UsageError("--schema-out goes with --discover.")
         require_writable(schema_out, what="schema file")
     consent = parse_consent(accept_facts, accept_invariant, by)
-    source = parse_source(table, in_database, immutable)[0]
+    source = parse_source(table, in_database, immutable)[0] if linked is None else linked[0]
     columns = parse_header(header, names)
 
     entity = entity_of(given, privacy_unit, flat=flat)
@@ -213,6 +218,7 @@ def synth(
         chunk_rows=chunk_rows,
         partition_by=columns_of(partition_by),
         jobs=jobs,
+        endings=file_endings(source),
     )
     fit = Fit(
         table=source,
@@ -278,6 +284,9 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
         "rows": made.rows,
         **({} if made.persons is None else {"persons": made.persons}),
         **({} if made.rows_per_person is None else {"rows_per_person": made.rows_per_person.to_dict()}),
+        **(
+            {} if made.tables is None else {"tables": {name: len(item) for name, item in made.tables.items()}}
+        ),
         "out": str(Path(delivery.out or "")),
         **(
             {}
@@ -308,7 +317,11 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
             tell(made.why)
     names = dict.fromkeys(str(path) for path in (made.written[0], made.written[-1]))
     people = "" if made.persons is None else f" of {made.persons:,} persons"
-    tell(f"Wrote {made.rows:,} synthetic rows{people} to {' and '.join(names)}.")
+    if made.tables is None:
+        tell(f"Wrote {made.rows:,} synthetic rows{people} to {' and '.join(names)}.")
+    else:
+        rows = " and ".join(f"{len(item):,} rows of {name!r}" for name, item in made.tables.items())
+        tell(f"Wrote {rows} to {' and '.join(names)}.")
     if made.rows_per_person is not None:
         tell(made.rows_per_person.describe())
     if made.parts is not None:

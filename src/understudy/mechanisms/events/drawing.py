@@ -6,7 +6,7 @@ All of it is post-processing of a released model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,9 @@ class EventDrawer:
         """The schema of the table, with the groups of values that a fit chose."""
         table = self.model.schema.events_of
         assert table is not None
-        return table.with_columns(self.model.schema.column(name) for name in table.names)
+        return table.with_columns(
+            replace(self.model.schema.column(column.name), missing=column.missing) for column in table.columns
+        )
 
     @cached_property
     def parts(self) -> EventColumns:
@@ -95,18 +97,71 @@ class EventDrawer:
         seed
             Makes the draw repeatable.
         """
-        if rows is not None and rows < 0:
-            raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
         generator = np.random.default_rng(seed)
+        _, _, codes, owner = self._drawn(rows, generator)
+        frame = self._decoded(codes, owner, generator)
+        assert self.schema.entity is not None
+        frame.insert(0, self.schema.entity.id, owner + 1)
+        return frame
+
+    @property
+    def linked(self) -> tuple[str, str] | None:
+        """The names of the table of entities and of that of events, of a model of linked tables; otherwise None."""
+        assert self.schema.entity is not None
+        return self.schema.entity.tables
+
+    def tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pd.DataFrame]:
+        """Draw linked tables: every entity has one row and a fresh key, and every event has the key of an entity.
+
+        Entities that are only known by the ids of their events have no table of their own.
+
+        Parameters
+        ----------
+        rows, seed
+            As for `frame`; ``rows`` are those of the table of events.
+        """
+        import pandas as pd
+
+        schema, generator = self.schema, np.random.default_rng(seed)
+        entity, linked = schema.entity, self.linked
+        if entity is None or linked is None:
+            raise WorkloadError("This is a model of one table; draw it with sample.")
+        who, numbers, codes, owner = self._drawn(rows, generator)
+        events = self._decoded(codes, owner, generator)
+        if not entity.min_events:
+            events = events.drop(columns=[name for name in self.entity_columns if name in events])
+        events.insert(0, entity.reference or entity.id, owner + 1)
+        if entity.min_events:
+            return {linked[1]: events}
+        keys = pd.DataFrame({entity.id: np.arange(1, len(numbers) + 1)})
+        if entity.fixed:
+            own = replace(schema.select(entity.fixed), entity=None)
+            columns = {name: who[:, self._place(name)] for name in entity.fixed}
+            keys = pd.concat([keys, own.decode(columns, seed=int(generator.integers(1 << 62)))], axis=1)
+        if entity.count is not None:
+            keys[entity.count] = numbers
+        return {linked[0]: keys, linked[1]: events}
+
+    @cached_property
+    def entity_columns(self) -> tuple[str, ...]:
+        """The columns of the table of entities, those that are computed from others included."""
+        assert self.schema.entity is not None
+        return self.schema.select(self.schema.entity.fixed).output_names if self.schema.entity.fixed else ()
+
+    def _drawn(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints, Codes, Ints]:
+        """Draw entities, their numbers of events, the codes of all events, and whose they are."""
         who, numbers = self._entities(rows, generator)
         codes, owner = self._walked(who, numbers, generator)
-        codes = self._fitted(codes, numbers, generator)
-        return self._decoded(codes, owner, generator)
+        return who, numbers, self._fitted(codes, numbers, generator), owner
 
     # -- entities ------------------------------------------------------------------------------
 
     def _entities(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints]:
         """Draw entities, as event records of which only what is the same in all of them will be used, and their numbers of events."""
+        if rows is not None and rows < 0:
+            raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
+        if rows and not self.mean_events > 0:
+            raise WorkloadError("The model expects no events at all, so that no number of them can be drawn.")
         wanted = self.entities if rows is None else int(rows / self.mean_events * 1.1) + 64
         codes = self._people(wanted, generator)
         numbers = self._numbers(codes, generator)
@@ -249,7 +304,47 @@ class EventDrawer:
                 f"The model of {self.model.provenance.method} cannot draw an event given the one before. Fit with another method, or without the "
                 "number and order of rows (--flat, flat=True)."
             )
-        return drawn
+        codes, possible = drawn
+        return self._there(codes, generator), possible
+
+    def _there(self, codes: Codes, generator: np.random.Generator) -> Codes:
+        """Return events that are there, where entities may have none.
+
+        Models that know the rules never draw the code for no event beside an event. One that keeps every column apart does, as often as there are entities without events:
+        such codes are drawn again, from the model's counts without those entities.
+        """
+        for name, (kept, shares) in self._apart.items():
+            place = self._place(name)
+            again = np.flatnonzero(codes[:, place] == len(shares))
+            again = again[generator.random(len(again)) >= kept]
+            codes[again, place] = generator.choice(len(shares), len(again), p=shares)
+        return codes
+
+    @cached_property
+    def _apart(self) -> dict[str, tuple[float, Floats]]:
+        """The columns of events of which the model does not know that entities without events have none.
+
+        For each, how likely its last code (missing, or no event) is meant where there is an event, and the shares of its other codes.
+        """
+        assert self.schema.entity is not None
+        if self.schema.entity.min_events:
+            return {}
+        domain, number = self.model.schema.domain, self.parts.number
+        found: dict[str, tuple[float, Floats]] = {}
+        for name in self.parts.events:
+            clique = domain.canonical((number, name))
+            table = self.model.marginal(clique)
+            table = np.maximum(table if clique[0] == number else table.T, 0.0)
+            none, expected = table[0].sum(), table.sum(axis=0)
+            if table[0, :-1].sum() <= 1e-6 * none:
+                continue
+            kept = 0.0
+            if self.schema.column(name).missing and expected[-1] > none and expected.sum() > none:
+                kept = (expected[-1] - none) / (expected.sum() - none) / (expected[-1] / expected.sum())
+            others = expected[:-1].sum()
+            size = len(expected) - 1
+            found[name] = (kept, expected[:-1] / others if others > 0 else np.full(size, 1.0 / size))
+        return found
 
     # -- fitting -------------------------------------------------------------------------------
 
@@ -280,9 +375,11 @@ class EventDrawer:
         for (_, name), table in zip(links, self._event_marginals(links, codes, numbers), strict=True):
             clique = domain.canonical((parts.before[name], name))
             held = table if clique[0] == parts.before[name] else table.T
-            nothing = held.sum(axis=0) - held[:-1].sum(axis=1)  # as an event, less as an event before
+            followed = np.zeros((domain.size(name), domain.size(name)))
+            followed[: len(held) - 1] = held[:-1]  # the code for no event is not one that something follows
+            nothing = held.sum(axis=0) - followed.sum(axis=1)  # as an event, less as an event before
             cliques.append((name, beside[name]))
-            targets.append(np.column_stack([held[:-1], np.maximum(nothing, 0.0)]))
+            targets.append(np.column_stack([followed, np.maximum(nothing, 0.0)]))
             weights.append(max(weights))
         forward: list[Allowed] = []
         if (
@@ -314,7 +411,7 @@ class EventDrawer:
 
         With both neighbours in sight an event moves only where it goes with what came before and with what comes after.
         """
-        ends = np.cumsum(numbers) - 1
+        ends = np.cumsum(numbers[numbers > 0]) - 1
         beside: dict[str, str] = {}
         columns = []
         for name in self.parts.before:
@@ -332,6 +429,7 @@ class EventDrawer:
         """Return what the model expects of all events over some columns."""
         parts, domain = self.parts, self.model.schema.domain
         number = parts.number
+        numbers = numbers[numbers > 0]
         of_entity = codes[np.cumsum(numbers) - numbers, self._place(number)].astype(np.int64)
         size = domain.size(number)
         mean = np.bincount(of_entity, numbers, size) / np.maximum(np.bincount(of_entity, minlength=size), 1)
@@ -348,7 +446,7 @@ class EventDrawer:
     # -- values --------------------------------------------------------------------------------
 
     def _decoded(self, codes: Codes, owner: Ints, generator: np.random.Generator) -> pd.DataFrame:
-        """Turn codes into values, put rows in order, and give every entity an id."""
+        """Turn codes into values, and put the rows of each entity in order."""
         schema = self.schema
         assert schema.entity is not None
         columns = {name: codes[:, self._place(name)] for name in schema.names}
@@ -365,5 +463,4 @@ class EventDrawer:
                 frame = frame.take(place).reset_index(drop=True)  # a rule ties the value to its row
             else:
                 frame[order] = frame[order].take(place).set_axis(frame.index)
-        frame.insert(0, schema.entity.id, owner + 1)
         return frame

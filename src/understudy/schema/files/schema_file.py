@@ -17,9 +17,10 @@ from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.levels import DEFAULT_MOST, DEFAULT_SHARE
 from understudy.schema.columns.numeric import Integer, Real
-from understudy.schema.entities import DEFAULT_MAX_EVENTS, MOST_EVENTS
+from understudy.schema.entities import DEFAULT_MAX_EVENTS, MOST_EVENTS, ORPHANS
 from understudy.schema.files.lists import without_lists
 from understudy.schema.hierarchies.shipped import SHIPPED, SHIPPED_LISTS
+from understudy.schema.linked import joined
 from understudy.schema.problems import (
     MAX_CODES,
     MAX_COLUMNS,
@@ -340,6 +341,83 @@ _EntityText = Annotated[
                     "default": DEFAULT_MAX_EVENTS,
                 },
                 "link": _NAMES | {"description": "Columns whose value in the row before is looked at too."},
+                "min_events": {
+                    "enum": [0, 1],
+                    "default": 1,
+                    "description": "0 where a table of entities says who they are, so that some may have no rows.",
+                },
+                "tables": _NAMES
+                | {
+                    "minItems": 2,
+                    "maxItems": 2,
+                    "description": "Of linked tables: the names of the table of entities and of that of events.",
+                },
+                "reference": {
+                    "type": "string",
+                    "description": "Of linked tables: the column of the events that names the entity.",
+                },
+                "count": {
+                    "type": "string",
+                    "description": "Of linked tables: a column of the entities that says how many events each has.",
+                },
+                "orphans": {
+                    "enum": list(ORPHANS),
+                    "default": "refuse",
+                    "description": "Of linked tables: what becomes of events whose entity is not in its table.",
+                },
+            },
+        }
+    ),
+]
+_TablesText = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 2,
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {"type": "string", "minLength": 1},
+                    "description": {"type": "string"},
+                    "source": {"type": "string", "description": "File, relative to the schema file."},
+                    "columns": {"type": "array", "items": {"type": "object"}, "maxItems": MAX_COLUMNS},
+                    "constraints": {"type": "array"},
+                    "rules": {"type": "array"},
+                    "determines": {"type": "object"},
+                    "derived": {"type": "object"},
+                    "key": {"type": "string", "description": "Column that tells the entities apart."},
+                    "count": {
+                        "type": "string",
+                        "description": "Column of the entities that is written with the number of their events.",
+                    },
+                    "belongs_to": {"type": "string", "description": "Name of the table of entities."},
+                    "reference": {
+                        "type": "string",
+                        "description": "Column of the events that names the entity; the key if not said.",
+                    },
+                    "order": {"type": "string", "description": "Column that puts events in order."},
+                    "max_events": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": MOST_EVENTS,
+                        "default": DEFAULT_MAX_EVENTS,
+                    },
+                    "link": _NAMES
+                    | {"description": "Columns whose value in the event before is looked at too."},
+                    "fixed": _NAMES
+                    | {
+                        "description": "Columns that are the same in all events, where entities have no table."
+                    },
+                    "orphans": {
+                        "enum": list(ORPHANS),
+                        "default": "refuse",
+                        "description": "What becomes of events whose entity is not in its table.",
+                    },
+                },
             },
         }
     ),
@@ -414,6 +492,10 @@ class SchemaPart(_Part):
     weight: _WeightText = Field(
         None, description="The survey weight of the rows; its column is not among columns."
     )
+    tables: _TablesText = Field(
+        None,
+        description="Instead of columns: a table of entities and a table of their events, with their keys.",
+    )
     events_of: _TableText = Field(
         None, description="In model files: the schema of the table whose events the records are."
     )
@@ -427,7 +509,9 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["title"]
     'Understudy schema'
     """
-    return described(SchemaPart, title="Understudy schema")
+    made = described(SchemaPart, title="Understudy schema")
+    made.pop("required")  # columns, or tables
+    return made | {"oneOf": [{"required": ["columns"]}, {"required": ["tables"]}]}
 
 
 def described(model: type[BaseModel], *, title: str) -> dict[str, Any]:
@@ -482,6 +566,8 @@ def schema_from_plain(cls: type[S], plain: object, folder: str | os.PathLike[str
     """
     if not isinstance(plain, Mapping):
         raise SchemaError("A schema file must hold a mapping with the key 'columns'.")
+    if "tables" in plain:
+        plain = joined(plain).plain
     listed = plain.get("columns")
     if isinstance(listed, list) and len(listed) > MAX_COLUMNS:  # before anything is made of them
         raise SchemaError(

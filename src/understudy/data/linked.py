@@ -1,0 +1,365 @@
+"""Linked tables as one source: entities, and events that point to them by a key.
+
+**Who is protected.** An entity is a value of the key, with its row in the table of entities and with all its rows in the table of events. What it adds to the event records
+(:mod:`understudy.data.events`) depends on these rows and on their random words alone:
+
+- exactly ``k`` records if it has a row in the table of entities, whether it has events or not;
+- nothing if it has events and no such row, and the owner chose to leave such events out (``orphans: drop``).
+
+Adding or removing an entity with its rows in both tables changes the records of no other entity, because a row of one is never a row of another: at most ``k`` records come or go. Replacing
+one takes at most ``k`` away and adds at most ``k``. These are the bounds of `understudy.privacy.Unit`. Where orphans are left out, an entity may give no records, so the number of records
+is not fixed by the relation even if entities are replaced: the table says so (``filtered``).
+
+By default tables with orphans are refused before anything is spent, as are two rows of the table of entities with one key. The refusals say that there are such rows, never how many or which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data.counting.counting import code_dtype
+from understudy.data.events import EventsTable, WithoutEvents
+from understudy.data.files.csv import CsvStream
+from understudy.data.files.dataset import DatasetStream
+from understudy.data.files.stream import attempt, is_csv, name_problems
+from understudy.data.files.survey import is_survey, read_survey
+from understudy.data.holdout import id_text
+from understudy.data.identity import file_stamps
+from understudy.data.local import LocalTable
+from understudy.data.output import ENDINGS
+from understudy.data.persons import missing_ids
+from understudy.data.sources import in_memory, read_frame, refuse_reading_options
+from understudy.data.sql.source import is_database
+from understudy.data.table import Table
+from understudy.errors import DataError
+from understudy.schema import Schema
+from understudy.schema.entities import finest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from understudy.schema import Codes
+
+Texts = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedTables:
+    """A table of entities and a table of their events, wherever they are.
+
+    Parameters
+    ----------
+    tables
+        The tables by their names in the schema: frames, or CSV, Parquet, Stata, SPSS or SAS files. The table of entities is left out where entities are only known by the
+        ids of their events.
+    name
+        What the two are called together in their ledger.
+    file
+        The schema file that names them, if there is one: their ledger lies beside it.
+    """
+
+    tables: Mapping[str, Any] = field(repr=False)
+    name: str = "tables"
+    file: Path | None = None
+
+    def files(self) -> dict[str, Path]:
+        """Return the files that are read, by what they are."""
+        found = {} if self.file is None else {"schema of the tables": self.file}
+        for name, source in self.tables.items():
+            if isinstance(source, str | PathLike):
+                found[f"table {name!r}"] = Path(fspath(source))
+        return found
+
+    def check(self, schema: Schema) -> None:
+        """Refuse other tables than the schema names, and kinds of tables that cannot be linked; nothing is read."""
+        entity = schema.entity
+        if entity is None or entity.tables is None:
+            raise DataError("The schema describes one table; linked tables are described under tables.")
+        entities, events = entity.tables
+        wanted = {events} if entity.min_events else {entities, events}
+        for name in sorted(wanted - set(self.tables)):
+            raise DataError(
+                f"The table {name!r} has no source. Name its file in the schema (source), or give it from Python by its name."
+            )
+        for name in sorted(set(self.tables) - wanted):
+            raise DataError(
+                f"The schema has no table {name!r} that could be read; it has {', '.join(sorted(wanted))}."
+            )
+        for name, source in self.tables.items():
+            if is_database(source):
+                raise DataError(
+                    f"The table {name!r} is in a database; linked tables are read from files and frames. Export it to Parquet."
+                )
+            if type(source).__name__ == "LazyFrame":
+                raise DataError(
+                    f"The table {name!r} is a lazy frame, which may put its rows in another order each time it is computed. Pass frame.collect()."
+                )
+
+
+def read_linked(
+    read: Callable[..., Table],
+    source: LinkedTables,
+    schema: Schema,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> EventsTable:
+    """Read linked tables and put every event to its entity. Private.
+
+    Parameters
+    ----------
+    read
+        Reads one table by a schema: ``read(source, schema)``, as `read_table` does.
+    source
+        The tables.
+    schema
+        Of both tables as one, with what belongs to which (`understudy.schema.linked`).
+    separator, encoding
+        Of CSV files.
+
+    Raises
+    ------
+    DataError
+        If the tables cannot be read, a key is missing, an entity has two rows, or an event has no entity and that is not allowed. It says nothing of which or how many.
+    """
+    source.check(schema)
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    written = {"separator": separator, "encoding": encoding}
+    entities, events = (source.tables.get(name) for name in entity.tables)
+    before = file_stamps(source.tables.values())
+    moving = tuple(name for name in schema.names if name not in entity.fixed)
+    named = entity.reference or entity.id
+    if entity.min_events:  # what is fixed is in the rows of the events
+        rows = _in_memory(read(events, replace(schema, entity=None, derived=())))
+        keys = read_keys(events, named, **written)
+        owner = np.unique(keys, return_inverse=True)[1].astype(np.int64).reshape(len(keys))
+        columns, without, left_out = dict(rows._columns), None, False
+        known = np.ones(len(keys), bool)
+    else:
+        rows = _in_memory(read(events, _only(schema, moving)))
+        keys = read_keys(events, named, **written)
+        own = read_keys(entities, entity.id, **written)
+        fixed: dict[str, Codes] = {}
+        if entity.fixed:
+            fixed = dict(_in_memory(read(entities, _only(schema, entity.fixed)))._columns)
+        if any(len(codes) != len(own) for codes in fixed.values()):
+            raise _changed()
+        where = _places(own, keys, entity.tables, entity.id)
+        known = where >= 0
+        left_out = entity.orphans == "drop"
+        if not left_out and not known.all():
+            raise DataError(
+                f"The table {entity.tables[1]!r} has rows whose {named!r} is no {entity.id!r} of {entity.tables[0]!r}. Add these entities, remove these rows, or say "
+                "that such rows do not count (orphans: drop). Nothing was spent."
+            )
+        there, owner = np.unique(where[known], return_inverse=True)
+        owner = owner.astype(np.int64).reshape(-1)
+        alone = np.ones(len(own), bool)
+        alone[there] = False
+        without = WithoutEvents(int(alone.sum()), {name: codes[alone] for name, codes in fixed.items()})
+        columns = {name: codes[where[known]] for name, codes in fixed.items()}
+        columns |= {
+            name: rows._columns[name][known] for name in moving if len(rows._columns[name]) == len(known)
+        }
+    if set(columns) != set(schema.names) or any(len(codes) != len(owner) for codes in columns.values()):
+        raise _changed()
+    order = None
+    if entity.order is not None:
+        pieces = [
+            chunk[entity.order]
+            for chunk in read(events, Schema([finest(schema.column(entity.order))])).chunks()
+        ]
+        order = np.concatenate([np.zeros(0, np.int64), *pieces])
+        if len(order) != len(known):
+            raise _changed()
+        order = order[known]
+    if file_stamps(source.tables.values()) != before:
+        raise _changed()
+    made = LocalTable._adopting(
+        schema,
+        {name: columns[name].astype(code_dtype(schema.domain.size(name))) for name in schema.names},
+        {entity.id: owner},
+        filtered=left_out,
+    )
+    return EventsTable(made, order=order, without=without)
+
+
+def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
+    """Return the share of events whose entity is not in the table of entities. Private where the tables are."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    if entity.min_events:
+        return 0.0
+    entities, events = (source.tables.get(name) for name in entity.tables)
+    keys = read_keys(events, entity.reference or entity.id, **written)
+    own = read_keys(entities, entity.id, **written)
+    return float(1.0 - np.isin(keys, own).mean()) if len(keys) else 0.0
+
+
+def joined_values(source: LinkedTables, schema: Schema, **written: Any) -> pd.DataFrame:
+    """Return the events with the columns of their entity beside them, as values, in the order of the table of events. Private where the tables are."""
+    import pandas as pd
+
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    entities, events = (source.tables.get(name) for name in entity.tables)
+    frame = _frame(events, **written)
+    if entity.min_events:
+        return frame
+    keys = pd.Index(read_keys(events, entity.reference or entity.id, **written))
+    own = pd.Index(read_keys(entities, entity.id, **written))
+    where = own.get_indexer(keys)
+    beside = _frame(entities, **written)[list(entity.fixed)].take(where[where >= 0])
+    kept = frame[where >= 0].reset_index(drop=True)
+    return pd.concat([kept, beside.reset_index(drop=True)], axis=1)
+
+
+def _frame(source: Any, **written: Any) -> pd.DataFrame:
+    if isinstance(source, str | PathLike):
+        return read_frame(source, **written)
+    found = in_memory(source)
+    if found is None:
+        raise DataError(f"A table cannot be linked from an object of type {type(source).__qualname__!r}.")
+    frame: pd.DataFrame = found if hasattr(found, "iloc") else found.to_pandas()
+    return frame
+
+
+def linked_in(place: str | PathLike[str], tables: Sequence[str]) -> LinkedTables:
+    """Return linked tables that were written to a folder, a file for each, or to a DuckDB file."""
+    path = Path(fspath(place))
+    if path.name.lower().endswith(".duckdb"):
+        return LinkedTables(tables=_of_database(path, tables), name=path.stem)
+    found: dict[str, Any] = {}
+    for name in tables:
+        files = [path / f"{name}{ending}" for ending in ENDINGS if (path / f"{name}{ending}").exists()]
+        if len(files) != 1:
+            what = "no file" if not files else "more than one file"
+            raise DataError(
+                f"The folder {str(path)!r} has {what} for the table {name!r}; one named {name} with the ending .csv, .csv.gz or .parquet was wanted."
+            )
+        found[name] = files[0]
+    return LinkedTables(tables=found, name=path.name)
+
+
+def _of_database(path: Path, tables: Sequence[str]) -> dict[str, Any]:
+    """Return tables of a DuckDB file as frames."""
+
+    def read() -> dict[str, Any]:
+        import duckdb
+
+        with duckdb.connect(str(path), read_only=True) as database:
+            return {
+                name: database.execute('SELECT * FROM "' + name.replace('"', '""') + '"').df()
+                for name in tables
+            }
+
+    return attempt(
+        read, lambda _: DataError(f"{path.name!r} is no DuckDB file with the tables {', '.join(tables)}.")
+    )
+
+
+def _only(schema: Schema, names: tuple[str, ...]) -> Schema:
+    return replace(schema.select(names), entity=None, derived=())
+
+
+def _in_memory(table: Table) -> LocalTable:
+    if not isinstance(table, LocalTable):
+        raise DataError(
+            "The tables are too large for the memory that a fit of people with several rows may take. Leave columns out."
+        )
+    return table
+
+
+def _changed() -> DataError:
+    return DataError("The tables changed while they were read. Run it again when nobody writes to them.")
+
+
+def _places(own: Texts, keys: Texts, tables: tuple[str, str], key: str) -> npt.NDArray[np.int64]:
+    """Return for each event the row of its entity, or -1."""
+    import pandas as pd
+
+    index = pd.Index(own)
+    if not index.is_unique:
+        raise DataError(
+            f"The table {tables[0]!r} has more than one row with the same {key!r}; an entity has one. Nothing was spent."
+        )
+    return np.asarray(index.get_indexer(pd.Index(keys)), np.int64)
+
+
+def read_keys(
+    source: Any, column: str, *, separator: str | None = None, encoding: str | None = None
+) -> Texts:
+    """Return the keys of a table as text, row by row, the same whichever library or file held them. Private.
+
+    Raises
+    ------
+    DataError
+        If the column is absent, or some rows have no key.
+    """
+    import pyarrow as pa
+
+    batches = list(_key_batches(source, column, separator, encoding))
+    plain = [item.dictionary_decode() if pa.types.is_dictionary(item.type) else item for item in batches]
+    if not sum(map(len, plain)):
+        return np.zeros(0, object)
+    if any(item.null_count for item in plain):
+        raise missing_ids(column)
+
+    def coded() -> tuple[list[Any], list[npt.NDArray[Any]]]:
+        encoded = pa.chunked_array(plain).dictionary_encode()
+        last = encoded.chunks[-1].dictionary  # all chunks have one dictionary
+        return last.to_pylist(), [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+
+    wrong = DataError(f"The column {column!r} must hold text, whole numbers or dates, one per row.")
+    values, places = attempt(coded, lambda _: wrong)
+    if any(value is None or value != value for value in values):
+        raise missing_ids(column)
+    texts: Texts = np.array([id_text(value) for value in values], dtype=object)
+    return np.asarray(texts[np.concatenate([np.zeros(0, np.int64), *places])])
+
+
+def _key_batches(source: Any, column: str, separator: str | None, encoding: str | None) -> Iterator[pa.Array]:
+    """Yield one column of a table."""
+    import pyarrow as pa
+
+    found: Any
+    if isinstance(source, str | PathLike):
+        path = Path(fspath(source))
+        if is_survey(path):
+            refuse_reading_options(separator, encoding, None)
+            found = read_survey(path).frame
+        else:
+            if is_csv(path):
+                csv = CsvStream(path, [column], separator=separator, encoding=encoding or "utf-8")
+                batches = csv.batches([column])
+            else:
+                batches = DatasetStream.from_paths([path], [column]).batches([column])
+            for batch in batches:
+                yield batch.column(column)
+            return
+    else:
+        found = in_memory(source)
+    if found is None:
+        raise DataError(f"A table cannot be linked from an object of type {type(source).__qualname__!r}.")
+    names = [str(name) for name in (found.columns if hasattr(found, "iloc") else found.schema.names)]
+    name_problems("The columns do not fit the schema", names, [column]).raise_if_any(DataError)
+    if not hasattr(found, "iloc"):
+        values = found.column(column)
+        yield from getattr(values, "chunks", [values])
+        return
+    wrong = DataError(f"The column {column!r} must hold text, whole numbers or dates, one per row.")
+    series = found.iloc[:, names.index(column)]
+    made = attempt(lambda: pa.array(series, from_pandas=True), lambda _: wrong)
+    yield from getattr(made, "chunks", [made])

@@ -1,0 +1,321 @@
+"""Linked tables in a schema file: a table of entities and a table of their events, written under ``tables``.
+
+Such a file describes two tables with their keys. A fit of two levels looks at them as at one: the columns of the entities are fixed about an entity, those of
+the events differ between its events, and `Entity` says how they belong together. `joined` turns the one description into the other. It looks at nothing but
+the file.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.errors import SchemaError
+from understudy.schema.entities import ORPHANS
+from understudy.schema.problems import did_you_mean, raise_problems
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.schema.schema import Schema
+
+__all__ = ["LinkedFile", "joined", "package_of", "read_linked_file"]
+
+HEADING = "The linked tables have problems"
+_SHARED = ("name", "source", "columns", "constraints", "rules", "determines", "derived", "description")
+_OF_ENTITIES = (*_SHARED, "key", "count")
+_OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed")
+_LISTS = ("columns", "constraints", "rules")
+_MAPPINGS = ("determines", "derived")
+
+
+@dataclass(frozen=True)
+class LinkedFile:
+    """A schema file with linked tables: what is public about them, and where they are.
+
+    Attributes
+    ----------
+    plain
+        The description of both as one table, as `Schema.from_dict` takes it.
+    sources
+        Where each table is, as the file says it; a table of entities that is only known by the ids of its events has none.
+    """
+
+    plain: dict[str, Any]
+    sources: Mapping[str, str]
+
+    @property
+    def tables(self) -> tuple[str, str]:
+        """The names of the table of entities and of that of events."""
+        entities, events = self.plain["entity"]["tables"]
+        return entities, events
+
+    def located(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+        """Return where each table is; names of files start from the folder of the schema file."""
+        return {name: Path(folder) / source for name, source in self.sources.items()}
+
+
+def read_linked_file(path: str | os.PathLike[str]) -> LinkedFile | None:
+    """Read a schema file with linked tables; None if it is a schema of one table.
+
+    Raises
+    ------
+    SchemaError
+        If the file is no such schema; everything wrong with its tables and keys is said at once.
+    """
+    from understudy.schema.files.yaml import read_plain
+
+    plain = read_plain(path)
+    return joined(plain) if isinstance(plain, Mapping) and "tables" in plain else None
+
+
+def joined(plain: Mapping[str, Any]) -> LinkedFile:
+    """Turn a description of two linked tables into that of one, with the section ``entity``.
+
+    Examples
+    --------
+    >>> file = joined({
+    ...     "tables": [
+    ...         {"name": "patients", "key": "patient", "source": "patients.csv", "columns": [{"name": "sex", "kind": "boolean"}]},
+    ...         {"name": "stays", "belongs_to": "patients", "source": "stays.csv", "columns": [{"name": "died", "kind": "boolean"}]},
+    ...     ]
+    ... })
+    >>> file.plain["entity"]
+    {'id': 'patient', 'tables': ['patients', 'stays'], 'fixed': ['sex'], 'min_events': 0}
+    >>> file.sources
+    {'patients': 'patients.csv', 'stays': 'stays.csv'}
+    """
+    listed = plain.get("tables")
+    wrong = [
+        f"{key}: with tables it belongs to a table"
+        for key in ("columns", "entity", "row_count")
+        if key in plain
+    ]
+    if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
+        raise SchemaError(
+            f"{HEADING}:\n  - tables: write a list of tables, each a mapping with a name and columns"
+        )
+    wrong += _wrong_names(listed)
+    parents = [item for item in listed if item.get("belongs_to") is None]
+    children = [item for item in listed if item.get("belongs_to") is not None]
+    if len(parents) != 1:
+        wrong.append(
+            "tables: exactly one is the table of entities, to which the others belong (belongs_to); "
+            + (
+                "every table belongs to another one here"
+                if not parents
+                else "more than one has no belongs_to here"
+            )
+        )
+    if len(children) != 1:
+        wrong.append(
+            "tables: exactly one table of events belongs to the entities so far; "
+            + (
+                "there is none here"
+                if not children
+                else "synthesize the others with the same entities in fits of their own, or join them into one table"
+            )
+        )
+    raise_problems(HEADING, wrong)
+    (parent,), (child,) = parents, children
+    raise_problems(HEADING, _wrong_parts(parent, child, listed))
+    return _as_one(plain, parent, child)
+
+
+def _wrong_names(listed: list[Any]) -> list[str]:
+    wrong = []
+    names = [item.get("name") for item in listed]
+    for place, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            wrong.append(f"tables[{place}].name: give the table a name")
+        elif not _is_file_name(name):
+            wrong.append(
+                f"tables[{place}] {name!r}.name: becomes the name of a file; use letters, digits, _ and -, and begin with a letter or a digit"
+            )
+    lowered = [name.lower() for name in names if isinstance(name, str)]
+    if len(set(lowered)) < len(lowered):
+        wrong.append("tables: two have the same name (small letters and capitals are not told apart)")
+    return wrong
+
+
+def _is_file_name(name: str) -> bool:
+    return (
+        len(name) <= 100
+        and name[0].isalnum()
+        and all(letter.isalnum() or letter in "_-" for letter in name)
+        and unicodedata.normalize("NFC", name) == name
+    )
+
+
+def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: list[Any]) -> list[str]:
+    wrong = []
+    for item, known in ((parent, _OF_ENTITIES), (child, _OF_EVENTS)):
+        place = f"tables[{listed.index(item)}] {item['name']!r}"
+        wrong += [
+            f"{place}: unknown key {str(key)!r}.{did_you_mean(str(key), known)} Known: {', '.join(known)}"
+            for key in item
+            if key not in known
+        ]
+        wrong += [
+            f"{place}.{key}: must be a list"
+            for key in (*_LISTS, *(("link", "fixed") if item is child else ()))
+            if item.get(key) is not None and not isinstance(item[key], list)
+        ]
+        wrong += [
+            f"{place}.{key}: must be a mapping"
+            for key in _MAPPINGS
+            if item.get(key) is not None and not isinstance(item[key], Mapping)
+        ]
+        wrong += [
+            f"{place}.{key}: must be text"
+            for key in ("source", "key", "count", "reference", "order", "belongs_to")
+            if item.get(key) is not None and not (isinstance(item[key], str) and item[key].strip())
+        ]
+    if wrong:
+        return wrong
+    name = parent["name"]
+    if parent.get("key") is None:
+        wrong.append(f"tables {name!r}.key: name the column that tells the entities apart")
+    if child["belongs_to"] != name:
+        hint = did_you_mean(child["belongs_to"], [name])
+        wrong.append(f"tables {child['name']!r}.belongs_to: no table named {child['belongs_to']!r}.{hint}")
+    if not child.get("columns"):
+        wrong.append(f"tables {child['name']!r}.columns: a table of events has at least one column")
+    if child.get("orphans", "refuse") not in ORPHANS:
+        wrong.append(f"tables {child['name']!r}.orphans: write refuse or drop")
+    virtual = parent.get("source") is None and not parent.get("columns")
+    if virtual and (parent.get("count") is not None or child.get("orphans") is not None):
+        wrong.append(
+            f"tables {name!r}: a table that is only known by the ids of its events has no count, and no event is without it"
+        )
+    if not virtual and child.get("fixed"):
+        wrong.append(
+            f"tables {child['name']!r}.fixed: what is the same in all events of an entity is a column of {name!r}"
+        )
+    mine, theirs = (_column_names(item) for item in (parent, child))
+    keys = {parent.get("key"), child.get("reference") or parent.get("key")}
+    wrong += [
+        f"columns: {both!r} is a column of both tables; the columns of linked tables have different names. Rename one of them in its source"
+        for both in sorted(mine & theirs)
+    ]
+    wrong += [
+        f"columns: {key!r} tells the entities apart, which is nothing to be modelled. Leave it out of columns"
+        for key in sorted(map(str, keys & (mine | theirs)))
+    ]
+    if parent.get("count") is not None and parent["count"] in mine | theirs | keys:
+        wrong.append(
+            f"tables {name!r}.count: {parent['count']!r} is written as it comes out; leave it out of columns"
+        )
+    for item, own in ((parent, mine), (child, theirs)):
+        made = item.get("derived") or {}
+        wrong += [
+            f"derived: {column!r} has the name of another column"
+            for column in made
+            if column in (mine | theirs | keys) - own
+        ]
+    return wrong
+
+
+def _column_names(item: Mapping[str, Any]) -> set[str]:
+    return {
+        column["name"]
+        for column in item.get("columns") or ()
+        if isinstance(column, Mapping) and isinstance(column.get("name"), str)
+    }
+
+
+def _as_one(plain: Mapping[str, Any], parent: Mapping[str, Any], child: Mapping[str, Any]) -> LinkedFile:
+    made: dict[str, Any] = {key: value for key, value in plain.items() if key != "tables"}
+    for key in _LISTS:
+        found = [*(made.get(key) or ()), *(parent.get(key) or ()), *(child.get(key) or ())]
+        if found:
+            made[key] = found
+    for key in _MAPPINGS:
+        merged = {**(made.get(key) or {}), **(parent.get(key) or {}), **(child.get(key) or {})}
+        if merged:
+            made[key] = merged
+    virtual = parent.get("source") is None and not parent.get("columns")
+    entity: dict[str, Any] = {"id": parent["key"], "tables": [parent["name"], child["name"]]}
+    fixed = child.get("fixed") if virtual else [item.get("name") for item in parent.get("columns") or ()]
+    if fixed:
+        entity["fixed"] = fixed
+    if not virtual:
+        entity["min_events"] = 0
+    if child.get("reference") not in (None, parent["key"]):
+        entity["reference"] = child["reference"]
+    if parent.get("count") is not None:
+        entity["count"] = parent["count"]
+    for key in ("order", "max_events", "link", "orphans"):
+        if child.get(key) is not None:
+            entity[key] = child[key]
+    made["entity"] = entity
+    sources = {item["name"]: item["source"] for item in (parent, child) if item.get("source") is not None}
+    return LinkedFile(made, sources)
+
+
+_TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "date": "date"}
+_STORED = {"i": "integer", "u": "integer", "f": "real", "b": "boolean", "M": "date"}
+
+
+def package_of(
+    schema: Schema, tables: Mapping[str, pd.DataFrame], files: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the description of synthetic linked tables as a Data Package, with their keys.
+
+    Parameters
+    ----------
+    schema
+        Of both tables as one.
+    tables
+        The synthetic tables: how a column is stored says of which type it is.
+    files
+        The name of the file of each.
+    """
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    about = {column.name: column.description for column in schema.columns}
+    about |= {item.name: item.description or f"Computed: {item.value}" for item in schema.derived}
+    texts = dict.fromkeys(column.missing_text for column in schema.columns if column.missing_text)
+    values = {label for column in schema.columns for label in column.value_labels}
+    resources = []
+    for name, frame in tables.items():
+        fields = [
+            {
+                "name": str(column),
+                "type": _TABLE_TYPES.get(
+                    _STORED.get(getattr(frame[column].dtype, "kind", "O"), ""), "string"
+                ),
+                "description": about.get(str(column), ""),
+            }
+            for column in frame.columns
+        ]
+        keys: dict[str, Any] = {}
+        if name == entity.tables[0]:
+            keys["primaryKey"] = [entity.id]
+        elif entity.tables[0] in tables:
+            points = {"resource": entity.tables[0].lower(), "fields": [entity.id]}
+            keys["foreignKeys"] = [{"fields": [entity.reference or entity.id], "reference": points}]
+        missing = ["", *(text for text in texts if text not in values)]
+        resources.append(
+            {
+                "name": name.lower(),
+                "path": files[name],
+                "format": files[name].split(".", 1)[-1].split(".")[0],
+                "description": "Synthetic rows; none of them is a record of the real table.",
+                "schema": {"fields": fields, "missingValues": missing, **keys},
+            }
+        )
+    words = "".join(
+        letter if letter.isalnum() and letter.isascii() else "-" for letter in schema.name.lower()
+    )
+    return {
+        "profile": "data-package",
+        "name": words.strip("-") or "tables",
+        "description": "Synthetic tables, linked by their keys. " + schema.description,
+        "resources": resources,
+    }

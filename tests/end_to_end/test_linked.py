@@ -1,0 +1,160 @@
+"""Linked tables through the command line: a schema file that names its tables in, a folder of tables that join out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command import understudy
+
+from understudy.datasets import patient_register, patient_register_schema
+from understudy.schema.files.yaml import write_plain
+
+BUDGET = ("--epsilon", "2", "--delta", "1e-6", "--unit", "add-remove", "--max-rows-per-person", "3")
+FEW = ("sex", "age_group", "admitted", "ward", "readmitted")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, table in patient_register(400, seed=1).items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    columns = {
+        column["name"]: column for column in patient_register_schema().select(FEW).to_dict()["columns"]
+    }
+    write_plain(
+        {
+            "tables": [
+                {
+                    "name": "patients",
+                    "source": "patients.csv",
+                    "key": "patient",
+                    "count": "stays",
+                    "columns": [columns["sex"], columns["age_group"]],
+                },
+                {
+                    "name": "stays",
+                    "source": "stays.csv",
+                    "belongs_to": "patients",
+                    "order": "admitted",
+                    "max_events": 40,
+                    "columns": [columns["admitted"], columns["ward"], columns["readmitted"]],
+                },
+            ]
+        },
+        tmp_path / "register.yaml",
+    )
+    return tmp_path
+
+
+def run(*words: object, code: int = 0) -> str:
+    result = understudy(*words)
+    assert result.code == code, result.err
+    return result.out if code == 0 else result.err
+
+
+def joins(folder: Path, ending: str = "csv") -> tuple[pd.DataFrame, pd.DataFrame]:
+    read = pd.read_csv if ending == "csv" else pd.read_parquet
+    patients, stays = read(folder / f"patients.{ending}"), read(folder / f"stays.{ending}")
+    assert patients["patient"].is_unique
+    assert stays["patient"].isin(patients["patient"]).all()
+    counted = patients["patient"].map(stays["patient"].value_counts()).fillna(0)
+    assert (counted == patients["stays"]).all()
+    return patients, stays
+
+
+def test_tables_in_tables_out_and_again_from_the_model(folder):
+    out = f"{folder}/out/"
+    told = run(
+        "synth", folder / "register.yaml", *BUDGET, "--seed", 1, "--out", out, "--model", folder / "m.understudy", "--json"
+    )  # fmt: skip
+    document = json.loads(told[told.index("{") :])
+    patients, stays = joins(folder / "out")
+    assert document["tables"] == {"patients": len(patients), "stays": len(stays)}
+    assert document["persons"] == len(patients)
+    assert (patients["stays"] == 0).any()
+    assert list(stays.columns) == ["patient", "admitted", "ward", "readmitted"]
+    assert stays.groupby("patient")["admitted"].is_monotonic_increasing.all()
+    assert (folder / "register.ledger").exists()
+    run("sample", folder / "m.understudy", "--out", f"{folder}/again/", "--seed", 1)
+    for name in ("patients.csv", "stays.csv"):
+        assert (folder / "again" / name).read_bytes() == (folder / "out" / name).read_bytes()
+    run("sample", folder / "m.understudy", "--out", f"{folder}/few.parquet/", "--rows", 50)
+    assert 0 < len(joins(folder / "few.parquet", "parquet")[1]) <= 50
+    assert "slash" in run("sample", folder / "m.understudy", "--out", folder / "one.csv", code=6)
+
+
+def test_a_description_with_the_keys_and_a_database_that_keeps_them(folder):
+    import duckdb
+    from frictionless import validate
+
+    synth = (
+        "synth",
+        folder / "register.yaml",
+        *BUDGET,
+        "--method",
+        "independent",
+        "--ledger",
+        folder / "l.ledger",
+    )
+    run(*synth, "--seed", 1, "--out", f"{folder}/out/", "--model", folder / "m.understudy")
+    description = json.loads((folder / "out" / "datapackage.json").read_text(encoding="utf-8"))
+    assert [item["name"] for item in description["resources"]] == ["patients", "stays"]
+    report = validate(str(folder / "out" / "datapackage.json"))
+    assert report.valid, report.flatten(["type", "message"])
+    stays = pd.read_csv(folder / "out" / "stays.csv")
+    stays.loc[0, "patient"] = 10**6
+    stays.to_csv(folder / "out" / "stays.csv", index=False)
+    assert not validate(str(folder / "out" / "datapackage.json")).valid  # the keys are part of what it says
+    run("sample", folder / "m.understudy", "--out", folder / "out.duckdb", "--seed", 1)
+    with duckdb.connect(str(folder / "out.duckdb")) as database:
+        kinds = {
+            row[0] for row in database.execute("SELECT constraint_type FROM duckdb_constraints()").fetchall()
+        }
+        assert {"PRIMARY KEY", "FOREIGN KEY"} <= kinds
+        patients = database.execute("SELECT * FROM patients ORDER BY patient").df()
+        with pytest.raises(duckdb.ConstraintException):
+            database.execute(
+                "INSERT INTO stays SELECT 1000000, admitted, ward, readmitted FROM stays LIMIT 1"
+            )
+    assert patients["sex"].tolist() == pd.read_csv(folder / "out" / "patients.csv")["sex"].tolist()
+    assert "exists already" in run("sample", folder / "m.understudy", "--out", folder / "out.duckdb", code=6)
+
+
+def test_refusals_before_anything_is_spent(folder):
+    synth = ("synth", folder / "register.yaml", *BUDGET)
+    assert "slash" in run(*synth, "--out", folder / "out.csv", code=6)
+    assert "leave --sets" in run(*synth, "--out", f"{folder}/out/", "--sets", 2, code=2)
+    stays = pd.read_csv(folder / "stays.csv")
+    stays.loc[3, "patient"] = 17
+    stays.to_csv(folder / "stays.csv", index=False)
+    refused = run(*synth, "--out", f"{folder}/out/", code=4)
+    assert "orphans: drop" in " ".join(refused.split())
+    assert "17" not in refused
+    assert not (folder / "out").exists()
+
+
+def test_plan_knows_the_key(folder):
+    document = json.loads(run("plan", "--schema", folder / "register.yaml", *BUDGET, "--json"))
+    assert any("Linked tables" in note for note in document["notes"])
+    assert "number_of_events" in {name for item in document["measurements"] for name in item["columns"]}
+
+
+def test_evaluate_compares_both_levels_in_the_page_and_the_numbers(folder):
+    (folder / "made").mkdir()
+    for name in ("patients", "stays"):
+        (folder / "made" / f"{name}.csv").write_bytes((folder / f"{name}.csv").read_bytes())
+    words = ("evaluate", folder / "register.yaml", folder / "made", "--sections", "marginals,entities")
+    told = run(*words, "--out", folder / "numbers.json", "--report", folder / "page.html")
+    assert "successive events" in told
+    document = json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+    (section,) = (item for item in document["sections"] if item["title"] == "entities")
+    measures = {item["measure"]: item["values"] for item in section["results"]}
+    assert set(measures["distance of a column in two successive events"].values()) == {0.0}
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "Successive events" in page
+    assert "share of events without their entity" in page
+    assert "--schema" in run("evaluate", folder / "stays.csv", folder / "made" / "stays.csv", code=2)
+    budget = ("--epsilon", 1, "--unit", "add-remove")
+    assert "own eyes" in " ".join(run(*words[:3], *budget, code=2).split())

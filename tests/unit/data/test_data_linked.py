@@ -1,0 +1,287 @@
+"""Linked tables as a source: no entity, with all its rows in both tables, moves the records by more than the unit says."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.curator import Curator
+from understudy.data import Database, LocalTable, read_table
+from understudy.data.events import EventsTable, WithoutEvents
+from understudy.data.linked import LinkedTables, read_keys, read_linked
+from understudy.errors import DataError
+from understudy.privacy import Ledger, PureDP, Unit
+from understudy.schema import Schema
+
+TEXT = """
+tables:
+  - name: people
+    key: who
+    columns: [{name: sex, kind: categorical, values: [f, m]}]
+  - name: visits
+    belongs_to: people
+    reference: person
+    order: day
+    max_events: 6
+    columns:
+      - {name: day, kind: integer, minimum: 0, maximum: 29, bins: 3}
+      - {name: ward, kind: categorical, values: [a, b, c], missing: true}
+"""
+SCHEMA = Schema.parse(TEXT)
+DROPPING = Schema.parse(TEXT.replace("max_events: 6", "max_events: 6\n    orphans: drop"))
+KEYS_ONLY = Schema.parse(
+    TEXT.replace("columns: [{name: sex, kind: categorical, values: [f, m]}]", "source: people.csv")
+)
+VIRTUAL = Schema.parse(
+    TEXT.replace("    columns: [{name: sex, kind: categorical, values: [f, m]}]\n", "").replace(
+        "    columns:",
+        "    fixed: [sex]\n    columns:\n      - {name: sex, kind: categorical, values: [f, m]}",
+    )
+)
+
+
+def tables(ids: list[int], events: list[int], seed: int) -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    people = pd.DataFrame({"who": ids, "sex": rng.choice(["f", "m"], len(ids))})
+    visits = pd.DataFrame(
+        {
+            "person": np.array(events, np.int64),
+            "day": rng.integers(0, 30, len(events)),
+            "ward": rng.choice(["a", "b", "c"], len(events)),
+        }
+    )
+    return {"people": people, "visits": visits}
+
+
+def records(given, schema=SCHEMA, most=3, words=None):
+    source = given if isinstance(given, LinkedTables) else LinkedTables(tables=given)
+    table = read_linked(read_table, source, schema)
+    rows = table.exact_row_count()
+    return table.truncated("who", most, words if words is not None else np.arange(rows, dtype=np.uint64))
+
+
+def without(given: dict[str, pd.DataFrame], who: int) -> dict[str, pd.DataFrame]:
+    return {
+        "people": given["people"][given["people"]["who"] != who],
+        "visits": given["visits"][given["visits"]["person"] != who],
+    }
+
+
+PEOPLE = st.lists(st.integers(0, 9), max_size=8, unique=True)
+EVENTS = st.lists(st.integers(0, 9), max_size=40)
+CLIQUES = (
+    (),
+    ("sex", "number_of_events"),
+    ("ward", "ward_before"),
+    ("day", "place_of_event"),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    people=PEOPLE,
+    events=EVENTS,
+    who=st.integers(0, 9),
+    most=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_an_entity_with_all_its_rows_in_both_tables_changes_exactly_so_many_records(
+    people, events, who, most, seed
+):
+    """Coupling: the words of the events of everybody else stay. With orphans left out, an entity without a row of its own changes nothing."""
+    whole = tables(people, events, seed)
+    words = np.random.default_rng(seed).integers(0, 2**63, len(events)).astype(np.uint64)
+    known = np.isin(events, people)
+    others = np.asarray(events, int) != who
+    left = records(whole, DROPPING, most, words[known])
+    right = records(without(whole, who), DROPPING, most, words[others & known])
+    for clique in (*CLIQUES, left.schema.names[:4], left.schema.names[4:]):
+        change = np.atleast_1d(left.count(clique) - right.count(clique))
+        assert (change >= 0).all()
+        assert change.sum() == (most if who in people else 0)
+    assert left.exact_row_count() == most * len(people)
+    assert left.schema.holds_codes(next(left.chunks(), {name: [] for name in left.schema.names})).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    people=st.lists(st.integers(0, 9), max_size=6, unique=True),
+    before=st.integers(0, 30),
+    after=st.integers(0, 30),
+    most=st.integers(1, 12),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_replaced_entity_moves_marginals_by_no_more_than_the_unit_says(people, before, after, most, seed):
+    """From any number of events to any other, none included."""
+    unit = Unit.replace_person("who", max_rows=most)
+    events = [who for who in people for _ in range(who % 4)]
+    rest = tables(people, events, seed)
+    shared = np.random.default_rng(seed).integers(0, 2**63, len(events)).astype(np.uint64)
+    found = []
+    for key, number in ((77, before), (88, after)):
+        theirs = tables([key], [key] * number, seed + key)
+        both = {name: pd.concat([rest[name], theirs[name]], ignore_index=True) for name in rest}
+        own = np.random.default_rng(key).integers(0, 2**63, number).astype(np.uint64)
+        found.append(records(both, SCHEMA, most, np.concatenate([shared, own])))
+    for clique in (*CLIQUES[1:], found[0].schema.names):
+        left, right = (
+            dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
+            for codes, counts in (table.distinct(clique) for table in found)
+        )
+        change = np.array([left.get(key, 0) - right.get(key, 0) for key in {*left, *right}], float)
+        assert np.abs(change).sum() <= unit.histogram_l1
+        assert np.sqrt((change**2).sum()) <= unit.histogram_l2 * (1 + 1e-12)
+        assert np.abs(change).max(initial=0) <= unit.histogram_linf
+    assert found[0].exact_row_count() == found[1].exact_row_count() == most * (len(people) + 1)
+
+
+@pytest.mark.parametrize("kind", ["frame", "polars", "csv", "parquet"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_neighbours_through_every_source(tmp_path, kind, relation):
+    """What the curator seals moves by no more than it says; the marginal does not depend on which events are chosen."""
+    whole = tables(list(range(12)), [who for who in range(12) for _ in range(who)], 3)
+    unit = Unit(relation, 4, "who")
+    for who in (0, 1, 7, 11):
+        other = without(whole, who)
+        if relation == "replace-one":
+            new = tables([99], [99] * (17 if who % 2 else 0), 5)
+            other = {name: pd.concat([other[name], new[name]]) for name in other}
+        seals = []
+        for number, version in enumerate((whole, other)):
+            sources = {}
+            for name, frame in version.items():
+                path = tmp_path / f"{who}-{number}-{name}.{kind}"
+                if kind == "csv":
+                    frame.to_csv(path, index=False)
+                elif kind == "parquet":
+                    frame.to_parquet(path)
+                sources[name] = {"frame": frame, "polars": pl.from_pandas(frame)}.get(kind, path)
+            table = read_linked(read_table, LinkedTables(tables=sources), SCHEMA)
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
+            seals.append(
+                Curator(table, unit=unit, ledger=book).counts_many([("sex", "number_of_events"), ()])
+            )
+        for left, right in zip(*seals, strict=True):
+            change = np.asarray(left._exact - right._exact, float)
+            assert np.abs(change).sum() <= left.l1
+            assert np.sqrt((change**2).sum()) <= left.l2 * (1 + 1e-12)
+        assert int(np.abs(seals[0][1]._exact - seals[1][1]._exact)) == (4 if relation == "add-remove" else 0)
+
+
+def test_records_hold_what_the_tables_say():
+    given = {
+        "people": pd.DataFrame({"sex": ["m", "f", "f"], "who": ["x", "y", "z"]}),
+        "visits": pd.DataFrame({"person": ["z", "x", "z"], "day": [25, 3, 1], "ward": ["c", "b", None]}),
+    }
+    made = next(records(given, most=2).chunks())
+    columns = {name: codes.tolist() for name, codes in made.items()}
+    assert columns["sex"] == [1, 1, 0, 0, 0, 0]
+    assert columns["number_of_events"] == [1, 1, 2, 2, 0, 0]  # the last is y, who has none
+    assert columns["place_of_event"] == [0, 0, 0, 1, 2, 2]
+    assert columns["ward"] == [1, 1, 3, 2, 3, 3]
+    assert columns["day"] == [0, 0, 0, 2, 3, 3]
+    assert columns["ward_before"] == [4, 4, 4, 3, 4, 4]
+
+
+def test_the_same_records_whatever_holds_the_keys(tmp_path):
+    """Text in a CSV file, whole numbers in Parquet, numbers with a point in a frame."""
+    whole = tables([3, 1, 7], [7, 1, 1, 7, 7], 1)
+    whole["people"].to_csv(tmp_path / "people.csv", index=False)
+    whole["visits"].to_parquet(tmp_path / "visits.parquet")
+    floats = whole | {"visits": whole["visits"].astype({"person": float})}
+    mixed = {"people": tmp_path / "people.csv", "visits": tmp_path / "visits.parquet"}
+    codes = [records(item).distinct(records(item).schema.names) for item in (whole, floats, mixed)]
+    for other in codes[1:]:
+        np.testing.assert_array_equal(codes[0][0], other[0])
+        np.testing.assert_array_equal(codes[0][1], other[1])
+    assert read_keys(tmp_path / "visits.parquet", "person").tolist() == ["7", "1", "1", "7", "7"]
+    assert read_keys(pd.DataFrame({"k": pd.Categorical(["b", "a"])}), "k").tolist() == ["b", "a"]
+
+
+def test_a_table_of_keys_alone_and_entities_known_by_their_events():
+    whole = tables([1, 2, 3], [1, 1, 3], 0)
+    keys = records({"people": whole["people"][["who"]], "visits": whole["visits"]}, KEYS_ONLY)
+    assert keys.count(("number_of_events",)).tolist()[:3] == [3, 3, 3]
+    flat = {"visits": whole["visits"].assign(sex="m")}
+    seen = records(flat, VIRTUAL)
+    assert seen.count(("sex", "number_of_events")).sum(axis=0).tolist()[:2] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t["visits"].loc.__setitem__((0, "person"), 5), "orphans: drop"),
+        (lambda t: t["people"].loc.__setitem__((0, "who"), 2), "more than one row"),
+        (lambda t: t["people"].__setitem__("who", [1, None]), "no value in the id column"),
+        (lambda t: t["visits"].__setitem__("person", [1, float("nan"), 2]), "no value in the id column"),
+        (lambda t: t["visits"].drop(columns="person", inplace=True), "person"),
+        (lambda t: t.__setitem__("visitors", 1), "no table 'visitors'"),
+        (lambda t: t.pop("people"), "'people' has no source"),
+        (lambda t: t.__setitem__("people", Database(url="duckdb://", table="t")), "database"),
+        (lambda t: t.__setitem__("people", pl.LazyFrame({"who": [1]})), "lazy frame"),
+        (lambda t: t.__setitem__("people", 3), "type 'int'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_without_saying_how_much(change, message):
+    given = tables([1, 2], [1, 2, 2], 0)
+    change(given)
+    with pytest.raises(DataError, match=message) as error:
+        records(given)
+    assert not any(digit in str(error.value).replace("'int'", "") for digit in "0123456789")
+
+
+def test_orphans_that_are_dropped_leave_no_trace():
+    whole = tables([1, 2], [1, 2, 5, 5], 0)
+    few = whole | {"visits": whole["visits"].iloc[:2]}
+    words = np.arange(2, dtype=np.uint64)
+    left, right = (records(item, DROPPING, words=words) for item in (whole, few))
+    assert left.filtered
+    assert not records(few).filtered
+    np.testing.assert_array_equal(left.distinct(left.schema.names)[0], right.distinct(right.schema.names)[0])
+
+
+def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path):
+    whole = tables([1, 2], [1, 2], 0)
+    for name, frame in whole.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+
+    def read(source, schema, **options):
+        found = read_table(source, schema, **options)
+        if "day" in schema.names:
+            pd.concat([whole["visits"]] * 2).to_csv(tmp_path / "visits.csv", index=False)
+        return found
+
+    with pytest.raises(DataError, match="changed while they were read"):
+        read_linked(read, LinkedTables(tables={name: tmp_path / f"{name}.csv" for name in whole}), SCHEMA)
+
+
+def test_entities_without_events_are_known_exactly_where_the_schema_says():
+    rows = LocalTable(SCHEMA, {"sex": [0], "day": [0], "ward": [0]}, persons={"who": [0]})
+    with pytest.raises(DataError, match="min_events: 0"):
+        EventsTable(rows, order=[1])
+    with pytest.raises(DataError, match="exactly the columns that are fixed"):
+        EventsTable(rows, order=[1], without=WithoutEvents(1, {"day": np.zeros(1, np.uint8)}))
+    with pytest.raises(DataError, match="different lengths"):
+        WithoutEvents(2, {"sex": np.zeros(1, np.uint8)})
+    many = EventsTable(rows, order=[1], without=WithoutEvents(2**20, {"sex": np.zeros(2**20, np.uint8)}))
+    with pytest.raises(DataError, match="too many"):
+        many.truncated("who", 2**12, np.zeros(1, np.uint64))
+
+
+def test_what_an_interrupted_fit_began_with_is_known_by_its_entities_too():
+    from understudy.data import records_digest
+
+    whole = tables([1, 2, 3], [1, 1, 2], 0)
+    moved = whole | {"visits": whole["visits"].assign(person=[1, 2, 2])}
+    more = whole | {"people": tables([1, 2, 3, 4], [], 0)["people"]}
+    read = partial(read_linked, read_table)
+    digests = {
+        records_digest([read(LinkedTables(tables=item), SCHEMA)], bytes(32)) for item in (whole, moved, more)
+    }
+    assert len(digests) == 3
