@@ -336,7 +336,7 @@ def render(page: Page) -> str:
         for index, (title, blocks) in enumerate(page.sections)
     )
     subtitle = f'<p class="subtitle">{escape(page.subtitle)}</p>' if page.subtitle else ""
-    style = _STYLE.replace("ACCENT-DARK", page.accent_dark).replace("ACCENT", page.accent)
+    style = stylesheet(page.accent, page.accent_dark)
     script = _SCRIPT.replace("ROWS-OF", labels["rows_of"])
     # Nothing is loaded, and nothing runs but the one script: whatever markup reached the page some other way stays dead.
     policy = (
@@ -355,6 +355,17 @@ def render(page: Page) -> str:
         f'<nav aria-label="{escape(labels["contents"])}"><ol>{links}</ol></nav>\n'
         f'<main id="content">{"".join(block.html() for block in page.lead)}{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n'
     )
+
+
+def stylesheet(accent: str = "#0b5f85", accent_dark: str = "#6ec1e8") -> str:
+    """Return the style of pages with their colours, for pages that are put together elsewhere.
+
+    Examples
+    --------
+    >>> "#0b5f85" in stylesheet()
+    True
+    """
+    return _STYLE.replace("ACCENT-DARK", accent_dark).replace("ACCENT", accent)
 
 
 def _digest(content: str) -> str:
