@@ -21,6 +21,8 @@
     ├── DomainTooLarge (ValueError)         a model that would not fit in memory
     ├── ModelFileError (ValueError)         a model file that cannot be read or written
     ├── BundleError (ValueError)            a published bundle that does not hold what it says
+    ├── SignatureError (ValueError)         a key, signature or statement that cannot be used
+    │   └── ApprovalMissing                 a specification that lacks an approval it requires
     ├── UnknownMethod (LookupError)         no synthesizer of that name
     ├── UnusableMethod (RuntimeError)       a synthesizer that does not work on this machine
     ├── MissingExtra (ImportError)          an optional dependency that is not installed
@@ -40,6 +42,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 __all__ = [
+    "ApprovalMissing",
     "BudgetError",
     "BudgetExceeded",
     "BundleError",
@@ -58,6 +61,7 @@ __all__ = [
     "OutputError",
     "Problems",
     "SchemaError",
+    "SignatureError",
     "UnderstudyError",
     "UnknownMethod",
     "UnsupportedSystem",
@@ -266,6 +270,24 @@ class BundleError(UnderstudyError, ValueError):
 
     code: ClassVar[str] = "US-BUNDLE-01"
     advice: ClassVar[str] = "Do not use the bundle as it is; get it again from its publisher."
+
+
+class SignatureError(UnderstudyError, ValueError):
+    """A key, signature or statement that cannot be used, or does not hold."""
+
+    code: ClassVar[str] = "US-SIGNATURE-01"
+    advice: ClassVar[str] = (
+        "Get the key or the statement again from whoever made it; do not rely on a signature that does not hold."
+    )
+
+
+class ApprovalMissing(SignatureError):
+    """A specification requires approvals that are not there, are of another version, or are not signed as required."""
+
+    code: ClassVar[str] = "US-SIGNATURE-02"
+    advice: ClassVar[str] = (
+        "Have the specification approved as it stands (`understudy sign SPEC --as ROLE --name NAME`); nothing was spent."
+    )
 
 
 class UnknownMethod(UnderstudyError, LookupError):

@@ -130,3 +130,23 @@ def test_what_an_evaluation_under_a_budget_costs_in_accuracy() -> None:
 
 def _page(name: str) -> str:
     return (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_sign_and_approve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At epsilon 1.5 a cell of 2,000 rows is off by 0.1 with a probability far below 1e-9, so the release is accepted."""
+    monkeypatch.chdir(tmp_path)
+    for language, block in STEP.findall(_page("sign-and-approve")):
+        if language == "python":
+            exec(compile(block, "sign-and-approve.md", "exec"), {"__name__": "__main__"})
+            continue
+        for line in block.splitlines():
+            _understudy(line)
+    said = capsys.readouterr().out
+    assert "approved by Ada Berg as owner" in said
+    assert "approved by Bo Ek as lawyer" in said
+    assert "is your own" in said
+    assert {"spec.yaml.approval-owner.json", "smoking-release.signature-owner.json"} <= {
+        path.name for path in tmp_path.iterdir()
+    }

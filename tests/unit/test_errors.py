@@ -40,6 +40,8 @@ CODES = {
     "US-SCHEMA-01": "SchemaError",
     "US-SCHEMA-02": "ConstraintError",
     "US-SCHEMA-03": "DomainNotPublic",
+    "US-SIGNATURE-01": "SignatureError",
+    "US-SIGNATURE-02": "ApprovalMissing",
     "US-SIZE-01": "DomainTooLarge",
     "US-USAGE-01": "UsageError",
     "US-WORKLOAD-01": "WorkloadError",

@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "marginals": {"errors", "schema"},
     "data": {"errors", "_compile", "_system", "schema", "marginals"},
     "ledgers": {"errors", "data", "privacy"},
+    "signatures": {"errors", "data", "ledgers"},
     "curator": {"errors", "_compile", "_deprecation", "schema", "marginals", "data", "privacy"},
     "engine": {"errors", "_compile", "schema", "marginals"},
     "mechanisms": {
@@ -73,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         "release",
         "evaluation",
         "datasets",
+        "signatures",
     },
     "adapters": {
         "errors",
@@ -94,6 +96,7 @@ ALLOWED: dict[str, set[str]] = {
         "release",
         "report",
         "datasets",
+        "signatures",
         "workflow",
     },
     "bulk": {"errors", "_system", "schema", "data", "engine", "mechanisms", "parallel", "progress"},
@@ -111,6 +114,7 @@ ALLOWED: dict[str, set[str]] = {
         "inference",
         "evaluation",
         "report",
+        "signatures",
     },
 }
 # A look asks something of the records that the core has no question for. It lies beside its mechanism, is the only file of
@@ -374,6 +378,7 @@ def test_the_check_sees_a_private_import(tmp_path: Path) -> None:
 # The studio never opens records. Of the rooms that could, it may use these modules alone: specifications, plans, rehearsals on public
 # tables, bundles, and what is computed from schemas.
 STUDIO_MODULES = (
+    "release.approvals",
     "release.bundle.",
     "release.criteria.registry",
     "release.rehearsal.",

@@ -91,6 +91,7 @@ def register(app: typer.Typer) -> None:
     )
     from understudy.cli.commands import bundle as report
     from understudy.cli.commands import bundle as verify
+    from understudy.cli.commands.signing import keys, sign
 
     if app.registered_commands:
         return
@@ -105,6 +106,9 @@ def register(app: typer.Typer) -> None:
     app.command("release")(release.release)
     app.command("verify")(verify.verify)
     app.command("report")(report.report)
+    app.command("approve")(sign.approve)
+    app.command("sign")(sign.sign)
+    app.add_typer(keys.app, name="keys")
     app.command("audit")(audit.audit)
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from understudy.privacy.ledger.ledger import Entry, Invariant
     from understudy.release.spec.spec import Spec
     from understudy.schema import Schema
+    from understudy.signatures import Statement
 
 __all__ = [
     "AcceptanceResult",
@@ -324,6 +325,8 @@ class ReleaseResult(_Outcome):
     model
         The fitted model the candidate was drawn from, with its noisy measurements. It is an output of the
         accepted attempt like the candidate itself, so it is covered by the same guarantee.
+    approvals
+        Who approved this very specification before the release, typed or signed.
     """
 
     schema: Schema
@@ -332,6 +335,7 @@ class ReleaseResult(_Outcome):
     provenance: Provenance
     timings: Mapping[str, float] = field(default_factory=dict)
     model: Model | None = None
+    approvals: tuple[Statement, ...] = ()
 
     def __repr__(self) -> str:
         return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"

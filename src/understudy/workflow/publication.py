@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from understudy.release.accounted import AccountedMeasure
     from understudy.release.result import ReleaseFailure, ReleaseResult
     from understudy.release.spec.spec import Spec
+    from understudy.signatures import Statement
 
 __all__ = [
     "Measured",
@@ -83,6 +84,7 @@ def publish(
     ledger: str | PathLike[str] | None = None,
     restart: bool = False,
     consent: Consent | None = None,
+    approvals: Sequence[Statement] | None = None,
     progress: Progress = no_progress,
 ) -> Publication:
     """Make, test and publish a stand-in as a specification says: ``understudy release``, from Python.
@@ -104,6 +106,8 @@ def publish(
         Forget an interrupted or finished run. What it spent stays spent.
     consent
         What the owner of the table agrees to: other facts, or another exact number, than the ledger knows.
+    approvals
+        Who approved the specification; by default what lies beside its file.
     progress
         Called with the name of a stage and a fraction.
 
@@ -137,14 +141,18 @@ def publish(
     ...     done.accepted, (place / "bundle" / "certificate.json").exists()
     (True, True)
     """
+    from understudy.release.approvals import approvals_beside
     from understudy.release.spec.spec import Spec
 
+    if approvals is None:
+        approvals = () if isinstance(spec, Spec) else approvals_beside(spec)
     planned = plan_publication(
         spec if isinstance(spec, Spec) else Spec.read(spec),
         source=source,
         out=None if out is None else Path(out),
         payment=Payment(ledger=None if ledger is None else Path(ledger), consent=consent or NO_CONSENT),
         restart=restart,
+        approvals=approvals,
     )
     for note in planned.notes:
         _LOG.warning(note)
@@ -158,14 +166,17 @@ def plan_publication(
     out: Path | None = None,
     payment: Payment | None = None,
     restart: bool = False,
+    approvals: Sequence[Statement] = (),
 ) -> PlannedPublication:
     """Check everything about a release that can be checked without the records, and find its ledger; see :func:`publish`."""
+    from understudy.release.approvals import require_approvals
     from understudy.release.run.run import require_free
     from understudy.release.run.state import State
 
     payment = payment or Payment()
     if isinstance(source, str | PathLike | Database):
         spec, source = spec.with_source(source), None
+    approved = require_approvals(spec, approvals)
     given_here = private = source  # what the ledger belongs to; a simulated table is public
     if source is None:
         private = spec.source.path or spec.source.database
@@ -198,6 +209,9 @@ def plan_publication(
     if not decided and (restart or not earlier):
         require_free(folder)
     warnings = () if decided else tuple(f"Warning: {text}" for text in formula_warnings(spec.schema))
+    outdated = tuple(
+        f"Another version was {said.describe()}; this approval does not travel." for said in approved.outdated
+    )
     return PlannedPublication(
         spec=spec,
         source=source,
@@ -206,7 +220,8 @@ def plan_publication(
         consent=payment.consent,
         restart=restart,
         decided_before=decided,
-        notes=(*place.notes, *warnings),
+        notes=(*place.notes, *outdated, *warnings),
+        approvals=approved.given,
     )
 
 
@@ -224,6 +239,8 @@ class PlannedPublication:
         Whether an earlier run has decided it, so that nothing will be read or charged.
     notes
         What a person should read before it is run.
+    approvals
+        Who approved this very specification.
     """
 
     spec: Spec
@@ -234,6 +251,7 @@ class PlannedPublication:
     restart: bool
     decided_before: bool
     notes: tuple[str, ...] = ()
+    approvals: tuple[Statement, ...] = ()
 
     def run(self, *, progress: Progress = no_progress) -> Publication:
         """Run the release to its outcome, going on where an earlier run stopped, and publish it if it was accepted.
@@ -246,7 +264,12 @@ class PlannedPublication:
         from understudy.release.run.run import Release, require_free
 
         with Release.open(
-            self.spec, ledger=self.place, source=self.source, restart=self.restart, consent=self.consent
+            self.spec,
+            ledger=self.place,
+            source=self.source,
+            restart=self.restart,
+            consent=self.consent,
+            approvals=self.approvals,
         ) as running:
             common: dict[str, Any] = {"ledger": self.place.path, "decided_before": self.decided_before}
             if running.published is None and _is_bundle_of(running.state.release_id, self.folder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,20 +44,63 @@ def report(
 
 
 def verify(
-    bundle: Annotated[Path, typer.Argument(help="Folder of a published release.")], json: Json = False
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            help="Folder of a published release; or a specification, ledger or file that was signed.",
+        ),
+    ],
+    signature: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--signature", help="Further statement files to check; those that lie beside PATH are found."
+        ),
+    ] = None,
+    trusted: Annotated[
+        bool,
+        typer.Option("--trusted", help="Fail unless a key that is trusted here has signed it."),
+    ] = False,
+    json: Json = False,
 ) -> None:
-    """Check that a bundle is what was published.
+    """Check that a bundle is what was published, and say who signed it.
 
-    Hashes, guarantee and conformance to the schema are recomputed from the bundle alone.
+    Hashes, guarantee, conformance to the schema and approvals are recomputed from the bundle alone. Signatures lie in files
+    beside it; the same goes for a specification, a ledger or any other file that was signed.
     """
     from understudy.cli.output import print_json, tell
+    from understudy.errors import SignatureError
     from understudy.release.bundle.verify import verify_bundle
+    from understudy.release.signing import approvals_of, bundle_subject, check_statements, subject_of
 
-    certificate = verify_bundle(bundle)
-    if json:
-        print_json({"verified": True, "certificate": certificate})
-        return
-    tell(f"The bundle {str(bundle)!r} is intact: {certificate['rows']:,} rows, all files as published.")
-    charges = sum(entry.get("event") is not None for entry in certificate["ledger"]["entries"])
-    counted = "1 charge" if charges == 1 else f"{charges} charges"
-    tell(f"Guarantee, recomputed from {counted}: {certificate['guarantee']['words']}")
+    certificate = verify_bundle(path) if path.is_dir() or not path.exists() else None
+    about = subject_of(path) if certificate is None else bundle_subject(path, certificate)
+    statements = check_statements(path, files=signature or (), about=about)
+    approvals = () if certificate is None else approvals_of(certificate)
+    wrong = [item for item in statements if item.problems]
+    if json and not wrong:
+        known: dict[str, Any] = {} if certificate is None else {"certificate": certificate}
+        about_it = {"kind": about.kind, "hash": about.hash, "name": about.name}
+        print_json(
+            {"verified": True, "subject": about_it, **known}
+            | {"approvals": [item.to_dict() for item in approvals]}
+            | {"signatures": [item.to_dict() for item in statements]}
+        )
+    elif not json:
+        if certificate is not None:
+            tell(f"The bundle {str(path)!r} is intact: {certificate['rows']:,} rows, all files as published.")
+            charges = sum(entry.get("event") is not None for entry in certificate["ledger"]["entries"])
+            counted = "1 charge" if charges == 1 else f"{charges} charges"
+            tell(f"Guarantee, recomputed from {counted}: {certificate['guarantee']['words']}")
+            for item in approvals:
+                tell(f"Specification {item.describe()}")
+        tell(f"This {about.kind} has the hash {about.hash}.")
+        for item in statements:
+            tell(item.describe())
+        if not statements:
+            tell("Nobody signed it, as far as can be seen from here: no statement file lies beside it.")
+    if wrong:
+        listed = "\n".join(f"  - {item.describe()}" for item in wrong)
+        raise SignatureError(f"Not every statement about {str(path)!r} holds:\n{listed}")
+    if trusted and not any(item.trusted is not None for item in statements):
+        raise SignatureError(f"No key that is trusted here has signed {str(path)!r}.")

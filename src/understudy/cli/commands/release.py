@@ -88,6 +88,7 @@ def release(
     ones need the owner's consent.
     """
     from understudy.cli.output import print_json, progress_bar, say, tell
+    from understudy.release.approvals import approvals_beside
     from understudy.workflow import Payment, plan_publication
 
     consent = parse_consent(accept_facts, accept_invariant, by)
@@ -96,6 +97,7 @@ def release(
     )
     planned = plan_publication(
         described,
+        approvals=approvals_beside(spec),
         out=out,
         payment=Payment(ledger=ledger, another=another_ledger, consent=consent),
         restart=restart,

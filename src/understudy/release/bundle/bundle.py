@@ -226,6 +226,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         },
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],
+        **({"approvals": [item.to_dict() for item in result.approvals]} if result.approvals else {}),
         "method": {"name": result.provenance.method, "options": dict(result.provenance.options)},
         "public_facts": dict(result.public_facts),
         "software": result.software,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.data import read_frame
-from understudy.errors import BudgetError, BundleError, Problems, UnderstudyError
+from understudy.errors import BudgetError, BundleError, Problems, SignatureError, UnderstudyError
 from understudy.privacy import (
     ApproxDP,
     Budget,
@@ -27,11 +27,13 @@ from understudy.privacy.accounting.filter import Filter, Spending
 from understudy.privacy.events import AllowanceEvent, ApproxEvent, InsideEvent, PureEvent, act_of
 from understudy.privacy.exact_floats import float_down, float_up
 from understudy.privacy.ledger.ledger import Invariant
+from understudy.release.approvals import missing_approvals, specification_hash
 from understudy.release.bundle.bundle import MANIFEST, manifest_text
 from understudy.release.selection.profiles import Bound
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
+from understudy.signatures import statement_from_dict
 
 __all__ = ["verify_bundle"]
 
@@ -47,7 +49,9 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
     keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
     specification add up to; that a selection was charged once, for what the specification proves it costs; that the data has the number of rows the certificate says, fits the
-    schema and obeys its rules; that every criterion passed.
+    schema and obeys its rules; that every criterion passed; that every approval is of this very specification, every signature
+    among them holds, and none that the specification requires is missing. Whether a key is trusted is not looked at: see
+    `understudy.release.signing.check_bundle`.
 
     Raises
     ------
@@ -66,6 +70,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
         _check_guarantee(document, problems)
         _check_promise(path, document, problems)
         _check_data(path, document, schema, problems)
+        _check_approvals(path, document, problems)
     except (*_UNREADABLE, UnderstudyError) as error:
         problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
     problems.raise_if_any(BundleError)
@@ -275,6 +280,31 @@ def _rejoined(ledger: Mapping[str, Any], answered: Sequence[dict[str, Any]]) -> 
             entry = entry | {"event": event | {"allowance": others[event["allowance"]]}}
         kept.append(entry)
     return kept
+
+
+def _check_approvals(path: Path, document: dict[str, Any], problems: Problems) -> None:
+    """Compare the approvals of the certificate with the specification, and with those that it requires."""
+    spec = json.loads((path / "spec.json").read_text(encoding="utf-8"))
+    wanted = specification_hash(spec)
+    given = []
+    for plain in document.get("approvals", ()):
+        try:
+            said = statement_from_dict(plain)
+        except SignatureError as error:
+            problems.add(f"an approval in the certificate cannot be used: {error}")
+            continue
+        if said.meaning != "approved" or said.hash != wanted:
+            problems.add(f"an approval in the certificate is of something else: {said.describe()}")
+        elif not said.holds():
+            problems.add(f"the signature of an approval does not hold: {said.describe()}")
+        else:
+            given.append(said)
+    rules = spec.get("approvals") or {}
+    missing = missing_approvals(
+        rules.get("required", ()), bool(rules.get("signed")), rules.get("keys") or {}, given, wanted=wanted
+    )
+    for item in missing:
+        problems.add(f"a required approval is missing: {item}")
 
 
 def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:

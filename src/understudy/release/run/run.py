@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -38,6 +38,7 @@ from understudy.privacy.facts import check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent, copy_invariants
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.noise.randomness import Randomness
+from understudy.release.approvals import require_approvals
 from understudy.release.criteria.registry import packages_of
 from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
@@ -50,6 +51,7 @@ from understudy.release.run.transform import Transformed
 from understudy.release.run.work import Work
 from understudy.release.selection.accounting import Attempts, GeometricAttempts, NegativeBinomialAttempts
 from understudy.release.spec.spec import Spec
+from understudy.signatures import Statement
 
 # ----------------------------------------------------------------------------------------
 # The coins of private selection, from a cryptographic generator.
@@ -136,10 +138,17 @@ def run_release(
     progress: Progress = no_progress,
     randomness: Randomness | None = None,
     consent: Consent = NO_CONSENT,
+    approvals: Sequence[Statement] = (),
 ) -> ReleaseResult | ReleaseFailure:
     """Run a release, or go on with one that was interrupted; see `Release`."""
     with Release.open(
-        spec, ledger=ledger, source=source, restart=restart, randomness=randomness, consent=consent
+        spec,
+        ledger=ledger,
+        source=source,
+        restart=restart,
+        randomness=randomness,
+        consent=consent,
+        approvals=approvals,
     ) as release:
         return release.run(progress=progress)
 
@@ -194,6 +203,7 @@ class Release(Work):
         restart: bool = False,
         randomness: Randomness | None = None,
         consent: Consent = NO_CONSENT,
+        approvals: Sequence[Statement] = (),
     ) -> Iterator[Release]:
         """Open ledger and state of a release.
 
@@ -211,12 +221,17 @@ class Release(Work):
             For tests only.
         consent
             What the owner of the table agrees to: other facts, or another exact number, than the ledger knows.
+        approvals
+            Who approved the specification. Those of this very version travel in the certificate.
 
         Raises
         ------
+        ApprovalMissing
+            If the specification requires an approval that is not among them; no ledger was made.
         LedgerMismatch
             If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
         """
+        approved = require_approvals(spec, approvals)
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
         place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
         folder = State.folder_for(place.path, spec.name)
@@ -234,9 +249,13 @@ class Release(Work):
             if state.get("outcome") is None:
                 check_facts(opened, spec.facts, consent)
                 require_measured(opened, spec.every_column)
-            yield cls(spec, opened, state, source=source, randomness=randomness, consent=consent)
+            release = cls(spec, opened, state, source=source, randomness=randomness, consent=consent)
+            release.approvals = approved.given
+            yield release
 
     # ------------------------------------------------------------------ the whole
+
+    approvals: tuple[Statement, ...] = ()
 
     @property
     def published(self) -> Path | None:
@@ -270,7 +289,8 @@ class Release(Work):
                 else:
                     self._loop(data, configurations, progress)
         self._note_end()  # before anybody sees the outcome
-        return self._outcome(configurations)
+        outcome = self._outcome(configurations)
+        return replace(outcome, approvals=self.approvals) if isinstance(outcome, ReleaseResult) else outcome
 
     @contextlib.contextmanager
     def _failure_is_an_outcome(self) -> Iterator[None]:

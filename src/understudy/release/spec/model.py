@@ -338,6 +338,19 @@ class _OutputPart(Part):
     folder: str | None = Field(None, description="Folder of the bundle, relative to this file.")
 
 
+Role = Literal["owner", "lawyer", "domain expert", "statistician", "data protection officer"]
+
+
+class _ApprovalsPart(Part):
+    """Who must have approved this very specification before anything is spent."""
+
+    required: list[Role] = Field([], description="Roles that must have approved it.")
+    signed: bool = Field(False, description="Whether only signed approvals count, by keys that are trusted.")
+    keys: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]] = Field(
+        {}, description="For a role: fingerprint of the one key whose signature counts."
+    )
+
+
 class SpecPart(Part):
     """A release: from a private table to a published one."""
 
@@ -371,6 +384,10 @@ class SpecPart(Part):
     selection: SelectionPart = Field(description="How many attempts may be made.")
     budget: _BudgetsPart = Field(description="The privacy budget.")
     output: _OutputPart = Field(_OutputPart(), description="What is written.")  # type: ignore[call-arg]
+    approvals: _ApprovalsPart = Field(
+        _ApprovalsPart(),  # type: ignore[call-arg]
+        description="Who must have approved this very specification.",
+    )
     seed: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Seed of the public side (drawing rows, projection). Privacy noise takes none."
     )

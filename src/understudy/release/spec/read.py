@@ -115,6 +115,7 @@ class _Reader(SpaceReader):
         self._criteria(spec_schemas, cleaning)
         self._projections(spec_schemas, None if rows is None else rows.value)
         shares = self._shares(unit, attempts, rows, transformations)
+        self._approvals()
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
         if schema is None or unit is None or attempts is None or rows is None or shares is None:
             raise SchemaError("The specification cannot be used.")  # a part was refused without saying why
@@ -305,6 +306,16 @@ class _Reader(SpaceReader):
                 )
                 for problem in item.problems(context):
                     self.note(place, problem)
+
+    def _approvals(self) -> None:
+        if not self.sound("approvals"):
+            return
+        given = self.file.approvals
+        for role in given.keys:
+            if role not in given.required:
+                self.note(
+                    f"approvals.keys.{role}", "names a key for a role that is not among approvals.required"
+                )
 
     def _attempts(self) -> Attempts | None:
         if not self.sound("selection"):

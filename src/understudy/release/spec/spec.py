@@ -210,6 +210,7 @@ class Spec:
                 if self.file.acceptance.open_bins == "nearest"
                 else {"open_bins": self.file.acceptance.open_bins}
             )
+            | ({} if "approvals" not in self.plain else {"approvals": self.file.approvals.model_dump()})
         )
 
     # ------------------------------------------------------------------ as the file has it
