@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from understudy.errors import OutputError, UsageError
 from understudy.report.page import stylesheet
-from understudy.studio import schemas, shelf
+from understudy.studio import agreement, design_pages, export, schemas, shelf
 from understudy.studio.desk import HERE, Desk, handler
 from understudy.studio.folder import Folder
 from understudy.studio.security import Gate, Guard
@@ -55,6 +55,24 @@ def create_app(desk: Desk) -> ASGIApp:
             sent("/schema/import", schemas.take),
             sent("/schema/start", schemas.start),
             sent("/schema/declare", schemas.declare),
+            shown("/designs", design_pages.overview),
+            sent("/designs", design_pages.create),
+            shown("/compare", design_pages.compare),
+            shown("/designs/{name}", design_pages.design),
+            sent("/designs/{name}", design_pages.save),
+            sent("/designs/{name}/preview", design_pages.preview),
+            shown("/designs/{name}/rehearsal", design_pages.rehearsal),
+            sent("/designs/{name}/cancel", design_pages.cancel),
+            shown("/designs/{name}/file", design_pages.file),
+            sent("/designs/{name}/file", design_pages.save_file),
+            shown("/agree", agreement.overview),
+            shown("/designs/{name}/agree", agreement.agree),
+            sent("/designs/{name}/comments", agreement.comment),
+            sent("/designs/{name}/approve", agreement.record),
+            sent("/designs/{name}/statement", agreement.take_statement),
+            sent("/designs/{name}/require", agreement.require),
+            sent("/designs/{name}/sign", agreement.sign),
+            shown("/designs/{name}/export", export.download),
             shown("/shelf", shelf.shelf),
             shown("/shelf/ledger", shelf.ledger),
             shown("/shelf/release", shelf.release),

@@ -23,6 +23,9 @@ from pydantic_core import PydanticUndefined
 from understudy.errors import BudgetError, SchemaError, UnderstudyError
 from understudy.mechanisms import methods
 from understudy.privacy import ApproxDP, Budget, PureDP
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
+from understudy.privacy.accounting.conversions import gdp_to_approx
+from understudy.privacy.events import PureEvent
 from understudy.release.criteria.registry import criterion_kind, criterion_kinds
 from understudy.release.run.judgement import private_regressions
 from understudy.release.spec.budget import divide
@@ -86,8 +89,11 @@ def spec_text(plain: Mapping[str, Any], head: str = "") -> str:
     return head + body
 
 
-def new_design(name: str, *, simulated: str = "", rows: int | None = None) -> dict[str, Any]:
+def new_design(
+    name: str, *, columns: int = 2, simulated: str = "", rows: int | None = None
+) -> dict[str, Any]:
     """Return a first design: two-way tables within 2 % of the rows, judged by one test, published or not."""
+    most = min(2, columns)
     source: dict[str, Any] = {"table": name}
     if simulated:
         source = {"simulate": {"table": simulated, "rows": rows or 20_000, "seed": 1}}
@@ -102,13 +108,18 @@ def new_design(name: str, *, simulated: str = "", rows: int | None = None) -> di
         "public": {"row_count": "measured"} | ({"expected_rows": rows} if rows else {}),
         "cleaning": [],
         "constraints": [],
-        "synthesizers": [{"method": "gaussian", "options": {"workload": "all-2way"}}],
+        "synthesizers": [{"method": "gaussian", "options": {"workload": f"all-{most}way"}}],
         "acceptance": {
             "form": "pass-only",
             "epsilon": 0.15,
             "false_accept": 0.05,
             "criteria": [
-                {"name": "absolute 2-way", "kind": "max-marginal-error", "threshold": 0.02, "orders": [1, 2]},
+                {
+                    "name": f"absolute {most}-way",
+                    "kind": "max-marginal-error",
+                    "threshold": 0.02,
+                    "orders": [1, 2][:most],
+                },
             ],
         },
         "selection": {"rule": "single"},
@@ -201,15 +212,9 @@ def settled(plain: Mapping[str, Any], *, where: Path) -> dict[str, Any]:
         return shares is not None and not problems
 
     low, high = epsilon / 1000, epsilon
-    direct = epsilon - spec.shares.acceptance - spec.row_count.epsilon
-    if (
-        spec.shares.single
-        and delta is None
-        and direct > 0
-        and fits(_rounded(direct))
-        and not spec.shares.baselines
-    ):
-        low = _rounded(direct)
+    direct = [size for size in _by_addition(spec, epsilon, model.get("delta")) if size > 0 and fits(size)]
+    if direct:
+        low = direct[0]
     else:
         for _ in range(_STEPS):
             middle = (low + high) / 2
@@ -219,6 +224,24 @@ def settled(plain: Mapping[str, Any], *, where: Path) -> dict[str, Any]:
         low = _nice(low, epsilon, fits)
     made["budget"]["model"] = dict(model) | {"epsilon": low}
     return made
+
+
+def _by_addition(spec: Spec, epsilon: float, delta: float | None) -> list[float]:
+    """Return what a single attempt leaves for its model, the largest first: by the Gaussian curve, and by adding up epsilons."""
+    shares = spec.shares
+    if not shares.single:
+        return []
+    others = [part for part in (shares.judging, shares.rows, *shares.baselines) if part > 0]
+    found = [_rounded(epsilon - math.fsum(others))]
+    if delta is not None:
+        parts = spec.unit.parts_touched
+        costs = [GDP_ACCOUNTING.exact_cost(PureEvent(part), parts=parts) for part in others]
+        left = GDP_ACCOUNTING.total(spec.total) - math.fsum(float(cost) for cost in costs if cost is not None)
+        if left > 0:
+            mu = math.sqrt(left) * (1 - 1e-9)
+            size = Context(prec=_DIGITS - 1, rounding=ROUND_FLOOR).create_decimal(gdp_to_approx(mu, delta))
+            found.append(float(size))
+    return sorted(found, reverse=True)
 
 
 def _rounded(number: float) -> float:
@@ -242,7 +265,7 @@ def with_method(
     why = ""
     options: dict[str, Any] = {"workload": workload} if workload else {}
     if method == AUTO:
-        made["synthesizers"] = [{"method": "gaussian", "options": {"workload": workload or "all-2way"}}]
+        made["synthesizers"] = [{"method": "gaussian", "options": {"workload": workload or "all-1way"}}]
         spec = Spec.from_dict(settled(made, where=where), where=where)
         schema, rows = spec.schema_for(spec.configurations[0]), spec.row_count.value or spec.expected_rows
         chosen = choose(replace(schema, row_count=rows), unit=spec.unit, budget=spec.shares.model)
@@ -309,8 +332,10 @@ def field_of(problem: str) -> tuple[str, str]:
     found = re.match(r"acceptance\.criteria\[(\d+)\](?:\.(\w+))?", place)
     if found is not None:
         name = found.group(2) if found.group(2) in ("threshold", "name", "kind", "epsilon") else "more"
-        if name == "more" and "threshold" in text.split():
+        if name == "more" and ("threshold" in text.split() or "'threshold'" in text):
             name = "threshold"
+        if name == "more" and text.startswith("no kind"):
+            name = "kind"
         return f"criterion-{found.group(1)}-{name}", text
     line = re.match(r"(cleaning|constraints)\[(\d+)\]", place)
     if line is not None:
@@ -546,6 +571,8 @@ def apply(
             if method != "as-in-file":
                 made, why = with_method(made, method, read.text("workload"), where=where)
             made = settled(made, where=where)
+            if made["budget"] == plain.get("budget"):
+                made["budget"] = copy.deepcopy(plain["budget"])  # 1 and 1.0 are one number, and two texts
             Spec.from_dict(made, where=where)
         except UnderstudyError as error:
             complain(error, complaints)
@@ -610,7 +637,7 @@ def _apply_rules(made: dict[str, Any], read: _Texts) -> None:
         for item in made.get("projections") or ()
         if item.get("kind") not in ("minimal-occurrence", "none")
     ]
-    before = next(
+    before: Mapping[str, Any] = next(
         (item for item in made.get("projections") or () if item.get("kind") == "minimal-occurrence"), {}
     )
     count = read.whole("min_count")
@@ -676,13 +703,9 @@ def _apply_selection(made: dict[str, Any], read: _Texts, complaints: Complaints)
         made["selection"] = {"rule": "single"}
     elif rule == "until-accepted":
         gamma = read.number("gamma")
-        made["selection"] = {
-            **(made.get("selection") if (made.get("selection") or {}).get("rule") == rule else {}),
-            "rule": rule,
-            "gamma": 0 if gamma is None else gamma,
-        }
-        if not made["selection"]["gamma"]:
-            made["selection"]["gamma"] = 0
+        before = made.get("selection") or {}
+        kept = dict(before) if before.get("rule") == rule else {}
+        made["selection"] = kept | {"rule": rule, "gamma": 0 if gamma is None else gamma}
 
 
 def method_names() -> list[str]:

@@ -183,6 +183,13 @@ class Folder:
         except UnicodeDecodeError:
             raise SchemaError(f"The file {name!r} is not UTF-8 text.") from None
 
+    def make(self, place: Path) -> None:
+        """Make a folder of the folder, unless it is there."""
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"The folder {place.name!r} cannot be made: {error.strerror}.") from None
+
     def write(self, path: Path, text: str) -> None:
         """Write a file of the folder, whole or not at all."""
         if not path.parent.resolve().is_relative_to(self.root):

@@ -98,13 +98,13 @@ class Rehearsals:
     """The rehearsals of a folder."""
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+        self.folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._guard = threading.Lock()
 
     @property
     def _root(self) -> Path:
-        return self._folder.hidden / "rehearsals"
+        return self.folder.hidden / "rehearsals"
 
     @staticmethod
     def key(spec: Spec, table: Table) -> str:
@@ -130,11 +130,11 @@ class Rehearsals:
                 "table": {"kind": table.kind, "name": table.name, "rows": table.rows},
                 "trials": trials,
                 "factors": list(FACTORS) if frontier else [],
-                "where": str(self._folder.designs),
-                "public": str(self._folder.public),
+                "where": str(self.folder.designs),
+                "public": str(self.folder.public),
             }
-            self._folder.write(place / "job.json", json.dumps(job, default=str))
-            self._folder.write(
+            self.folder.write(place / "job.json", json.dumps(job, default=str))
+            self.folder.write(
                 place / "progress.json", json.dumps({"kind": "running", "text": "starting", "fraction": 0.0})
             )
             self._running[key] = subprocess.Popen(
@@ -175,7 +175,7 @@ class Rehearsals:
         if process is None:
             return
         _end(process)
-        self._folder.write(
+        self.folder.write(
             self._root / key / "progress.json",
             json.dumps(
                 {"kind": "cancelled", "text": "Cancelled; what it has done so far is kept.", "fraction": 0.0}

@@ -15,6 +15,7 @@ from starlette.responses import FileResponse, Response
 from understudy.errors import BundleError, UnderstudyError, UsageError
 from understudy.privacy import Ledger
 from understudy.release.bundle.verify import verify_bundle
+from understudy.release.signing import approvals_of, bundle_subject, check_statements
 from understudy.report.pictures import Share, budget_bar
 from understudy.studio.desk import Desk, Form
 
@@ -123,7 +124,7 @@ class BundleView:
     facts: str = ""
     choices: str = ""
     files: Sequence[str] = ()
-    approvals: Sequence[Mapping[str, Any]] = ()
+    approvals: Sequence[str] = ()
     problem: str = ""
 
 
@@ -149,15 +150,18 @@ def _bundle(desk: Desk, path: Path) -> BundleView:
             facts=str(certificate.get("facts_fingerprint", "")),
             choices=str(certificate.get("choices_fingerprint", "")),
             files=sorted(item.name for item in path.iterdir() if item.is_file()),
-            approvals=_approvals(certificate, spec),
+            approvals=[item.describe() for item in approvals_of(certificate)],
         )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        UnderstudyError,
+    ) as error:
         return BundleView(path=name, problem=f"It cannot be read as a bundle: {type(error).__name__}.")
-
-
-def _approvals(certificate: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = certificate.get("approvals") or spec.get("approvals") or []
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -233,8 +237,12 @@ def verify(desk: Desk, request: Request, form: Form) -> Response:
     """Check a bundle again, from its files alone."""
     path = _place(desk, form.text("path"))
     try:
-        verify_bundle(path)
-        checked = (True, ("Hashes, charges, guarantee and data hold: the bundle is what was published.",))
+        certificate = verify_bundle(path)
+        said = check_statements(path, about=bundle_subject(path, certificate))
+        problems = [item.describe() for item in said if item.problems]
+        lines = ["Hashes, charges, guarantee, data and approvals hold: the bundle is what was published."]
+        lines += problems or [item.describe() for item in said]
+        checked = (not problems, tuple(lines))
     except BundleError as error:
         checked = (False, tuple(line.strip(" -") for line in str(error).split("\n")))
     return desk.render("release.html", here="shelf", item=_bundle(desk, path), checked=checked)

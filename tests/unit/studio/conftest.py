@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import warnings
@@ -104,3 +105,63 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shelf(published: Path, desk: Desk) -> Path:
     shutil.copytree(published, desk.folder.root / "releases")
     return desk.folder.root / "releases"
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Return what a browser would send of the first form with controls on a page."""
+    found: dict[str, str] = {}
+    for name, kind, value in re.findall(
+        r'<input id="[^"]*" name="([^"]+)" type="(\w+)" value="([^"]*)"', text
+    ):
+        if kind != "checkbox":
+            found[name] = html.unescape(value)
+    for name, value in re.findall(
+        r'<input[^>]* name="([^"]+)" type="checkbox" value="([^"]*)" checked', text
+    ):
+        found[name] = value
+    for name, value in re.findall(
+        r'<textarea id="[^"]*" name="([^"]*)"[^>]*>\n(.*?)</textarea>', text, re.DOTALL
+    ):
+        found[name] = html.unescape(value)
+    for name, body in re.findall(r'<select id="[^"]*" name="([^"]*)"[^>]*>(.*?)</select>', text, re.DOTALL):
+        options = re.findall(r'<option(?: value=("[^"]*"))?( selected)?>([^<]*)', body)
+        value, _, label = next((item for item in options if item[1]), options[0])
+        found[name] = html.unescape(value.strip('"') if value else label)
+    return found
+
+
+DESIGN = """
+version: 1
+name: small
+title: A small table
+description: ''
+source: {simulate: {table: toy, rows: 800, seed: 1}}
+schema: ../schema.yaml
+unit: replace-one
+public: {expected_rows: 800}
+cleaning: []
+constraints: []
+synthesizers: [{method: independent}]
+acceptance:
+  form: pass-only
+  epsilon: 1
+  false_accept: 0.05
+  criteria: [{name: cells, kind: max-marginal-error, threshold: 0.2, orders: [1]}]
+selection: {rule: single}
+budget: {total: {epsilon: 4.0}, model: {epsilon: 3.0}}
+output: {formats: [csv]}
+"""
+SMALL_SCHEMA = """
+columns:
+- {name: ward, kind: categorical, values: [day, general, intensive], missing: true}
+- {name: stay_days, kind: integer, minimum: 0, maximum: 14}
+"""
+
+
+@pytest.fixture
+def small(desk: Desk, browser: Browser) -> str:
+    """A design that is fitted and judged in a moment."""
+    desk.folder.schema.write_text(SMALL_SCHEMA)
+    desk.folder.designs.mkdir()
+    desk.folder.design("small").write_text(DESIGN)
+    return "small"

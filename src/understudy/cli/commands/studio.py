@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from understudy.cli.options import Json
 from understudy.errors import MissingExtra
 
 
@@ -58,3 +59,29 @@ def open_(
         sys.stdout.flush()
 
     serve(folder, port=port, browser=browser, announce=announce)
+
+
+@app.command("export")
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder of the studio.")],
+    design: Annotated[str, typer.Argument(help="Name of the design.")],
+    out: Annotated[Path, typer.Option("--out", help="HTML file to write; must not exist yet.")],
+    json: Json = False,
+) -> None:
+    """Write a design with everything that follows from it as one HTML page, for people who get a file by mail.
+
+    It opens without a network and holds the rehearsals that were made so far. No record is opened and nothing is spent.
+    """
+    try:
+        from understudy.studio.export import export_design
+    except ImportError:
+        raise MissingExtra("The studio needs the optional extra: pip install 'understudy[studio]'.") from None
+    from understudy.cli.output import print_json, tell
+    from understudy.data.output import require_writable, write_text
+
+    require_writable(out, what="page")
+    write_text(out, export_design(folder, design))
+    if json:
+        print_json({"out": str(out)})
+        return
+    tell(f"Wrote {out}. Open it in a browser; it needs no network.")
