@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp
 from understudy.errors import OutputError, UsageError
 from understudy.report.page import stylesheet
 from understudy.studio import agreement, design_pages, export, schemas, shelf
+from understudy.studio.consequences import warm_up
 from understudy.studio.desk import HERE, Desk, handler
 from understudy.studio.folder import Folder
 from understudy.studio.security import Gate, Guard
@@ -140,6 +142,7 @@ def serve(
             ws="none",
             timeout_graceful_shutdown=2,
         )
+        threading.Thread(target=warm_up, daemon=True).start()
         announce(gate.address)
         if browser:
             webbrowser.open(gate.address)

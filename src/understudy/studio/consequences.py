@@ -19,7 +19,7 @@ from understudy.release.spec.spec import Spec
 from understudy.report.pictures import Share, budget_bar, trade_off
 from understudy.studio.rehearsals import Found, Rehearsals, State, Table
 
-__all__ = ["Acceptance", "Consequences", "consequences_of", "frontier", "table_for"]
+__all__ = ["Acceptance", "Consequences", "consequences_of", "frontier", "table_for", "warm_up"]
 
 REGISTRY_MEDIAN = 2.64
 REGISTRY_STATED = 27
@@ -67,6 +67,24 @@ class Consequences:
     errors_note: str
     closest: str
     failures: str
+
+
+_FIRST = """
+name: first
+source: {table: first}
+schema: {columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]}
+unit: add-remove
+public: {expected_rows: 100}
+synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+acceptance: {form: pass-only, epsilon: 1, criteria: [{name: cells, kind: max-marginal-error, threshold: 0.1}]}
+selection: {rule: single}
+budget: {total: {epsilon: 3}, model: {epsilon: 1}}
+"""
+
+
+def warm_up() -> None:
+    """Load what the first design page would wait for: libraries, and loops that are compiled."""
+    plan_release(Spec.parse(_FIRST))
 
 
 def table_for(spec: Spec, chosen: str, rows: int | None, rehearsals: Rehearsals) -> Table:

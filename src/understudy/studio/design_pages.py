@@ -208,7 +208,6 @@ def _page(
         version=saved.version,
         values=controls.values,
         criteria=controls.criteria,
-        derived=controls.derived,
         several=controls.several,
         found=complaints,
         unsaved=unsaved,
@@ -254,7 +253,7 @@ def _typed(given: Mapping[str, str], plain: Mapping[str, Any]) -> Controls:
                     for part in ("name", "kind", "threshold", "epsilon", "more")
                 }
             )
-    return Controls(values, rows, derived=before.derived, several=before.several)
+    return Controls(values, rows, several=before.several)
 
 
 def _noted(desk: Desk, saved: Saved, given: Mapping[str, str], why: str, complaints: Complaints) -> Notes:

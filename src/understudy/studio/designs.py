@@ -292,6 +292,7 @@ _PLACES = {
     "source.simulate": "source_table",
     "source.simulate.rows": "source_rows",
     "source.path": "source_path",
+    "source.derive": "derive",
     "unit": "relation",
     "public.row_count": "row_count",
     "public.expected_rows": "expected_rows",
@@ -360,7 +361,6 @@ class Controls:
 
     values: dict[str, str]
     criteria: list[dict[str, str]]
-    derived: str = ""
     several: int = 0
 
     @classmethod
@@ -400,6 +400,7 @@ class Controls:
             "source_table": simulated.get("table", "births"),
             "source_rows": simulated.get("rows", ""),
             "source_path": source.get("path", ""),
+            "derive": _block(mapping("derive", source)),
             "relation": unit if isinstance(unit, str) else mapping("unit").get("relation", ""),
             "id_column": mapping("unit").get("id_column", ""),
             "max_rows": mapping("unit").get("max_rows", ""),
@@ -427,11 +428,9 @@ class Controls:
         criteria = [
             _criterion(item) for item in acceptance.get("criteria") or () if isinstance(item, Mapping)
         ]
-        derive = mapping("derive", source)
         return cls(
             texts,
             criteria,
-            derived=", ".join(map(str, derive)),
             several=0 if plain_method else max(1, len(synthesizers)),
         )
 
@@ -439,12 +438,18 @@ class Controls:
 def _criterion(item: Mapping[str, Any]) -> dict[str, str]:
     shown = ("name", "kind", "threshold", "epsilon")
     rest = {key: value for key, value in item.items() if key not in shown}
-    more = (
-        yaml.safe_dump(rest, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
-        if rest
-        else ""
-    )
+    more = _block(rest)
     return {key: str(item.get(key, "")) for key in shown} | {"more": more}
+
+
+def _block(plain: Mapping[str, Any]) -> str:
+    """Return a mapping one key to a line, what is inside in braces; empty if there is nothing."""
+    if not plain:
+        return ""
+    text: str = yaml.safe_dump(
+        dict(plain), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+    )
+    return text
 
 
 def _lines(rules: Any) -> str:
@@ -596,6 +601,15 @@ def _apply_table(made: dict[str, Any], read: _Texts, complaints: Complaints) -> 
         source["database"] = (made.get("source") or {}).get("database", {})
     elif read.text("source_path"):
         source["path"] = read.text("source_path")
+    try:
+        derive = parse_plain(read.text("derive") or "{}")
+        source.pop("derive", None)
+        if not isinstance(derive, Mapping):
+            complaints.add("derive", "write one column to a line, such as month: {from: day, part: month}")
+        elif derive:
+            source["derive"] = dict(derive)
+    except SchemaError as error:
+        complaints.add("derive", str(error))
     if not {"simulate", "database", "path"} & set(source):
         source.setdefault("table", made.get("name", ""))
     made["source"] = source

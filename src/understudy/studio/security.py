@@ -42,7 +42,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _ARRIVED = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Understudy studio</title>'
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Understudy studio</title><link rel="icon" href="data:,">'
     '<meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go on to the studio</a></p></body></html>'
 )
 
