@@ -14,6 +14,7 @@ from understudy.errors import SchemaError, UnderstudyError, UsageError
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
+from understudy.schema.problems import problems_of
 from understudy.studio.consequences import Consequences, consequences_of, table_for
 from understudy.studio.designs import (
     Complaints,
@@ -153,7 +154,8 @@ def create(desk: Desk, request: Request, form: Form) -> Response:
             simulated = other if kind == "simulate" and other in names() else ""
             plain = settled(new_design(name, columns=columns, simulated=simulated), where=desk.folder.designs)
         except UnderstudyError as error:
-            complain(error, complaints)
+            for problem in problems_of(error):
+                complaints.add("", problem)
             return _overview(desk, complaints, {"name": name, "start": begin}, status=422)
     desk.folder.write(desk.folder.design(name), spec_text(plain, _HEAD))
     notes.write(desk.folder, name)

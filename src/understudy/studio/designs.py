@@ -47,6 +47,8 @@ __all__ = [
     "with_total",
 ]
 
+MANY_COLUMNS = 100
+"""With more columns than this no model is planned and no method is chosen while somebody waits for a page."""
 _DIGITS = 6
 _STEPS = 60
 _BEYOND_EPSILON = (
@@ -93,7 +95,10 @@ def new_design(
     name: str, *, columns: int = 2, simulated: str = "", rows: int | None = None
 ) -> dict[str, Any]:
     """Return a first design: two-way tables within 2 % of the rows, judged by one test, published or not."""
-    most = min(2, columns)
+    most = 1 if columns > MANY_COLUMNS else min(2, columns)
+    method: dict[str, Any] = {"method": "gaussian", "options": {"workload": f"all-{most}way"}}
+    if columns > MANY_COLUMNS:
+        method = {"method": "mst"}
     source: dict[str, Any] = {"table": name}
     if simulated:
         source = {"simulate": {"table": simulated, "rows": rows or 20_000, "seed": 1}}
@@ -108,7 +113,7 @@ def new_design(
         "public": {"row_count": "measured"} | ({"expected_rows": rows} if rows else {}),
         "cleaning": [],
         "constraints": [],
-        "synthesizers": [{"method": "gaussian", "options": {"workload": f"all-{most}way"}}],
+        "synthesizers": [method],
         "acceptance": {
             "form": "pass-only",
             "epsilon": 0.15,
@@ -265,6 +270,10 @@ def with_method(
     why = ""
     options: dict[str, Any] = {"workload": workload} if workload else {}
     if method == AUTO:
+        if len(Spec.from_dict(made, where=where).schema.names) > MANY_COLUMNS:
+            raise SchemaError(
+                f"synthesizers: with more than {MANY_COLUMNS} columns the choice takes longer than a page may; name a method, such as mst."
+            )
         made["synthesizers"] = [{"method": "gaussian", "options": {"workload": workload or "all-1way"}}]
         spec = Spec.from_dict(settled(made, where=where), where=where)
         schema, rows = spec.schema_for(spec.configurations[0]), spec.row_count.value or spec.expected_rows

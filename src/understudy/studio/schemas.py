@@ -6,6 +6,7 @@ import copy
 import re
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,20 @@ def placed(problem: str) -> tuple[int | None, str, str]:
     return int(found.group(1)), word if word in _FIELDS else "", text
 
 
+@lru_cache(maxsize=4)
+def _read(text: str, root: Path) -> tuple[dict[str, Any], Schema | None, tuple[str, ...]]:
+    """Return the plain content of a schema file, the schema, and what is wrong with it; large files are not read anew for every page."""
+    plain: dict[str, Any] = {"version": 1, "columns": []}
+    try:
+        found = parse_plain(text)
+        if not isinstance(found, dict) or not isinstance(found.get("columns"), list):
+            raise SchemaError("The file does not hold a schema: a mapping with a list of columns.")
+        plain = found
+        return plain, Schema.from_dict(found, folder=root), ()
+    except UnderstudyError as error:
+        return plain, None, problems_of(error)
+
+
 class _Current:
     """The schema file as it is: its text, its version, its plain content and what is wrong with it."""
 
@@ -188,16 +203,9 @@ class _Current:
         self.problems: list[str] = []
         self.schema: Schema | None = None
         self.plain: dict[str, Any] = {"version": 1, "columns": []}
-        if not self.text:
-            return
-        try:
-            found = parse_plain(self.text)
-            if not isinstance(found, dict) or not isinstance(found.get("columns"), list):
-                raise SchemaError("The file does not hold a schema: a mapping with a list of columns.")
-            self.plain = found
-            self.schema = Schema.from_dict(found, folder=desk.folder.root)
-        except UnderstudyError as error:
-            self.problems = list(problems_of(error))
+        if self.text:
+            plain, self.schema, problems = _read(self.text, desk.folder.root)
+            self.plain, self.problems = copy.deepcopy(plain), list(problems)
 
     @property
     def columns(self) -> list[dict[str, Any]]:

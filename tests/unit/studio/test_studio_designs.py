@@ -192,6 +192,19 @@ def test_a_design_from_nothing_is_a_specification(browser: Any, desk: Desk) -> N
     assert browser.get("/designs/nothing").status_code == 404
 
 
+def test_a_design_of_500_columns(browser: Any, desk: Desk) -> None:
+    columns = "".join(f"- {{name: c{i}, kind: integer, minimum: 0, maximum: 9}}\n" for i in range(500))
+    desk.folder.schema.write_text(f"columns:\n{columns}")
+    assert browser.post("/designs", {"name": "wide"}).status_code == 303
+    page = browser.get("/designs/wide").text
+    assert "For a person in the data" in page
+    assert "not planned on this page" in page
+    fields = fields_of(page) | {"version": browser.version("/designs/wide")}
+    part = browser.post("/designs/wide/preview", fields | {"total_epsilon": "2"}).text
+    assert "epsilon=2 (pure" in part
+    assert "name a method" in browser.post("/designs/wide/preview", fields | {"method": "auto"}).text
+
+
 def test_saving_showing_and_breaking(browser: Any, desk: Desk, small: str) -> None:
     fields = fields_of(browser.get("/designs/small").text)
     fields["version"] = browser.version("/designs/small")
