@@ -118,9 +118,8 @@ def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: s
     link
         Where a point of the frontier leads to, with ``{epsilon}`` in it; None for a picture without links.
     """
-    plan = _planned(spec)
-    promise, steps = spec.shares.promise, spec.condition().steps
-    known = best_profile([Bound(0.0, promise), *spec.shares.trade_off], steps=steps)
+    fixed = _fixed_of(spec)
+    plan = fixed.plan
     found = rehearsals.find(spec, table)
     thresholds = {item.name: item.threshold for item in spec.criteria}
     points = [] if found is None else [_judged(item, found, thresholds) for item in found.result["points"]]
@@ -146,13 +145,10 @@ def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: s
     return Consequences(
         spec=spec,
         plan=plan,
-        hash=specification_hash(spec),
+        hash=fixed.hash,
         guarantee=plan.guarantee,
-        odds=odds(between(promise, steps), known),
-        curve=trade_off(
-            trade_off_curve(known),
-            label="Best possible attack: true positives against false positives, and a coin toss",
-        ),
+        odds=fixed.odds,
+        curve=fixed.curve,
         budget=_bar(spec),
         split=plan.budget,
         criteria=_criteria(plan, here),
@@ -171,6 +167,44 @@ def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: s
         closest=", ".join(f"{name} ({times})" for name, times in (here or {}).get("closest", {}).items()),
         failures="; ".join((here or {}).get("failures", {})),
     )
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """What follows from a specification alone, whatever was rehearsed."""
+
+    hash: str
+    plan: ReleasePlan
+    odds: str
+    curve: str
+
+
+_KNOWN: dict[str, _Fixed] = {}
+_MOST_KNOWN = 64
+
+
+def _fixed_of(spec: Spec) -> _Fixed:
+    """Return what follows from a specification alone; it is computed once, unless files beside it have a say."""
+    digest = specification_hash(spec)
+    if digest in _KNOWN:
+        return _KNOWN[digest]
+    promise, steps = spec.shares.promise, spec.condition().steps
+    known = best_profile([Bound(0.0, promise), *spec.shares.trade_off], steps=steps)
+    made = _Fixed(
+        digest,
+        _planned(spec),
+        odds(between(promise, steps), known),
+        trade_off(
+            trade_off_curve(known),
+            label="Best possible attack: true positives against false positives, and a coin toss",
+        ),
+    )
+    workloads = [str(item.options.get("workload", "")) for item in spec.configurations]
+    if not any(text and len(text) < 200 and (spec.where / text).is_file() for text in set(workloads)):
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[digest] = made
+    return made
 
 
 def _planned(spec: Spec) -> ReleasePlan:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -20,6 +23,7 @@ from understudy.studio.designs import (
     Complaints,
     Controls,
     apply,
+    built,
     complain,
     kind_names,
     method_names,
@@ -52,6 +56,29 @@ _MOST_TRIALS = 100
 _HEAD = "# A design of the studio: a specification that is still being discussed.\n"
 
 
+def _beside_it(desk: Desk, text: str) -> str | float:
+    """Return what else decides what a design means: the schema; a number that never comes again where other files do."""
+    if "\nfacts:" in text or "\nschema: ../schema.yaml\n" not in text:
+        return time.monotonic()
+    return text_version(desk.folder.read(desk.folder.schema))
+
+
+@lru_cache(maxsize=64)
+def _read(
+    text: str, where: Path, beside: str | float
+) -> tuple[dict[str, Any], Spec | None, UnderstudyError | None]:
+    """Return the content of the file of a design, the specification, and what is wrong with it."""
+    plain: dict[str, Any] = {}
+    try:
+        found = parse_plain(text)
+        if not isinstance(found, dict):
+            raise SchemaError("The file does not hold a specification.")
+        plain = found
+        return plain, Spec.from_dict(found, where=where), None
+    except UnderstudyError as error:
+        return plain, None, error
+
+
 class Saved:
     """A design as its file has it."""
 
@@ -64,17 +91,8 @@ class Saved:
         self.version = text_version(self.text)
         self.notes = Notes.read(desk.folder, name)
         self.where = desk.folder.designs
-        self.plain: dict[str, Any] = {}
-        self.problems: UnderstudyError | None = None
-        self.spec: Spec | None = None
-        try:
-            found = parse_plain(self.text)
-            if not isinstance(found, dict):
-                raise SchemaError("The file does not hold a specification.")
-            self.plain = found
-            self.spec = Spec.from_dict(found, where=self.where)
-        except UnderstudyError as error:
-            self.problems = error
+        self.plain: dict[str, Any]
+        self.plain, self.spec, self.problems = _read(self.text, self.where, _beside_it(desk, self.text))
 
     def require(self, version: str) -> None:
         """Refuse a form that was made from another version of the file."""
@@ -87,7 +105,7 @@ class Saved:
     def require_spec(self) -> Spec:
         """Return the specification, or say what is wrong with it."""
         if self.spec is None:
-            raise self.problems or SchemaError("The design cannot be used.")
+            raise SchemaError(str(self.problems))
         return self.spec
 
 
@@ -199,7 +217,7 @@ def _page(
     follows = None
     if not complaints:
         try:
-            follows = follow(desk, saved.name, Spec.from_dict(plain, where=saved.where), notes)
+            follows = follow(desk, saved.name, built(plain, where=saved.where), notes)
         except UnderstudyError as error:
             complain(error, complaints)
     return desk.render(
@@ -307,7 +325,7 @@ def save(desk: Desk, request: Request, form: Form) -> Response:
     desk.folder.write(saved.path, text)
     notes.write(desk.folder, saved.name)
     if action == "rehearse":
-        spec = Spec.from_dict(plain, where=saved.where)
+        spec = built(plain, where=saved.where)
         table = table_for(spec, notes.table, notes.rows, desk.rehearsals)
         desk.rehearsals.start(spec, table, trials=notes.trials)
         return desk.go(f"/designs/{saved.name}#rehearsal")
@@ -323,7 +341,7 @@ def preview(desk: Desk, request: Request, form: Form) -> Response:
     follows = None
     if not complaints:
         try:
-            follows = follow(desk, saved.name, Spec.from_dict(plain, where=saved.where), notes)
+            follows = follow(desk, saved.name, built(plain, where=saved.where), notes)
         except UnderstudyError as error:
             complain(error, complaints)
     return desk.render("consequences.html", name=saved.name, follows=follows, found=complaints, notes=notes)

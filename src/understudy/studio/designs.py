@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "Complaints",
     "Controls",
     "apply",
+    "built",
     "fit_key",
     "new_design",
     "settled",
@@ -89,6 +91,23 @@ def spec_text(plain: Mapping[str, Any], head: str = "") -> str:
     """Return a specification as the text of its file."""
     body: str = yaml.safe_dump(dict(plain), sort_keys=False, allow_unicode=True, width=110)
     return head + body
+
+
+def built(plain: Mapping[str, Any], *, where: Path) -> Spec:
+    """Return the specification of a design; built once for the checks and the page of one request."""
+    try:
+        beside = (where.parent / "schema.yaml").stat()
+        stamp = (beside.st_mtime_ns, beside.st_size, beside.st_ino)
+    except OSError:
+        stamp = (0, 0, 0)
+    if "facts" in plain or plain.get("schema") != "../schema.yaml":
+        return Spec.from_dict(plain, where=where)
+    return _built(json.dumps(plain), where, stamp)
+
+
+@lru_cache(maxsize=32)
+def _built(text: str, where: Path, stamp: tuple[int, int, int]) -> Spec:
+    return Spec.from_dict(json.loads(text), where=where)
 
 
 def new_design(
@@ -194,7 +213,7 @@ def settled(plain: Mapping[str, Any], *, where: Path) -> dict[str, Any]:
         model = {"epsilon": 0.0, "delta": delta}
     probe = copy.deepcopy(made)
     probe["budget"]["model"] = dict(model) | {"epsilon": epsilon / 1000}
-    spec = Spec.from_dict(probe, where=where)
+    spec = built(probe, where=where)
 
     def budget(size: float) -> Budget:
         return ApproxDP(size, model["delta"]) if "delta" in model else PureDP(size)
@@ -587,7 +606,7 @@ def apply(
             made = settled(made, where=where)
             if made["budget"] == plain.get("budget"):
                 made["budget"] = copy.deepcopy(plain["budget"])  # 1 and 1.0 are one number, and two texts
-            Spec.from_dict(made, where=where)
+            built(made, where=where)
         except UnderstudyError as error:
             complain(error, complaints)
     return made, complaints, why
