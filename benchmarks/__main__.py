@@ -33,6 +33,7 @@ QUICK = {
     "people": ["--quick"],
     "plan_errors": ["--quick"],
     "real_tables": ["--quick"],
+    "series": ["--rows", "4000", "--seeds", "1"],
     "large_parquet": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],

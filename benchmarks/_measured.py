@@ -104,6 +104,7 @@ RUNS = (
     _run("people", "accuracy.people", "--seeds 1"),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),
+    _run("series", "releases.series"),
     _run("count-mechanisms", "papers.count_mechanisms", "--census"),
     _run("queries", "accuracy.queries"),
     _run("privbayes", "papers.privbayes"),

@@ -136,17 +136,36 @@ def test_sign_and_approve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At epsilon 1.5 a cell of 2,000 rows is off by 0.1 with a probability far below 1e-9, so the release is accepted."""
-    monkeypatch.chdir(tmp_path)
-    for language, block in STEP.findall(_page("sign-and-approve")):
-        if language == "python":
-            exec(compile(block, "sign-and-approve.md", "exec"), {"__name__": "__main__"})
-            continue
-        for line in block.splitlines():
-            _understudy(line)
-    said = capsys.readouterr().out
+    said = _run_guide("sign-and-approve", tmp_path, monkeypatch, capsys)
     assert "approved by Ada Berg as owner" in said
     assert "approved by Bo Ek as lawyer" in said
     assert "is your own" in said
     assert {"spec.yaml.approval-owner.json", "smoking-release.signature-owner.json"} <= {
         path.name for path in tmp_path.iterdir()
     }
+
+
+def test_next_year(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A threshold of half of the records is met with certainty, for all that matters: both releases are accepted."""
+    said = _run_guide("next-year", tmp_path, monkeypatch, capsys)
+    assert "What the series costs" in said
+    assert "release 2 of the series" in said
+    assert "changes.md" in {path.name for path in (tmp_path / "stays-2025-release").iterdir()}
+    assert "differs by at least" in said
+
+
+def _run_guide(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Run the blocks of a page one after the other and return what was printed."""
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for language, block in STEP.findall(_page(name)):
+        if language == "python":
+            exec(compile(block, f"{name}.md", "exec"), names)
+            continue
+        for line in block.splitlines():
+            _understudy(line)
+    return capsys.readouterr().out

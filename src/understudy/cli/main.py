@@ -91,6 +91,7 @@ def register(app: typer.Typer) -> None:
     )
     from understudy.cli.commands import bundle as report
     from understudy.cli.commands import bundle as verify
+    from understudy.cli.commands.series import compare, refresh
     from understudy.cli.commands.signing import keys, sign
 
     if app.registered_commands:
@@ -106,6 +107,8 @@ def register(app: typer.Typer) -> None:
     app.command("release")(release.release)
     app.command("verify")(verify.verify)
     app.command("report")(report.report)
+    app.command("refresh")(refresh.refresh)
+    app.command("compare")(compare.compare)
     app.command("approve")(sign.approve)
     app.command("sign")(sign.sign)
     app.add_typer(keys.app, name="keys")

@@ -105,11 +105,16 @@ def _largest(schema: Schema, column: Categorical) -> tuple[npt.NDArray[np.intp],
 
 def on_domain(method: Synthesizer, domain: Domain) -> Synthesizer:
     """Return a mechanism whose workload speaks of a domain with the same columns."""
-    workload = getattr(method, "workload", None)
-    if not isinstance(workload, Workload) or workload.domain == domain:
+    given: dict[str, Workload] = {}
+    for name in ("workload", "measured"):
+        item = getattr(method, name, None)
+        if isinstance(item, Workload) and item.domain != domain:
+            given[name] = item
+    if not given:
         return method
     moved = copy.copy(method)
-    object.__setattr__(moved, "workload", Workload(domain, workload.cliques, workload.weights))
+    for name, item in given.items():
+        object.__setattr__(moved, name, Workload(domain, item.cliques, item.weights))
     return moved
 
 

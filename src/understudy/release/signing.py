@@ -123,10 +123,13 @@ def subject_of(path: str | PathLike[str]) -> Subject:
     try:
         if not place.is_file():  # reading a pipe would wait for ever
             raise SignatureError(f"There is no bundle, specification, ledger or file {str(place)!r}.")
-        content = place.read_bytes()
+        with place.open("rb") as stream:
+            start = stream.read(len(_SQLITE))
+            stream.seek(0)
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise SignatureError(f"The file {str(place)!r} cannot be read: {error.strerror or error}.") from None
-    if content.startswith(_SQLITE):
+    if start == _SQLITE:
         with Ledger.open(place) as ledger:
             ledger.verify()
             anchor = ledger.anchor()
@@ -134,7 +137,7 @@ def subject_of(path: str | PathLike[str]) -> Subject:
     if _is_specification(place):
         spec = Spec.read(place)
         return Subject(kind="specification", hash=specification_hash(spec), name=spec.name)
-    return Subject(kind="file", hash=hashlib.sha256(content).hexdigest(), name=place.name)
+    return Subject(kind="file", hash=digest, name=place.name)
 
 
 def bundle_subject(folder: Path, certificate: Mapping[str, Any]) -> Subject:

@@ -172,11 +172,13 @@ def plan_publication(
     from understudy.release.approvals import require_approvals
     from understudy.release.run.run import require_free
     from understudy.release.run.state import State
+    from understudy.release.series.refresh import require_previous
 
     payment = payment or Payment()
     if isinstance(source, str | PathLike | Database):
         spec, source = spec.with_source(source), None
     approved = require_approvals(spec, approvals)
+    require_previous(spec)
     given_here = private = source  # what the ledger belongs to; a simulated table is public
     if source is None:
         private = spec.source.path or spec.source.database

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from understudy.audit import (
@@ -19,6 +20,8 @@ from understudy.audit import (
     audit_parts,
     audit_summary,
 )
+from understudy.audit.releases import LOOP, _player, neighbour_frames
+from understudy.release.spec.spec import Spec
 
 PURE, APPROXIMATE = Claim("epsilon", 2.0, 0.0, ""), Claim("epsilon", 2.5191, 0.05, "")
 KEPT, BROKEN = Tally(1_200, 1_200, 1_030, 600, 515, 85), Tally(1_200, 1_200, 1_199, 600, 600, 1)
@@ -109,3 +112,13 @@ def test_names_are_not_markup(name: str, cell: str) -> None:
     page = audit_markdown(told)  # which names the audit that shows most
     assert "<" not in page
     assert len(page.splitlines()) == len(audit_markdown(document(found("release 'a'", BROKEN))).splitlines())
+
+
+def test_a_specification_that_requires_approvals_is_audited_like_any_other() -> None:
+    """Refused for want of approvals, both tables would look alike, and the audit would say that all is well."""
+    spec = Spec.from_dict(dict(Spec.parse(LOOP).plain) | {"approvals": {"required": ["owner"]}})
+    first, second = neighbour_frames(spec, rows=3, generator=np.random.default_rng(0))
+    play = _player(spec, first, second)
+    seen = play(True, 0, ())
+    assert "ApprovalMissing" not in str(seen)
+    assert "requires approvals" not in str(seen.key)

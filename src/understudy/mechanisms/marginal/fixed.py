@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from understudy.curator import Curator
 from understudy.engine import GraphicalModel, estimate, model_cells
+from understudy.engine.graphical.targets import estimate_total
 from understudy.marginals import Measurement
 from understudy.mechanisms.base import support_of
 from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
@@ -44,6 +45,8 @@ _USUAL = -6.0
 """Logarithms of the variances to start from, and of a usual one."""
 _REST = 0.2
 """Standard error of a smoothed cell, as a part of its noise's; larger, the estimate would fill empty cells again."""
+_LEAST_SPREAD = 0.1
+"""Standard error of a table that was moved towards public data, as a part of its noise's: it is never taken for exact."""
 _SEED = 1e-3
 """Part of the records expected by chance that is left in every cell: what is zero could not be scaled."""
 
@@ -332,14 +335,69 @@ def model_note(schema: Schema, cliques: Sequence[Clique], *, max_model_mb: float
     )
 
 
+def towards_prior(
+    prior: GraphicalModel, measurements: Sequence[Measurement], total: float
+) -> list[Measurement]:
+    """Return targets for an estimate: each noisy table, moved towards what a model of public data says of it.
+
+    A cell ``c`` of a table is thought to differ from the model's count ``m_c`` by a change of variance ``s m_c``, and the noisy one from it by noise of
+    the known variance ``v``. How much has changed, ``s``, is what the squared differences exceed the noise by: ``max(0, sum (d_c^2 - v)) / sum m_c``,
+    for each table by itself. The posterior mean ``m_c + d_c s m_c / (s m_c + v)`` takes the place of the noisy cell: tables that
+    have not changed keep the model's counts, tables that changed more than noise can explain are left as they were measured. Noise of the
+    public model counts as a change. All of it is post-processing of released numbers.
+
+    Examples
+    --------
+    >>> domain = Domain(("a",), (4,))
+    >>> old = estimate(domain, [Measurement(("a",), np.array([40.0, 30.0, 20.0, 10.0]), "gaussian", 1.0)], total=100.0)
+    >>> new = [Measurement(("a",), np.array([43.0, 27.0, 21.0, 9.0]), "gaussian", 5.0)]
+    >>> bool(np.allclose(towards_prior(old, new, 100.0)[0].values, [40, 30, 20, 10], atol=0.1))
+    True
+    >>> new = [Measurement(("a",), np.array([20.0, 30.0, 20.0, 30.0]), "gaussian", 0.1)]
+    >>> bool(np.allclose(towards_prior(old, new, 100.0)[0].values, [20, 30, 20, 30], atol=0.1))
+    True
+    """
+    moved = []
+    for item, table in zip(
+        measurements, prior.marginals([item.clique for item in measurements]), strict=True
+    ):
+        expected = np.asarray(table) * (total / prior.total)
+        weight = np.maximum(expected, 1.0)
+        gap = item.values - expected
+        changed = max(0.0, float((gap * gap - item.variance).sum())) / float(weight.sum())
+        part = changed * weight / (changed * weight + item.variance)
+        spread = max(math.sqrt(float(part.mean())), _LEAST_SPREAD) * math.sqrt(item.variance)
+        moved.append(Measurement(item.clique, expected + part * gap, "gaussian", spread))
+    return moved
+
+
 def estimate_fixed(
-    curator: Curator, measurements: Sequence[Measurement], *, max_model_mb: float
+    curator: Curator,
+    measurements: Sequence[Measurement],
+    *,
+    max_model_mb: float,
+    prior: GraphicalModel | None = None,
 ) -> GraphicalModel:
     """Estimate a graphical model where it fits, and locally consistent marginals where not.
 
-    A number of rows that was measured before is one more measurement.
+    A number of rows that was measured before is one more measurement. With a model of public data the tables are moved towards it, and what was
+    not measured keeps the relations that it has there.
     """
     rows = curator.rows_measurement
+    if prior is not None:
+        total = curator.rows.total
+        if total is None:
+            total = estimate_total([*measurements, *([] if rows is None else [rows])])
+        return estimate(
+            curator.domain,
+            towards_prior(prior, measurements, total),
+            total=total,
+            zeros=support_of(curator.schema),
+            warm_start=prior,
+            keep_start=True,
+            max_cells=int(max_model_mb * 2**20 / 8),
+            thorough=True,
+        )
     return _estimate(
         curator,
         [*measurements, *([] if rows is None else [rows])],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from understudy.curator import Curator
+from understudy.engine import GraphicalModel, model_cells
 from understudy.errors import BudgetError
 from understudy.inference import History
 from understudy.marginals import Statistic, Workload
@@ -16,6 +17,7 @@ from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, plan
 from understudy.mechanisms.marginal.fixed import estimate_fixed, estimate_smoothed, measure_rare, model_note
 from understudy.mechanisms.marginal.look import RareCounts
 from understudy.mechanisms.options import at_least, positive, refuse, shares, unused
+from understudy.mechanisms.rounds import require_fixed
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit
 from understudy.schema import Clique, Domain, Schema
@@ -47,10 +49,15 @@ class GaussianWorkload(Synthesizer):
         marginals show in fewer than ``rare_below`` of the records are counted once more, in disjoint classes.
     rare_below
         The share of records below which a value is rare.
+    measured
+        Marginals that are measured instead of the workload's, for those who know which ones say most; the workload is then what drawn rows are fitted to.
+    prior
+        A model of public data over the same columns, such as last year's release. Noisy marginals are moved towards it where they
+        differ from it by no more than noise would make them (:func:`~understudy.mechanisms.marginal.fixed.towards_prior`), and what is not measured keeps its relations.
 
     Privacy
     -------
-    Nothing is chosen from the data. Marginal ``r`` gets noise that costs at most its share of the
+    Nothing is chosen from the data, and ``prior`` is public. Marginal ``r`` gets noise that costs at most its share of the
     budget, the shares come from public sizes and weights, and they add up to the budget
     (sequential composition in each accounting). Rare values are chosen from the noisy marginals and
     counted for their share of the budget (`understudy.mechanisms.marginal.look.count_rare`; adaptive composition within the
@@ -76,6 +83,8 @@ class GaussianWorkload(Synthesizer):
     smooth: bool = False
     rare_share: float = 0.0
     rare_below: float = 0.005
+    measured: Workload | None = None
+    prior: GraphicalModel | None = None
 
     def __post_init__(self) -> None:
         refuse(
@@ -84,6 +93,7 @@ class GaussianWorkload(Synthesizer):
             positive(self, "max_model_mb"),
             at_least(self, 1, "max_cells"),
             [] if self.rare_share else unused(self, "rare_below", because="rare_share is 0"),
+            unused(self, "prior", because="smooth is true") if self.smooth else [],
         )
         if self.rare_share and not self.smooth:
             raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")
@@ -99,6 +109,15 @@ class GaussianWorkload(Synthesizer):
         accounting = self.accounting(budget, schema, unit)
         design = self._design(domain, unit, accounting, self._parts(accounting, accounting.total(budget))[0])
         cells, note = model_note(schema, [clique for clique, _ in design], max_model_mb=self.max_model_mb)
+        if self.prior is not None:
+            if self.prior.domain != domain:
+                raise BudgetError("The prior was made for other columns than the table has.")
+            held = [*(clique for clique, _ in design), *self.prior.cliques]
+            require_fixed(schema, held, self.max_model_mb)
+            cells, note = (
+                model_cells(domain, held),
+                "All marginals and the prior fit into one graphical model.",
+            )
         return Plan(
             method=self.name,
             budget=budget,
@@ -109,9 +128,17 @@ class GaussianWorkload(Synthesizer):
             notes=(note, *self._notes()),
         )
 
+    def options(self) -> dict[str, Any]:
+        """Return the options as plain values: of a prior only the cliques."""
+        plain = super().options()
+        plain["prior"] = None if self.prior is None else [list(item) for item in self.prior.cliques]
+        return plain
+
     def _notes(self) -> list[str]:
         """Say what happens beyond the measured marginals."""
         notes = ["Noise is taken out of marginals of two columns."] if self.smooth else []
+        if self.prior is not None:
+            notes.append("Marginals are moved towards the prior as far as noise explains the difference.")
         if self.rare_share:
             notes.append(
                 f"{self.rare_share:.3g} of the budget counts values found in fewer than {self.rare_below:.3g} of the "
@@ -130,7 +157,7 @@ class GaussianWorkload(Synthesizer):
         self, domain: Domain, unit: Unit, accounting: Accounting, total: float
     ) -> list[tuple[Clique, Noise]]:
         """Divide a cost over the marginals that have a weight."""
-        workload = workload_for(self.workload, domain)
+        workload = workload_for(self.workload if self.measured is None else self.measured, domain)
         heavy = [(clique, weight) for clique, weight in workload if weight > 0]
         cliques = [clique for clique, _ in heavy]
         require_cells(domain, cliques, self.max_cells, method=self.name)
@@ -149,7 +176,7 @@ class GaussianWorkload(Synthesizer):
             sealed, noise=[noise for _, noise in design], purpose=f"measure {len(design)} workload marginals"
         )
         progress("estimating", 0.5)
-        model = estimate_fixed(curator, measurements, max_model_mb=self.max_model_mb)
+        model = estimate_fixed(curator, measurements, max_model_mb=self.max_model_mb, prior=self.prior)
         rare: RareCounts | None = None
         if self.smooth:
             progress("smoothing", 0.7)

@@ -21,7 +21,8 @@ from understudy.privacy.ledger.ledger import Entry
 from understudy.release.bundle.documents import acceptance_table, croissant, data_package, dictionary, readme
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.result import ReleaseResult
-from understudy.report import Panel, marginal_chart, markdown, release_page, render
+from understudy.release.selection.profiles import Bound
+from understudy.report import Page, Panel, marginal_chart, markdown, release_page, render
 
 # ----------------------------------------------------------------------------------------
 # Folders that are complete or absent.
@@ -124,6 +125,8 @@ FILES = {
     "dictionary.md": "data dictionary: every column with every value it can take",
     "dictionary.html": "the same, to print or open in a browser",
     "report.html": "the release in pictures and plain words; opens in any browser",
+    "changes.md": "what has changed since the release before this one, and what noise alone would explain",
+    "changes.html": "the same, to print or open in a browser",
     "data.csv": "the synthetic table",
     "data.parquet": "the same as Parquet",
     "schema.yaml": "columns, possible values, bins and rules",
@@ -173,6 +176,8 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         result.model.save(folder / "model.understudy")
     absent = {name for name in FILES if name.startswith("data.") and name not in data}
     absent |= {"model.understudy"} if result.model is None else set()
+    changes = _changes(result)
+    absent |= {"changes.md", "changes.html"} if changes is None else set()
     listed = {name: explained for name, explained in FILES.items() if name not in absent}
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
@@ -189,6 +194,8 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         "croissant.json": _json(croissant(result, data)),
         "deployment.json": _json(deployment_entry(result)),
     }
+    if changes is not None:
+        texts |= {"changes.md": markdown(changes), "changes.html": render(changes)}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     report = bundle_report(folder, schema=result.schema, model=result.model)
@@ -227,12 +234,40 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],
         **({"approvals": [item.to_dict() for item in result.approvals]} if result.approvals else {}),
+        **_series(result),
         "method": {"name": result.provenance.method, "options": dict(result.provenance.options)},
         "public_facts": dict(result.public_facts),
         "software": result.software,
         "started": result.started,
         "finished": result.finished,
     }
+
+
+def _changes(result: ReleaseResult) -> Page | None:
+    """Return what has changed since the release before this one in its series; None if there is none, or it is not at hand."""
+    previous = result.spec.file.previous
+    if previous is None or previous.bundle is None:
+        return None
+    from understudy.release.series.compare import compare_sides, comparison_page, side_of, side_of_result
+    from understudy.release.series.previous import manifest_hash
+
+    folder = result.spec.where / previous.bundle
+    if not folder.is_dir() or manifest_hash(folder) != previous.manifest:
+        return None
+    now = side_of_result(
+        result.spec.name, result.schema, result.synthetic, result.model, result.guarantee.to_dict()
+    )
+    return comparison_page(compare_sides(side_of(folder, verified=True), now))
+
+
+def _series(result: ReleaseResult) -> dict[str, Any]:
+    """Return the place of the release in its series, if it is in one."""
+    from understudy.release.series.previous import series_of
+
+    promise = Bound(0.0, result.guarantee.budget)
+    known = [promise, *(bound for bound in result.guarantee.trade_off if bound != promise)]
+    found = series_of(result.spec, known)
+    return {} if found is None else {"series": found}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

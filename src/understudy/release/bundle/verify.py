@@ -30,6 +30,7 @@ from understudy.privacy.ledger.ledger import Invariant
 from understudy.release.approvals import missing_approvals, specification_hash
 from understudy.release.bundle.bundle import MANIFEST, manifest_text
 from understudy.release.selection.profiles import Bound
+from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
@@ -148,9 +149,26 @@ def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> 
             if not any(_close(bound.epsilon, x.epsilon) and _covers(bound.budget, x.budget) for x in known):
                 problems.add(f"nothing in the specification proves the bound {bound.to_dict()}")
     _check_selection(document, shares, problems)
+    _check_series(document, spec, problems)
     stated = [Invariant(x["subject"], x["rule"], x["value"], "", 0) for x in promised.get("invariants", ())]
     if "steps" in promised and promised["steps"] < spec.condition(tuple(stated)).steps:
         problems.add("two tables that the promise compares are further apart than the certificate says")
+
+
+def _check_series(document: dict[str, Any], spec: Spec, problems: Problems) -> None:
+    """Add up the series anew, from what the specification says of earlier releases; their own bundles prove that."""
+    wanted, said = series_of(spec, bounds_of(document)), document.get("series")
+    if wanted is None or said is None:
+        if wanted is not said:
+            problems.add("certificate and specification disagree on whether the release is one of a series")
+        return
+    previous = spec.file.previous
+    if previous is None or previous.releases[-1].manifest != previous.manifest:
+        problems.add("the release before this one in the series is not the one that the specification names")
+    if not _covers(budget_from_dict(said["composed"]), budget_from_dict(wanted["composed"])):
+        problems.add(f"the series adds up to {wanted['words']}, more than the certificate says")
+    if {**said, "composed": 0, "words": ""} != {**wanted, "composed": 0, "words": ""}:
+        problems.add("the series of the certificate is not that of the specification")
 
 
 def _check_selection(document: dict[str, Any], shares: Shares, problems: Problems) -> None:

@@ -242,9 +242,10 @@ def _move_paths(plain: dict[str, Any], where: Path, folder: Path) -> None:
     for holder, key in ((plain, "schema"), (plain, "ledger"), (plain["source"], "path")):
         if isinstance(holder.get(key), str):
             holder[key] = _moved(holder[key], where, folder)
-    output = plain.get("output")
-    if isinstance(output, dict) and isinstance(output.get("folder"), str):
-        output["folder"] = _moved(output["folder"], where, folder)
+    for part, key in (("output", "folder"), ("previous", "bundle")):
+        holder = plain.get(part)
+        if isinstance(holder, dict) and isinstance(holder.get(key), str):
+            holder[key] = _moved(holder[key], where, folder)
 
 
 def _moved(path: str, where: Path, folder: Path) -> str:

@@ -338,6 +338,7 @@ class _OutputPart(Part):
     folder: str | None = Field(None, description="Folder of the bundle, relative to this file.")
 
 
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Role = Literal["owner", "lawyer", "domain expert", "statistician", "data protection officer"]
 
 
@@ -348,6 +349,27 @@ class _ApprovalsPart(Part):
     signed: bool = Field(False, description="Whether only signed approvals count, by keys that are trusted.")
     keys: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]] = Field(
         {}, description="For a role: fingerprint of the one key whose signature counts."
+    )
+
+
+class _EarlierPart(Part):
+    """An earlier release of a series, and what is known about its cost."""
+
+    name: str = Field(description="Name of the release.")
+    manifest: Sha256 = Field(description="SHA-256 of the manifest of its bundle.")
+    bounds: list[dict[str, AnyValue]] = Field(
+        description="What its certificate says is known, the promise first.", min_length=1
+    )
+
+
+class _PreviousPart(Part):
+    """The release before this one in a series; `understudy refresh` writes it."""
+
+    bundle: str | None = Field(None, description="Folder of its bundle, relative to this file.")
+    manifest: Sha256 = Field(description="SHA-256 of the manifest of its bundle.")
+    prior: bool = Field(True, description="Whether models start from that of the bundle, which is public.")
+    releases: list[_EarlierPart] = Field(
+        description="The earlier releases of the series, the first one first.", min_length=1
     )
 
 
@@ -384,6 +406,7 @@ class SpecPart(Part):
     selection: SelectionPart = Field(description="How many attempts may be made.")
     budget: _BudgetsPart = Field(description="The privacy budget.")
     output: _OutputPart = Field(_OutputPart(), description="What is written.")  # type: ignore[call-arg]
+    previous: _PreviousPart | None = Field(None, description="The release before this one in a series.")
     approvals: _ApprovalsPart = Field(
         _ApprovalsPart(),  # type: ignore[call-arg]
         description="Who must have approved this very specification.",

@@ -28,6 +28,10 @@ from understudy.schema.problems import did_you_mean, problems_of
 # Words of a specification that stand for workloads, projections and combinations of options.
 
 
+WORKLOADS = frozenset({"workload", "measured"})
+"""Options of methods that are workloads."""
+
+
 def workload_of(given: Any, schema: Schema, where: Path = Path()) -> Workload:
     """Return a workload from the words of a specification.
 
@@ -253,8 +257,8 @@ class SpaceReader:
                 label = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
                 try:
                     made = dict(options)
-                    if "workload" in made:
-                        made["workload"] = workload_of(made["workload"], schema, self.where)
+                    for key in WORKLOADS & set(made):
+                        made[key] = workload_of(made[key], schema, self.where)
                     synthesizer = described.load()(**made)
                     if budget is not None:
                         synthesizer.require(budget)

@@ -18,7 +18,8 @@ from typing import Any, Literal
 from understudy.curator import table_facts
 from understudy.data import Database, Preparation
 from understudy.data.prepare import rule_meaning
-from understudy.errors import UnderstudyError
+from understudy.engine import GraphicalModel
+from understudy.errors import SchemaError, UnderstudyError
 from understudy.mechanisms import Plan, Synthesizer, create
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, fingerprint_of
@@ -31,12 +32,15 @@ from understudy.release.selection.accounting import Attempts
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.model import SpecPart, json_schema, projection_part
 from understudy.release.spec.source import RowCount, Source
-from understudy.release.spec.space import workload_of
+from understudy.release.spec.space import WORKLOADS, workload_of
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import parse_plain, read_plain
 
-__all__ = ["RowCount", "Source", "Spec", "read_facts"]
+__all__ = ["PRIOR_METHODS", "RowCount", "Source", "Spec", "read_facts"]
+
+PRIOR_METHODS = ("aim", "gaussian")
+"""Methods that can start from a model of public data."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,6 +132,8 @@ class Spec:
         plain.pop("ledger", None)
         if isinstance(plain.get("output"), dict):
             plain["output"].pop("folder", None)
+        if isinstance(plain.get("previous"), dict):
+            plain["previous"].pop("bundle", None)
         return dict(plain)
 
     def fingerprint(self) -> str:
@@ -211,6 +217,11 @@ class Spec:
                 else {"open_bins": self.file.acceptance.open_bins}
             )
             | ({} if "approvals" not in self.plain else {"approvals": self.file.approvals.model_dump()})
+            | (
+                {}
+                if self.file.previous is None
+                else {"previous": [self.file.previous.manifest, self.file.previous.prior]}
+            )
         )
 
     # ------------------------------------------------------------------ as the file has it
@@ -322,9 +333,25 @@ class Spec:
     def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
         """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
         options = dict(configuration.options)
-        if "workload" in options:
-            options["workload"] = workload_of(options["workload"], schema, self.where)
+        for key in WORKLOADS & set(options):
+            options[key] = workload_of(options[key], schema, self.where)
+        if self.prior is not None and configuration.method in PRIOR_METHODS:
+            options["prior"] = self.prior
         return create(configuration.method, **options).with_fixed_accounting()
+
+    @cached_property
+    def prior(self) -> GraphicalModel | None:
+        """The public model that fits start from: that of the release before this one in a series."""
+        previous = self.file.previous
+        if previous is None or not previous.prior:
+            return None
+        if previous.bundle is None:
+            raise SchemaError(
+                "previous.bundle: name the folder of the bundle before this one; its model is the prior of this release."
+            )
+        from understudy.release.series.previous import prior_of
+
+        return prior_of(self.where / previous.bundle, previous.manifest)
 
     @cached_property
     def _plans(self) -> dict[str, Plan | str]:

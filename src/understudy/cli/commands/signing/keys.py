@@ -17,7 +17,8 @@ app = typer.Typer(
 )
 
 Label = Annotated[str, typer.Argument(help="Short name of the key among yours.")]
-Holder = Annotated[str, typer.Option("--name", help="Who holds the key, as it will stand on what is signed.")]
+WHO = "Name of the person who holds the key, signs or approves."
+Holder = Annotated[str, typer.Option("--name", help=WHO)]
 
 
 def ask_passphrase() -> str:
@@ -114,9 +115,13 @@ def export(
             help="Write the private key, to move it to another machine. Whoever has it can sign as you.",
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
-    """Write the public part of a key to a file, for those who are to check your signatures."""
-    from understudy.cli.output import tell
+    """Write the public part of a key to a file.
+
+    Give it to those who are to check your signatures.
+    """
+    from understudy.cli.output import print_json, tell
     from understudy.errors import OutputError
     from understudy.signatures import open_keyring
 
@@ -130,6 +135,9 @@ def export(
     except OSError as error:
         raise OutputError(f"The key cannot be written to {str(out)!r}: {error.strerror or error}.") from None
     what = "private" if private else "public"
+    if json:
+        print_json({"out": str(out), "kind": what, "fingerprint": own.public.fingerprint})
+        return
     tell(f"Wrote the {what} key {own.label!r} to {out}. Fingerprint: {own.public.fingerprint}")
 
 
@@ -138,21 +146,23 @@ def import_key(
     file: Annotated[Path, typer.Argument(help="Private key that `keys export --private` wrote.")],
     label: Label,
     name: Holder,
+    json: Json = False,
 ) -> None:
     """Add a private key of your own that was made on another machine."""
-    from understudy.cli.output import tell
+    from understudy.cli.output import print_json, tell
     from understudy.signatures import open_keyring
 
     own = open_keyring().import_private(_content(file), label, name=name, passphrase=ask_passphrase)
+    if json:
+        print_json({"label": own.label, "name": own.public.name, "fingerprint": own.public.fingerprint})
+        return
     tell(f"Added the key {own.label!r} of {own.public.name}. Fingerprint: {own.public.fingerprint}")
 
 
 @app.command("trust")
 def trust(
     file: Annotated[Path, typer.Argument(help="Public key that its holder gave you.")],
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name to trust it under; by default the one in the file.")
-    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help=WHO)] = None,
     fingerprint: Annotated[
         str | None,
         typer.Option(
@@ -160,12 +170,13 @@ def trust(
             help="What its holder told you by another way; a key with another one is refused.",
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Trust the key of somebody else from now on.
 
     Compare the fingerprint with its holder first, by another way than the one the file came: by telephone, say.
     """
-    from understudy.cli.output import tell
+    from understudy.cli.output import print_json, tell
     from understudy.errors import SignatureError
     from understudy.signatures import PublicKey, open_keyring
 
@@ -175,6 +186,9 @@ def trust(
             f"The key has the fingerprint {public.fingerprint}, not {fingerprint}. It is not the one you were told of; nothing was trusted."
         )
     known = open_keyring().trust(public, name=name)
+    if json:
+        print_json({"name": known.name, "fingerprint": public.fingerprint})
+        return
     tell(f"Trusted from now on: {known.name}, fingerprint {public.fingerprint}.")
     if fingerprint is None:
         tell(
@@ -185,12 +199,16 @@ def trust(
 @app.command("distrust")
 def distrust(
     fingerprint: Annotated[str, typer.Argument(help="Fingerprint of the key, as `keys list` shows it.")],
+    json: Json = False,
 ) -> None:
     """Trust a key no longer."""
-    from understudy.cli.output import tell
+    from understudy.cli.output import print_json, tell
     from understudy.signatures import open_keyring
 
     open_keyring().distrust(fingerprint)
+    if json:
+        print_json({"distrusted": fingerprint})
+        return
     tell(f"The key {fingerprint} is no longer trusted here.")
 
 

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli.commands.signing.keys import WHO
 from understudy.cli.options import Json
 
-_ROLES = "owner, lawyer, domain expert, statistician or data protection officer"
+_ROLE = (
+    "In which role: owner, lawyer, domain expert, statistician or data protection officer. A specification that is signed in a "
+    "role is approved by it."
+)
 
 
 def sign(
@@ -21,14 +25,9 @@ def sign(
     ],
     role: Annotated[
         str,
-        typer.Option(
-            "--as",
-            help=f"In which role: {_ROLES}. A specification that is signed in a role is approved by it.",
-        ),
+        typer.Option("--as", help=_ROLE),
     ] = "",
-    name: Annotated[
-        str | None, typer.Option("--name", help="Who signs; by default the holder of the key.")
-    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help=WHO)] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="Which of your keys; needed if you have several.")
     ] = None,
@@ -53,11 +52,11 @@ def sign(
 
 def approve(
     spec: Annotated[Path, typer.Argument(help="Specification that is approved as it stands.")],
-    role: Annotated[str, typer.Option("--as", help=f"In which role: {_ROLES}.")],
-    name: Annotated[str, typer.Option("--name", help="Who approves it.")],
+    role: Annotated[str, typer.Option("--as", help=_ROLE)],
+    name: Annotated[str, typer.Option("--name", help=WHO)],
     json: Json = False,
 ) -> None:
-    """Record that somebody approved a specification, without a signature.
+    """Record, unsigned, that somebody approved a specification.
 
     Anybody can type this; `understudy sign SPEC --as ROLE` signs it. The approval names the hash of the specification, so it lapses
     with any change, and travels in the certificate of the release.
