@@ -54,6 +54,7 @@ MARGINAL = (
 
 RUNS = (
     _run("curves", "accuracy.curves"),
+    _run("studio", "speed.studio"),
     _run(
         "aim-peers",
         "accuracy.aim",

@@ -87,6 +87,19 @@ ALLOWED: dict[str, set[str]] = {
         "mechanisms",
         "workflow",
     },
+    "studio": {
+        "errors",
+        "_system",
+        "progress",
+        "schema",
+        "privacy",
+        "mechanisms",
+        "release",
+        "report",
+        "datasets",
+        "signatures",
+        "workflow",
+    },
     "bulk": {"errors", "_system", "schema", "data", "engine", "mechanisms", "parallel", "progress"},
     "release": {
         "errors",
@@ -361,3 +374,52 @@ def test_the_check_sees_a_private_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("from understudy.privacy._hidden import value\nfrom understudy.data import _csv\n")
     assert _private_imports(bad) == {"_hidden", "_csv"}
+
+
+# The studio never opens records. Of the rooms that could, it may use these modules alone: specifications, plans, rehearsals on public
+# tables, bundles, and what is computed from schemas.
+STUDIO_MODULES = (
+    "release.approvals",
+    "release.bundle.",
+    "release.criteria.registry",
+    "release.rehearsal.",
+    "release.run.judgement",
+    "release.run.planning",
+    "release.selection.profiles",
+    "release.signing",
+    "release.spec.",
+    "workflow.choice",
+    "workflow.rehearsing",
+)
+READERS = {
+    "Curator", "Database", "LocalTable", "Table", "Sealed", "discover_schema", "evaluate", "find_ledger", "measure_errors", "plan_publication",
+    "plan_synthesis", "public_table", "publish", "read_described", "read_frame", "read_table", "synthesize",
+}  # fmt: skip
+
+
+def _studio_imports(path: Path) -> list[tuple[str, str]]:
+    """Modules and names that a file takes from rooms which can reach records."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [(node.module, alias.name) for alias in node.names]
+    rooms = ("understudy.release", "understudy.workflow")
+    return [(module, name) for module, name in found if module.startswith(rooms)]
+
+
+def test_the_studio_opens_no_records() -> None:
+    for path in _files("studio"):
+        for module, name in _studio_imports(path):
+            inside = module.removeprefix("understudy.") + "."
+            assert inside.startswith(STUDIO_MODULES), f"{path.name} imports {module}"
+            assert name not in READERS, f"{path.name} imports {name}"
+        for other, name in _imports(path):
+            assert name not in READERS - {"Table"}, f"{path.name} imports {name} from {other}"
+
+
+def test_the_check_sees_a_studio_that_reads(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("from understudy.workflow import publish\nfrom understudy.schema import Schema\n")
+    assert _studio_imports(bad) == [("understudy.workflow", "publish")]

@@ -86,6 +86,7 @@ def register(app: typer.Typer) -> None:
         release,
         sample,
         schema,
+        studio,
         synth,
     )
     from understudy.cli.commands import bundle as report
@@ -116,6 +117,7 @@ def register(app: typer.Typer) -> None:
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")
+    app.add_typer(studio.app, name="studio")
 
 
 def prepare() -> None:

@@ -119,11 +119,15 @@ class EventsTable(LocalTable):
             )
 
     def beyond_codes(self) -> Iterator[bytes]:
-        """Return what a digest of the records needs beside the codes: which rows are of one entity, and their order. Private."""
+        """Return what a digest of the records needs beside the codes: which rows are of one entity, their order, and the entities without any. Private."""
         columns = [self._columns[name] for name in self._schema.names]
         for name in sorted(self._persons):
             yield name.encode("utf-8")
             yield marks_of_persons(self._persons[name], columns, self._order).astype("<u8").tobytes()
+        if self._without is not None:
+            alone = [self._without.columns[name] for name in sorted(self._without.columns)]
+            yield self._without.number.to_bytes(8, "big")
+            yield marks_of_persons(np.arange(self._without.number), alone, None).astype("<u8").tobytes()
 
     def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
         """Return the event records: exactly ``max_rows`` of each entity."""
@@ -170,17 +174,6 @@ class EventsTable(LocalTable):
         none = np.zeros(0, np.int64)
         alone = none if self._without is None else np.arange(self._without.number)
         return self._records(*given, starts, alone), self._records(*given, np.arange(len(rows)), none)
-
-    def beyond_codes(self) -> Iterator[bytes]:
-        """Yield what records depend on beside the codes of the rows: whose they are, their order, and the entities without any. Private."""
-        assert self._schema.entity is not None
-        yield np.ascontiguousarray(self._persons[self._schema.entity.id], "<i8").tobytes()
-        if self._order is not None:
-            yield np.ascontiguousarray(self._order).tobytes()
-        if self._without is not None:
-            yield self._without.number.to_bytes(8, "big")
-            for name in sorted(self._without.columns):
-                yield np.ascontiguousarray(self._without.columns[name], "<u4").tobytes()
 
     def _records(
         self, rows: Ints, starts: Ints, sizes: Ints, place: Ints, event: Ints, idle: Ints

@@ -378,7 +378,7 @@ def render(page: Page) -> str:
     main = '<main id="content">'
     first = "".join(block.html() for block in page.top)
     opening = f"{main}{first}{contents}" if first else f"{contents}{main}"
-    style = _STYLE.replace("ACCENT-DARK", page.accent_dark).replace("ACCENT", page.accent)
+    style = stylesheet(page.accent, page.accent_dark)
     script = _SCRIPT.replace("ROWS-OF", labels["rows_of"])
     # Nothing is loaded, and nothing runs but the one script: whatever markup reached the page some other way stays dead.
     policy = (
@@ -396,6 +396,17 @@ def render(page: Page) -> str:
         f"{escape(labels['theme'])}</button></header>\n"
         f"{opening}{''.join(block.html() for block in page.lead)}{parts}</main>\n<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def stylesheet(accent: str = "#0b5f85", accent_dark: str = "#6ec1e8") -> str:
+    """Return the style of pages with their colours, for pages that are put together elsewhere.
+
+    Examples
+    --------
+    >>> "#0b5f85" in stylesheet()
+    True
+    """
+    return _STYLE.replace("ACCENT-DARK", accent_dark).replace("ACCENT", accent)
 
 
 def _digest(content: str) -> str:

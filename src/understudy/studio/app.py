@@ -1,0 +1,157 @@
+"""The application: which page answers at which address, and how it is served."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from understudy.errors import OutputError, UsageError
+from understudy.report.page import stylesheet
+from understudy.studio import agreement, design_pages, export, schemas, shelf
+from understudy.studio.consequences import warm_up
+from understudy.studio.desk import HERE, Desk, handler
+from understudy.studio.folder import Folder
+from understudy.studio.security import Gate, Guard
+
+__all__ = ["create_app", "serve"]
+
+
+def create_app(desk: Desk) -> ASGIApp:
+    """Return the application of a desk, with its guard before it."""
+
+    def shown(path: str, answer: Callable[..., Response]) -> Route:
+        return Route(path, handler(desk, answer), methods=["GET"])
+
+    def sent(path: str, answer: Callable[..., Response]) -> Route:
+        return Route(path, handler(desk, answer, form=True), methods=["POST"])
+
+    def nowhere(request: Request, error: Exception) -> Response:
+        return desk.problem(UsageError("There is no such page in the studio."), status=404)
+
+    def fault(request: Request, error: Exception) -> Response:
+        return PlainTextResponse(
+            f"An unexpected {type(error).__name__}: this is a fault of Understudy. Nothing was spent.\n",
+            status_code=500,
+        )
+
+    app = Starlette(
+        routes=[
+            Route("/static/{name}", _static, methods=["GET"]),
+            shown("/", shelf.home),
+            shown("/schema", schemas.overview),
+            shown("/schema/columns/{index}", schemas.column),
+            sent("/schema/columns/{index}", schemas.save_column),
+            shown("/schema/rules", schemas.rules),
+            sent("/schema/rules", schemas.save_rules),
+            shown("/schema/file", schemas.file),
+            sent("/schema/file", schemas.save_file),
+            sent("/schema/import", schemas.take),
+            sent("/schema/start", schemas.start),
+            sent("/schema/declare", schemas.declare),
+            shown("/designs", design_pages.overview),
+            sent("/designs", design_pages.create),
+            shown("/compare", design_pages.compare),
+            shown("/designs/{name}", design_pages.design),
+            sent("/designs/{name}", design_pages.save),
+            sent("/designs/{name}/preview", design_pages.preview),
+            shown("/designs/{name}/rehearsal", design_pages.rehearsal),
+            sent("/designs/{name}/cancel", design_pages.cancel),
+            shown("/designs/{name}/file", design_pages.file),
+            sent("/designs/{name}/file", design_pages.save_file),
+            shown("/agree", agreement.overview),
+            shown("/designs/{name}/agree", agreement.agree),
+            sent("/designs/{name}/comments", agreement.comment),
+            sent("/designs/{name}/approve", agreement.record),
+            sent("/designs/{name}/statement", agreement.take_statement),
+            sent("/designs/{name}/require", agreement.require),
+            sent("/designs/{name}/sign", agreement.sign),
+            shown("/designs/{name}/export", export.download),
+            shown("/shelf", shelf.shelf),
+            shown("/shelf/ledger", shelf.ledger),
+            shown("/shelf/release", shelf.release),
+            sent("/shelf/verify", shelf.verify),
+            shown("/shelf/file", shelf.file),
+            shown("/shelf/compare", shelf.compare),
+        ],
+        exception_handlers={404: nowhere, 405: nowhere, 500: fault},
+    )
+    return Guard(app, desk.gate)
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name == "studio.css":
+        style = stylesheet() + (HERE / "static" / "studio.css").read_text(encoding="utf-8")
+        return Response(style, media_type="text/css")
+    if name == "studio.js":
+        return Response(
+            (HERE / "static" / "studio.js").read_text(encoding="utf-8"), media_type="text/javascript"
+        )
+    return PlainTextResponse("There is no such file.\n", status_code=404)
+
+
+def serve(
+    root: str | Path, *, port: int = 0, browser: bool = True, announce: Callable[[str], None] = print
+) -> None:
+    """Serve a folder on loopback until interrupted.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    port
+        Where to listen; 0 takes a free port.
+    browser
+        Whether to open a browser.
+    announce
+        Told the address once, token included, when the studio answers.
+    """
+    import uvicorn
+
+    folder = Folder(root)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise OutputError(
+            f"The studio cannot listen on port {port}: {error.strerror}. Choose another, or 0 for any."
+        ) from None
+    gate = Gate(listener.getsockname()[1])
+    try:
+        folder.lock(gate.origin)
+        desk = Desk(folder, gate)
+        config = uvicorn.Config(
+            create_app(desk),
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            date_header=False,
+            ws="none",
+            timeout_graceful_shutdown=2,
+        )
+        threading.Thread(target=warm_up, daemon=True).start()
+        announce(gate.address)
+        if browser:
+            webbrowser.open(gate.address)
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        except KeyboardInterrupt:
+            pass  # this is how a studio is stopped
+        finally:
+            desk.rehearsals.close()
+    finally:
+        folder.unlock()
+        listener.close()

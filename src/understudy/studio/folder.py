@@ -1,0 +1,244 @@
+"""The folder of a studio: everything it reads and writes lies in it, and nothing that leads out of it is followed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from understudy._system import take_lock
+from understudy.errors import OutputError, SchemaError, UsageError
+
+__all__ = ["MAX_TEXT_BYTES", "Folder", "text_version"]
+
+MAX_TEXT_BYTES = 5 << 20
+"""Largest file that is read as text, in bytes."""
+_DEPTH = 3
+_MOST_FOUND = 500
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+
+
+def text_version(text: str) -> str:
+    """Return a short digest of a text: a form remembers which version of a file it was made from."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+class Folder:
+    """A folder with one schema, designs, signed specifications, ledgers and bundles.
+
+    Parameters
+    ----------
+    root
+        The folder; it has to exist.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root).resolve()
+        if not self.root.is_dir():
+            raise UsageError(
+                f"There is no folder {str(root)!r}. Make it first; the studio keeps everything in it."
+            )
+        self._lock: int | None = None
+
+    # ------------------------------------------------------------------ places
+
+    @property
+    def schema(self) -> Path:
+        """The schema that all designs share."""
+        return self.root / "schema.yaml"
+
+    @property
+    def designs(self) -> Path:
+        """Where designs are: specifications that are not signed yet."""
+        return self.root / "designs"
+
+    @property
+    def signed(self) -> Path:
+        """Where signed specifications are."""
+        return self.root / "signed"
+
+    @property
+    def public(self) -> Path:
+        """Where tables are that their owner declared public, to rehearse on."""
+        return self.root / "public"
+
+    @property
+    def hidden(self) -> Path:
+        """What the studio keeps for itself: the lock and finished rehearsals."""
+        return self.root / ".studio"
+
+    def design(self, name: str) -> Path:
+        """Return the file of a design."""
+        return self.designs / f"{self.checked(name)}.yaml"
+
+    @staticmethod
+    def checked(name: str) -> str:
+        """Return a name that a file may have, or refuse it."""
+        if _NAME.fullmatch(name) is None:
+            raise UsageError(
+                f"The name {name[:80]!r} cannot be used: write up to 60 letters, digits, hyphens and underscores, beginning with a letter or digit."
+            )
+        return name
+
+    def design_names(self) -> list[str]:
+        """Return the names of all designs."""
+        if not self.designs.is_dir():
+            return []
+        return sorted(path.stem for path in self.designs.glob("*.yaml") if _NAME.fullmatch(path.stem))
+
+    def inside(self, relative: str) -> Path:
+        """Return a path in the folder; refuse one that leads out of it or to something hidden.
+
+        Raises
+        ------
+        UsageError
+            For absolute paths, ``..``, hidden names, links that lead out, and names that no file can have.
+        """
+        refused = UsageError("There is no such file in the folder of the studio.")
+        if not relative or "\0" in relative or "\\" in relative:
+            raise refused
+        path = Path(relative)
+        if path.is_absolute() or any(part == ".." or part.startswith(".") for part in path.parts):
+            raise refused
+        whole = (self.root / path).resolve()
+        if not whole.is_relative_to(self.root) or whole == self.root:
+            raise refused
+        return whole
+
+    def relative(self, path: Path) -> str:
+        """Return how a file of the folder is written in addresses."""
+        return path.relative_to(self.root).as_posix()
+
+    # ------------------------------------------------------------------ what lies in it
+
+    def ledgers(self) -> list[Path]:
+        """Return the ledgers in the folder and its folders."""
+        return [path for path in self._files() if path.suffix == ".ledger"]
+
+    def bundles(self) -> list[Path]:
+        """Return the published bundles in the folder and its folders."""
+        return [
+            path.parent
+            for path in self._files()
+            if path.name == "MANIFEST.json" and (path.parent / "certificate.json").is_file()
+        ]
+
+    def public_tables(self) -> list[str]:
+        """Return the names of the files under ``public``."""
+        if not self.public.is_dir():
+            return []
+        kinds = (".csv", ".csv.gz", ".parquet")
+        return sorted(
+            path.name
+            for path in self.public.iterdir()
+            if path.is_file() and not path.is_symlink() and path.name.endswith(kinds) and path.name[0] != "."
+        )
+
+    def _files(self) -> Iterator[Path]:
+        found = 0
+        for place, folders, files in os.walk(self.root, followlinks=False):
+            here = Path(place)
+            depth = len(here.relative_to(self.root).parts)
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and depth < _DEPTH)
+            for name in sorted(files):
+                path = here / name
+                if name.startswith(".") or path.is_symlink() or not path.is_file():
+                    continue
+                found += 1
+                if found > 100 * _MOST_FOUND:
+                    return
+                yield path
+
+    # ------------------------------------------------------------------ text
+
+    def read(self, path: Path) -> str:
+        """Return the text of a file of the folder; empty if there is none.
+
+        Raises
+        ------
+        SchemaError
+            If it is too large or no text.
+        """
+        try:
+            with path.open("rb") as stream:
+                content = stream.read(MAX_TEXT_BYTES + 1)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise SchemaError(f"The file {path.name!r} cannot be read: {error.strerror}.") from None
+        return self.text(content, path.name)
+
+    @staticmethod
+    def text(content: bytes, name: str) -> str:
+        """Return bytes as text, or say why they are none."""
+        if len(content) > MAX_TEXT_BYTES:
+            raise SchemaError(
+                f"The file {name!r} is larger than {MAX_TEXT_BYTES >> 20} MB, too large for the studio."
+            )
+        try:
+            return content.decode("utf-8-sig").replace("\r\n", "\n")
+        except UnicodeDecodeError:
+            raise SchemaError(f"The file {name!r} is not UTF-8 text.") from None
+
+    def make(self, place: Path) -> None:
+        """Make a folder of the folder, unless it is there."""
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"The folder {place.name!r} cannot be made: {error.strerror}.") from None
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file of the folder, whole or not at all."""
+        if not path.parent.resolve().is_relative_to(self.root):
+            raise OutputError(f"The file {path.name!r} would lie outside the folder of the studio.")
+        temporary = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.name}.", delete=False
+            ) as stream:
+                temporary = stream.name
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except OSError as error:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+            raise OutputError(f"The file {path.name!r} cannot be written: {error.strerror}.") from None
+
+    # ------------------------------------------------------------------ one studio at a time
+
+    def lock(self, address: str) -> None:
+        """Keep other studios out of the folder until this process ends.
+
+        Raises
+        ------
+        UsageError
+            If one is open on the folder already; the message says where.
+        """
+        try:
+            self.hidden.mkdir(exist_ok=True)
+            descriptor = os.open(self.hidden / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise OutputError(f"The studio cannot write to {str(self.root)!r}: {error.strerror}.") from None
+        if not take_lock(descriptor):
+            other = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
+            os.close(descriptor)
+            raise UsageError(
+                f"Another studio is open on {str(self.root)!r}{f', at {other}' if other else ''}. Two would overwrite each other's files: use that one "
+                "(several tabs are fine), or stop it first."
+            )
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, address.encode("utf-8"), 0)
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        """Let other studios in."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -1,0 +1,193 @@
+"""The process of one rehearsal: ``python -m understudy.studio.worker PLACE``.
+
+It reads ``job.json`` of its place, tells how far it is in ``progress.json`` and what it has found in ``result.json``, which grows by one budget at a time.
+The table is simulated, made up from the schema, or a file that its owner declared public; no other is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from understudy.datasets import load
+from understudy.datasets.schema_tables import simulated_codes
+from understudy.errors import UnderstudyError
+from understudy.progress import Phases, Progress
+from understudy.release.rehearsal.rehearsal import rehearse
+from understudy.release.rehearsal.trial import mean_interval
+from understudy.release.spec.spec import Spec
+from understudy.schema import Schema
+from understudy.studio.designs import with_total
+from understudy.studio.rehearsals import Table, watch
+from understudy.workflow.rehearsing import expected_errors
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.workflow.rehearsing import ExpectedErrors
+
+_SEED = 20
+_EVERY = 0.3
+"""Seconds between two words about how far it is."""
+_ERROR_ROWS = 20_000
+_UNIFORM = {"integer": "integer-uniform", "real": "uniform", "date": "uniform"}
+
+
+def made_up(schema: Schema, rows: int, seed: int = _SEED) -> pd.DataFrame:
+    """Return a table drawn from a schema alone, with single values where the schema would show bins."""
+    plain = schema.to_dict()
+    for column in plain["columns"]:
+        if column["kind"] in _UNIFORM and "bins" in column:
+            column["decode_by"] = _UNIFORM[column["kind"]]
+    plain.pop("row_count", None)
+    drawn = Schema.from_dict(plain)
+    return drawn.decode(simulated_codes(drawn, rows, seed=seed), seed=seed)
+
+
+def table_of(table: Table, spec: Spec, public: Path) -> Any:
+    """Return the table to rehearse on: a frame, or the path of a public file."""
+    if table.kind == "simulated":
+        return load(table.name, table.rows or 1, _SEED)[0]
+    if table.kind == "public":
+        return public / table.name
+    return made_up(spec.schema, table.rows or 1)
+
+
+def point(spec: Spec, table: Any, *, trials: int, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Rehearse one budget and return what came of it, over all configurations."""
+    found = rehearse(spec, table, trials=trials, jobs=1, folder=folder, seed=_SEED, progress=progress)
+    done = [trial for item in found.results for trial in item.trials]
+    chances = [trial.probability for trial in done]
+    closest: dict[str, int] = {}
+    failures: dict[str, int] = {}
+    for trial in done:
+        if trial.closest:
+            closest[trial.closest] = closest.get(trial.closest, 0) + 1
+        if trial.failure:
+            failures[trial.failure] = failures.get(trial.failure, 0) + 1
+    low, high = mean_interval(chances)
+    return {
+        "epsilon": _epsilon(spec),
+        "acceptance": float(np.mean(chances)),
+        "interval": [low, high],
+        "rows": found.rows,
+        "trials": [{"errors": dict(trial.errors), "failed": bool(trial.failure)} for trial in done],
+        "closest": closest,
+        "failures": failures,
+        "seconds": float(np.median([trial.seconds for trial in done])),
+    }
+
+
+def _epsilon(spec: Spec) -> float | None:
+    found = spec.total.to_dict().get("epsilon")
+    return None if found is None else float(found)
+
+
+def errors_of(spec: Spec, rows: int) -> dict[str, Any]:
+    """Return the expected errors of columns, pairs and triples, or why there are none."""
+    configuration = spec.configurations[0]
+    schema = spec.schema_for(configuration)
+    try:
+        found: ExpectedErrors = expected_errors(
+            schema,
+            rows,
+            spec.shares.model,
+            spec.synthesizer_for(configuration, schema),
+            unit=spec.unit,
+            most_rows=_ERROR_ROWS,
+        )
+    except UnderstudyError as error:
+        return {"note": str(error)}
+    kinds = {}
+    for kind in ("columns", "pairs", "triples"):
+        expected = found.of(kind)
+        if expected is not None:
+            kinds[kind] = {"low": expected.low, "middle": expected.middle, "high": expected.high}
+            kinds[kind]["cell"] = found.smallest_cell(kind) or math.nan
+    return {
+        kind: {name: None if math.isnan(value) else value for name, value in parts.items()}
+        for kind, parts in kinds.items()
+    }
+
+
+class _Teller:
+    """Writes down how far the work is, not too often."""
+
+    def __init__(self, place: Path) -> None:
+        self._place, self._last = place, 0.0
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        if time.monotonic() - self._last >= _EVERY:
+            self.write("running", stage, fraction)
+            self._last = time.monotonic()
+
+    def write(self, kind: str, text: str, fraction: float) -> None:
+        _write(self._place / "progress.json", {"kind": kind, "text": text, "fraction": fraction})
+
+
+def _write(path: Path, plain: Any) -> None:
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(plain, allow_nan=False), encoding="utf-8")
+    os.replace(part, path)
+
+
+def work(place: Path) -> None:
+    """Do the work of a place."""
+    tell = _Teller(place)
+    try:
+        _rehearse(place, tell)
+    except UnderstudyError as error:
+        tell.write("failed", str(error), 0.0)
+    except MemoryError:
+        tell.write("failed", "The memory ran out.", 0.0)
+    except Exception as error:
+        tell.write("failed", f"An unexpected {type(error).__name__}: this is a fault of Understudy.", 0.0)
+    else:
+        tell.write("done", "done", 1.0)
+
+
+def _rehearse(place: Path, tell: _Teller) -> None:
+    job = json.loads((place / "job.json").read_text(encoding="utf-8"))
+    where = Path(job["where"])
+    spec = Spec.from_dict(job["spec"], where=where)
+    table = Table(**job["table"])
+    source = table_of(table, spec, Path(job["public"]))
+    own = _epsilon(spec)
+    others = [] if own is None else [float(f"{own * factor:.3g}") for factor in job["factors"]]
+    phases = Phases(
+        tell, {"acceptance": 2.0, "errors": 1.0, **{f"epsilon {epsilon:g}": 1.0 for epsilon in others}}
+    )
+    result: dict[str, Any] = {
+        "table": table.describe(),
+        "epsilon": own,
+        "thresholds": {item.name: item.threshold for item in spec.criteria},
+        "points": [],
+        "errors": {},
+    }
+
+    def rehearsed(item: Spec, phase: str) -> None:
+        result["points"].append(
+            point(item, source, trials=job["trials"], folder=place, progress=phases.part(phase))
+        )
+        result["points"].sort(key=lambda found: found["epsilon"] or 0.0)
+        _write(place / "result.json", result)
+
+    rehearsed(spec, "acceptance")
+    phases.part("errors")("expected errors", 0.0)
+    result["errors"] = errors_of(spec, result["points"][0]["rows"])
+    _write(place / "result.json", result)
+    for epsilon in others:
+        plain = with_total(job["spec"], epsilon, where=where)
+        rehearsed(Spec.from_dict(plain, where=where), f"epsilon {epsilon:g}")
+
+
+if __name__ == "__main__":
+    watch(os.getppid())
+    work(Path(sys.argv[1]))

@@ -1,0 +1,204 @@
+"""Comments and approvals by role, the signed specification, and the page to send around."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import fields_of
+from understudy.release.approvals import approvals_beside, approve, check_approvals, specification_hash
+from understudy.release.spec.spec import Spec
+from understudy.signatures import open_keyring
+from understudy.studio.desk import Desk
+from understudy.studio.export import export_design
+from understudy.workflow import publish
+
+SCRIPT = "<script>alert('x')</script>"
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+def approved(browser: Any, role: str = "owner", name: str = "Ada Berg") -> Any:
+    fields = {"version": browser.version("/designs/small/agree"), "approve_role": role, "approve_name": name}
+    return browser.post("/designs/small/approve", fields | {"approve_sure": "yes"})
+
+
+def signed(browser: Any) -> Any:
+    return browser.post("/designs/small/sign", {"version": browser.version("/designs/small/agree")})
+
+
+def test_comments_are_kept_with_the_version_they_are_about(browser: Any, desk: Desk, small: str) -> None:
+    assert browser.post("/designs/small/comments", {"comment": "x"}).status_code == 422
+    assert browser.post("/designs/small/comments", {"comment_name": "x", "comment": " "}).status_code == 422
+    words = {"comment_name": "Ada", "comment_role": "lawyer", "comment": f"Why 4? {SCRIPT}"}
+    assert browser.post("/designs/small/comments", words).status_code == 303
+    page = browser.get("/designs/small/agree").text
+    assert "Why 4?" in page
+    assert SCRIPT not in page
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    browser.post("/designs/small", fields | {"title": "Another"})
+    assert "about an earlier version" in browser.get("/designs/small/agree").text
+
+
+def test_an_approval_is_of_one_version(browser: Any, desk: Desk, small: str) -> None:
+    assert "nobody yet" in browser.get("/designs/small/agree").text
+    assert approved(browser, name="").status_code == 422
+    assert approved(browser, role="king").status_code == 422
+    assert approved(browser).status_code == 303
+    page = browser.get("/designs/small/agree").text
+    assert "Ada Berg" in page
+    assert "owner" in browser.get("/agree").text
+    spec = Spec.read(desk.folder.design("small"))
+    assert check_approvals(spec, approvals_beside(desk.folder.design("small"))).given[0].role == "owner"
+    stale = browser.version("/designs/small/agree")
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    browser.post("/designs/small", fields | {"title": "Another"})
+    page = browser.get("/designs/small/agree").text
+    assert "approved an earlier version" in page
+    late = {"version": stale, "approve_role": "owner", "approve_name": "Ada", "approve_sure": "yes"}
+    assert browser.post("/designs/small/approve", late).status_code == 409
+
+
+def test_nothing_is_signed_without_the_owner(browser: Any, desk: Desk, small: str) -> None:
+    answer = signed(browser)
+    assert answer.status_code == 422
+    assert "owner: nobody approved it" in answer.text
+    assert not desk.folder.signed.exists()
+
+
+def test_a_signed_specification_is_the_design_and_releases_with_its_approvals(
+    browser: Any, desk: Desk, small: str
+) -> None:
+    approved(browser)
+    approved(browser, role="domain expert", name="Bo <b>")
+    assert signed(browser).status_code == 303
+    design = Spec.read(desk.folder.design("small"))
+    place = desk.folder.signed / f"small-{specification_hash(design)[:8]}"
+    assert {"spec.yaml", "facts.yaml", "schema.yaml"} <= {item.name for item in place.iterdir()}
+    made = Spec.read(place / "spec.yaml")
+    assert specification_hash(made) == specification_hash(design)
+    assert made.facts_fingerprint() == design.facts_fingerprint()
+    page = browser.get("/designs/small/agree").text
+    assert (
+        f"understudy release signed/{place.name}/spec.yaml --ledger small.ledger --out releases/{place.name}"
+        in page
+    )
+    done = publish(
+        made,
+        out=desk.folder.root / "releases" / "small",
+        ledger=desk.folder.root / "small.ledger",
+        approvals=approvals_beside(place / "spec.yaml"),
+    )
+    assert done.accepted
+    released = browser.get("/shelf/release?path=releases/small").text
+    assert "approved by Ada Berg as owner" in released
+    assert "Bo &lt;b&gt;" in released
+    verified = browser.post("/shelf/verify", {"path": "releases/small"}).text
+    assert "the bundle is what was published" in verified
+    # a design that changed has a folder of its own; what was signed stays
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    browser.post("/designs/small", fields | {"title": "Another"})
+    assert signed(browser).status_code == 422
+    assert specification_hash(Spec.read(place / "spec.yaml")) == specification_hash(design)
+
+
+def test_a_source_file_is_found_from_the_signed_folder(browser: Any, desk: Desk, small: str) -> None:
+    text = desk.folder.design("small").read_text()
+    desk.folder.design("small").write_text(
+        text.replace("{simulate: {table: toy, rows: 800, seed: 1}}", "{path: ../records.csv}")
+    )
+    approved(browser)
+    assert signed(browser).status_code == 303
+    place = next(desk.folder.signed.iterdir())
+    made = Spec.read(place / "spec.yaml").source.path
+    assert made is not None
+    assert made.resolve() == desk.folder.root / "records.csv"
+
+
+def test_required_approvals_become_part_of_the_specification(browser: Any, desk: Desk, small: str) -> None:
+    fields = {
+        "version": browser.version("/designs/small/agree"),
+        "required": ["owner", "lawyer"],
+        "signed_only": "yes",
+    }
+    assert browser.post("/designs/small/require", fields).status_code == 303
+    spec = Spec.read(desk.folder.design("small"))
+    assert spec.file.approvals.required == ["owner", "lawyer"]
+    assert spec.file.approvals.signed
+    approved(browser)
+    answer = signed(browser)
+    assert answer.status_code == 422
+    assert "a signed one is required" in answer.text
+    none = {"version": browser.version("/designs/small/agree")}
+    assert browser.post("/designs/small/require", none).status_code == 303
+    assert not Spec.read(desk.folder.design("small")).file.approvals.required
+
+
+def test_a_signature_that_came_by_mail_is_taken_and_a_wrong_one_is_not(
+    browser: Any, desk: Desk, small: str, tmp_path: Path
+) -> None:
+    open_keyring().new("ada", name="Ada Berg")
+    elsewhere = tmp_path / "elsewhere.yaml"
+    text = desk.folder.design("small").read_text().replace("../schema.yaml", "schema.yaml")
+    elsewhere.write_text(text)
+    file, said = approve(elsewhere, role="lawyer", name="Ada Berg", sign=True)
+    elsewhere.unlink()
+    sent = file.read_bytes()
+    file.unlink()
+    forged = sent.replace(b"Ada Berg", b"Eve Berg")
+    for content, why in ((forged, "does not hold"), (b"{}", ""), (b"\xff", ""), (b"", "")):
+        answer = browser.post(
+            "/designs/small/statement", files={"statement_file": ("a.json", content, "application/json")}
+        )
+        assert answer.status_code == 422
+        assert "statement-complaints" in answer.text
+        assert why in answer.text
+    taken = browser.post(
+        "/designs/small/statement", files={"statement_file": ("a.json", sent, "application/json")}
+    )
+    assert taken.status_code == 303
+    assert "Ada Berg" in browser.get("/designs/small/agree").text
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    browser.post("/designs/small", fields | {"title": "Another"})
+    other = browser.post("/designs/small/statement", {"statement": sent.decode()})
+    assert other.status_code == 422
+    assert "another version" in other.text
+    assert said.role == "lawyer"
+
+
+def test_a_damaged_approval_is_not_passed_over(browser: Any, desk: Desk, small: str) -> None:
+    approved(browser)
+    file = next(desk.folder.designs.glob("*.approval-owner.json"))
+    file.write_text(file.read_text()[:-20])
+    page = browser.get("/designs/small/agree")
+    assert page.status_code == 200
+    assert 'role="alert"' in page.text
+    assert signed(browser).status_code == 422
+
+
+def test_the_page_to_send_around_is_one_file_that_asks_for_nothing(
+    browser: Any, desk: Desk, small: str
+) -> None:
+    approved(browser)
+    browser.post("/designs/small/comments", {"comment_name": "Ada", "comment": f"Fine. {SCRIPT}"})
+    answer = browser.get("/designs/small/export")
+    assert answer.headers["content-disposition"] == 'attachment; filename="small.html"'
+    text = export_design(desk.folder.root, "small")
+    assert answer.text == text
+    assert text.startswith("<!doctype html>")
+    assert "src=" not in text.replace("data:", "")
+    assert "default-src 'none'" in text
+    assert SCRIPT not in text
+    for words in (
+        "For a person in the data",
+        "approved by Ada Berg as owner",
+        "What a rejection costs",
+        "Fine.",
+    ):
+        assert words in text
+    assert browser.get("/designs/nothing/export").status_code == 404
