@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -195,11 +196,7 @@ def approved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def _copy(bundle: Path, folder: Path) -> Path:
-    target = folder / "copy"
-    target.mkdir()
-    for path in bundle.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
-    return target
+    return Path(shutil.copytree(bundle, folder / "copy"))
 
 
 def _change(bundle: Path, name: str, change: Any) -> None:
@@ -208,9 +205,9 @@ def _change(bundle: Path, name: str, change: Any) -> None:
     change(plain)
     (bundle / name).write_text(json.dumps(plain, indent=2) + "\n")
     hashes = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in bundle.iterdir()
-        if path.name != "MANIFEST.json"
+        path.relative_to(bundle).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in bundle.rglob("*")
+        if path.is_file() and path.name != "MANIFEST.json"
     }
     (bundle / "MANIFEST.json").write_text(manifest_text(hashes))
 
