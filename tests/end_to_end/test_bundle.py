@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import zipfile
 from dataclasses import replace
@@ -213,7 +214,7 @@ def test_values_that_may_not_occur_are_marked_with_their_bounds(tmp_path: Path) 
         words = f"between 0 and {math.ceil(most):,} of the real rows that were counted: do not read this as a fact"
         assert f"| {value} | {words} |" in written
         assert words in page
-        assert f"<td>{value}</td><td>{words}</td>" in report
+        assert re.search(f"<td[^>]*>{value}</td><td[^>]*>{words}</td>", report)
     assert "| x |  |" in written  # 400 rows are a fact
     assert "Nothing here was learnt" not in written
 

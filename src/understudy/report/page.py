@@ -205,7 +205,7 @@ class Html:
         return _block(self.caption)
 
 
-_STACKED = 4
+_STACKED = 3
 """Tables with so many columns show each row as a small list on narrow screens."""
 
 

@@ -461,9 +461,9 @@ def _nist(facts: OfficeFacts) -> Page:
                     [
                         ("privacy parameter", f"{facts.budget.describe()}: chances move by a factor of at most {facts.odds}"),
                         ("variant", str(facts.budget.to_dict()["kind"])),
-                        ("unit of privacy", f"neighbouring tables {facts.promised['neighbours']}"),
-                        ("people with several records", facts.unit.describe_cut() or "Does any person have more than one row? A row is the unit here."),
-                        ("choice of the parameter", "Who chose the parameter, before what was known, and why?"),
+                        ("unit of privacy", facts.whom),
+                        ("people with several records", facts.unit.describe_cut() or "A row is the unit here. Does any person have more than one?"),
+                        ("choice of the parameter", "Who chose the parameter, when, and why?"),
                     ],
                 ),
             ],
