@@ -2,7 +2,7 @@
 
 600 fits of a table in which people with many rows differ from others, with seeded noise, give 600 intervals for each of 4 cells. The cells of one fit have independent noise, and are covered
 by the same law, so hits are binomial with 2,400 trials. Coverage of what the intervals claim to cover is .95; the test fails if it is
-outside .93 to .97, which has probability below 2e-5 (4.5 deviations of .0044). The wrong answer it catches: intervals that are said to be for the whole table cover less than a fifth of it here.
+outside .93 to .97, which has probability below 2e-5 (4.5 deviations of .0044). The wrong answer it catches: intervals that are said to be for the whole table cover less than half of its cells here.
 """
 
 from __future__ import annotations

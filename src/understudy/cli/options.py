@@ -133,21 +133,9 @@ OptionalUnit = Annotated[
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", help="Column that names the person; protects people, not rows.")
 ]
-MaxRows = Annotated[
-    int | None,
-    typer.Option(
-        "--max-rows-per-person", help="Rows that a person counts for, chosen at random (with --id-column)."
-    ),
-]
-MaxRowsOrAuto = Annotated[
-    str | None,
-    typer.Option(
-        "--max-rows-per-person",
-        metavar="N|auto",
-        help="Rows that a person counts for, chosen at random (with --id-column). auto: with --flat a twentieth of the budget measures how many rows people have, and the "
-        "number with the least error is chosen.",
-    ),
-]
+_MAX_ROWS = "Rows that a person counts for, chosen at random (with --id-column)."
+MaxRows = Annotated[int | None, typer.Option("--max-rows-per-person", help=_MAX_ROWS)]
+MaxRowsOrAuto = Annotated[str | None, typer.Option("--max-rows-per-person", metavar="N|auto", help=_MAX_ROWS)]
 RowsLost = Annotated[
     bool,
     typer.Option(
@@ -159,7 +147,8 @@ Flat = Annotated[
     bool,
     typer.Option(
         "--flat",
-        help="With --id-column: fit rows, cut to --max-rows-per-person, instead of people with their number and order of rows.",
+        help="With --id-column: fit rows, cut to --max-rows-per-person, instead of people with their number and order of rows. "
+        "--max-rows-per-person auto then spends a twentieth of the budget on how many rows people have, and chooses the number with the least error.",
     ),
 ]
 Population = Annotated[
