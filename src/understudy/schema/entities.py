@@ -207,7 +207,7 @@ class Entity:
         found += [
             f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"
             for name in self.link or ()
-            if has_open_levels(columns[name])
+            if _has_open_levels(columns[name])
         ]
         return found
 
@@ -287,15 +287,14 @@ def _entity_of(schema: Schema) -> Entity:
     return schema.entity
 
 
-def has_open_levels(column: Column) -> bool:
-    """Whether a fit chooses groups of the values of a column."""
+def _has_open_levels(column: Column) -> bool:
     return getattr(column, "levels", None) is not None
 
 
 def _linked(column: Column, entity: Entity) -> bool:
     if entity.link is not None:
         return column.name in entity.link or column.name == entity.order
-    return column.name == entity.order or (column.size <= LARGEST_LINK and not has_open_levels(column))
+    return column.name == entity.order or (column.size <= LARGEST_LINK and not _has_open_levels(column))
 
 
 def event_schema(schema: Schema) -> Schema:

@@ -26,7 +26,7 @@ from understudy.mechanisms import method as method_named
 from understudy.mechanisms.events import event_workload, require_conditional
 from understudy.privacy import Unit
 from understudy.schema import Schema
-from understudy.schema.entities import Entity, EventColumns, event_schema, finest, has_open_levels
+from understudy.schema.entities import Entity, EventColumns, event_schema, finest
 from understudy.schema.linked import read_linked_file
 
 if TYPE_CHECKING:
@@ -53,10 +53,8 @@ WHY_FOR_EVENTS = (
 )
 _MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
 """Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
-_NUMBER_SHARE, _EVENTS_SHARE, _FIXED_SHARE = 0.08, 0.25, 0.06
-"""Of the budget, for the number of events of an entity, for that number with every column of events, and with every fixed column: errors in them are multiplied by that number."""
-_FIRST_CELLS = 1_000
-"""Largest marginal of the number of events and a column that is measured before all others."""
+_FIRST_SHARE = 0.08
+"""Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
 
 
 def entity_of(schema: Schema | None, unit: Unit, *, flat: bool) -> Entity | None:
@@ -172,28 +170,10 @@ def event_mechanism(
         assert schema.events_of is not None
         wide = len(EventColumns.of(schema.events_of).events) > _WIDE
         given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        given.setdefault("first", _measured_first(schema))
+        given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
     made = create(method, **given)
     require_conditional(made)
     return made
-
-
-def _measured_first(schema: Schema) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Return the marginals of event records that are measured before all others, with their shares of the budget."""
-    assert schema.events_of is not None
-    parts, domain = EventColumns.of(schema.events_of), schema.domain
-    chosen: list[tuple[tuple[str, ...], float]] = [((parts.number,), _NUMBER_SHARE)]
-    if len(parts.events) > _WIDE:  # of many columns AIM finds better ones
-        return tuple(chosen)
-    for names, share in ((parts.events, _EVENTS_SHARE), (parts.fixed, _FIXED_SHARE)):
-        cliques = [
-            domain.canonical((parts.number, name))
-            for name in names
-            if not has_open_levels(schema.column(name))
-        ]
-        small = [clique for clique in cliques if domain.cells(clique) <= _FIRST_CELLS]
-        chosen += [(clique, share / len(small)) for clique in small]
-    return tuple(chosen)
 
 
 def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, ...]:

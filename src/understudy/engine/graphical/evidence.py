@@ -28,6 +28,9 @@ Factor = tuple[tuple[int, ...], Array, Ints | None]
 
 MOST_CELLS = 1 << 24
 """Most cells of a table over free columns; there is one for each row, so that far smaller ones take long already."""
+_SAFE_REACH = 600.0
+"""Up to so many steps of the logarithm between the cells of all potentials together, no product of numbers is lost: each is at least ``exp(-600)`` of the largest, and so is each
+sum of them. Beyond, logarithms are added. Potentials over the same column may be huge and cancel each other, so that a product that looks like nothing beside one factor may be all there is."""
 _NUMBERS_AT_ONCE = 1 << 24
 """Of all tables of some rows together, if no two rows agree; sharing tables pays more than what the caches of a processor hold."""
 
@@ -68,7 +71,9 @@ def sample_each(
         codes[:, column] = values[:, place]
     possible = np.ones(len(values), dtype=bool)
     tables = [_by_given(clique, logs, known, sizes) for clique, logs in potentials]
-    plain = [(columns, wanted, _scaled(table)) for columns, wanted, table in tables]
+    logs = sum(_reach(table) for _, _, table in tables) > _SAFE_REACH
+    if not logs:
+        tables = [(columns, wanted, _scaled(table)) for columns, wanted, table in tables]
     step = max(1, _NUMBERS_AT_ONCE // max(1, cells))
     alike = (
         np.lexsort(values.T[::-1]) if len(given) else np.arange(len(values))
@@ -76,14 +81,8 @@ def sample_each(
     for start in range(0, len(values), step):
         rows = alike[start : start + step]
         some = codes[rows]
-        fine = _draw(_factors(plain, some, sizes), order, some, sizes, generator, logs=False)
-        doubtful = np.flatnonzero(~fine)  # impossible, or products too small for floating point
-        if len(doubtful):
-            again = some[doubtful]
-            fine[doubtful] = _draw(_factors(tables, again, sizes), order, again, sizes, generator, logs=True)
-            some[doubtful] = again
+        possible[rows] = _draw(_factors(tables, some, sizes), order, some, sizes, generator, logs=logs)
         codes[rows] = some
-        possible[rows] = fine
     return codes, possible
 
 
@@ -125,6 +124,14 @@ def _joined(groupings: Sequence[Ints | None]) -> tuple[Ints | None, list[Ints | 
     first = np.zeros(int(joint.max()) + 1, dtype=np.int64)
     first[joint] = np.arange(len(joint))
     return joint, [None if grouping is None else grouping[first] for grouping in groupings]
+
+
+def _reach(logs: Array) -> float:
+    """Return the largest difference of two logarithms in one row of a table, of cells that can occur."""
+    flat = logs.reshape(len(logs), -1)
+    low = np.where(np.isfinite(flat), flat, np.inf).min(axis=1)
+    apart = flat.max(axis=1) - low
+    return float(apart[np.isfinite(low)].max(initial=0.0))
 
 
 def _scaled(logs: Array) -> Array:
