@@ -386,6 +386,7 @@ STUDIO_MODULES = (
     "release.run.judgement",
     "release.run.planning",
     "release.selection.profiles",
+    "release.series.compare",
     "release.signing",
     "release.spec.",
     "workflow.choice",

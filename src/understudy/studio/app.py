@@ -81,6 +81,7 @@ def create_app(desk: Desk) -> ASGIApp:
             sent("/shelf/verify", shelf.verify),
             shown("/shelf/file", shelf.file),
             shown("/shelf/compare", shelf.compare),
+            sent("/shelf/changes", shelf.changes),
         ],
         exception_handlers={404: nowhere, 405: nowhere, 500: fault},
     )

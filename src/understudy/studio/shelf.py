@@ -15,11 +15,12 @@ from starlette.responses import FileResponse, Response
 from understudy.errors import BundleError, UnderstudyError, UsageError
 from understudy.privacy import Ledger
 from understudy.release.bundle.verify import verify_bundle
+from understudy.release.series.compare import TablesCompared, compare_sides, explanation, side_of
 from understudy.release.signing import approvals_of, bundle_subject, check_statements
 from understudy.report.pictures import Share, budget_bar
 from understudy.studio.desk import Desk, Form
 
-__all__ = ["compare", "file", "home", "ledger", "release", "shelf", "verify"]
+__all__ = ["changes", "compare", "file", "home", "ledger", "release", "shelf", "verify"]
 
 _SHOWN = {"report.html", "README.html", "dictionary.html"}
 _REPORT_POLICY = (
@@ -28,6 +29,7 @@ _REPORT_POLICY = (
 )
 """Of pages that a bundle brings along: they run, as from a file, apart from the studio. Their own policy, which is narrower, holds as well."""
 _LARGEST_DOCUMENT = 64 << 20
+_MOST_CHANGES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,10 +263,26 @@ def file(desk: Desk, request: Request) -> Response:
 
 def compare(desk: Desk, request: Request) -> Response:
     """Show two releases side by side, such as this year's and last year's."""
-    names = [request.query_params.get(side, "") for side in ("left", "right")]
-    left, right = (_bundle(desk, _place(desk, name)) for name in names)
+    return _compared(desk, request.query_params.get("left", ""), request.query_params.get("right", ""))
+
+
+def changes(desk: Desk, request: Request, form: Form) -> Response:
+    """Verify two bundles, and show how far their tables differ and what noise alone would explain."""
+    left, right = _place(desk, form.text("left")), _place(desk, form.text("right"))
+    found = compare_sides(side_of(left), side_of(right), most=_MOST_CHANGES)
+    return _compared(desk, form.text("left"), form.text("right"), found)
+
+
+def _compared(desk: Desk, first: str, second: str, found: TablesCompared | None = None) -> Response:
+    left, right = (_bundle(desk, _place(desk, name)) for name in (first, second))
     return desk.render(
-        "compare_releases.html", here="shelf", left=left, right=right, rows=_differences(left, right)
+        "compare_releases.html",
+        here="shelf",
+        left=left,
+        right=right,
+        rows=_differences(left, right),
+        found=found,
+        explained="" if found is None else explanation(found),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from understudy.errors import UsageError
+from understudy.errors import MissingExtra, UsageError
 from understudy.studio.app import create_app
 from understudy.studio.desk import Desk
 from understudy.studio.folder import Folder
@@ -189,3 +190,17 @@ def test_nothing_is_written_outside_the_folder(desk: Desk, tmp_path_factory: pyt
     with pytest.raises(OSError, match="outside"):
         desk.folder.write(desk.folder.design("a"), "text")
     assert list(elsewhere.iterdir()) == []
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from understudy.cli.commands.studio import export, open_
+
+    for name in [name for name in sys.modules if name.startswith(("starlette", "understudy.studio"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    with pytest.raises(MissingExtra, match=r"understudy\[studio\]"):
+        open_(tmp_path, port=0, browser=False)
+    with pytest.raises(MissingExtra, match=r"understudy\[studio\]"):
+        export(tmp_path, "a", tmp_path / "a.html")

@@ -68,6 +68,19 @@ def test_two_releases_are_compared(browser: Any, shelf: Path) -> None:
     assert 'class="differs"' not in same
 
 
+def test_the_tables_of_two_releases_are_compared_after_both_are_verified(browser: Any, shelf: Path) -> None:
+    both = {"left": "releases/2024", "right": "releases/2025"}
+    text = browser.post("/shelf/changes", both).text
+    assert "What has changed" in text
+    assert "stay_days" in text
+    assert "noise alone" in text
+    (shelf / "2025" / "data.csv").write_text("ward,stay_days\nday,1\n")
+    spoilt = browser.post("/shelf/changes", both)
+    assert spoilt.status_code == 422
+    assert "data.csv was changed" in spoilt.text
+    assert browser.post("/shelf/changes", both | {"left": "../x"}).status_code == 404
+
+
 def test_there_is_no_other_page(browser: Any) -> None:
     answer = browser.get("/nowhere")
     assert answer.status_code == 404
