@@ -7,6 +7,8 @@ outside .93 to .97, which has probability below 2e-5 (4.5 deviations of .0044). 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,7 +78,7 @@ def test_the_rows_that_are_lost_lie_between_the_limits(seed: int) -> None:
         ),
     ],
 )
-def test_every_interval_says_for_which_table_it_holds(unit, words):
+def test_every_interval_says_for_which_table_it_holds(unit: Any, words: Any) -> None:
     table = LocalTable(SCHEMA, {"ward": [0, 1, 2, 3, 3]}, persons={"who": [0, 1, 2, 3, 3]})
     ledger = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
     model = create("independent").fit(Curator(table, unit=unit, ledger=ledger), PureDP(1.0))

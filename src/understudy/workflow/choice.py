@@ -27,7 +27,7 @@ __all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting"]
 
 AUTO = "auto"
 """What users type for a mechanism that is to be chosen."""
-CHOICE_RULE = 1
+CHOICE_RULE = 2
 """Number of the rule: another one, which may choose otherwise for the same facts, gets another number."""
 
 USUAL_ROWS = 20_000
@@ -220,7 +220,7 @@ def _paragraph(name: str, because: str, facts: Facts, refused: list[str]) -> str
 Preference = tuple[str, Mapping[str, Any], str]
 """A mechanism, options, and the reason in words that follow its name."""
 
-_BY_WORKLOAD = ("gaussian", "rap", "aim")
+_BY_WORKLOAD = ("gaussian", "sift", "aim")
 """Mechanisms that measure what a workload asks for; others take one for their error bounds alone, or none."""
 _DROWNED = 0.3
 """Above this noise in single columns nothing else is worth measuring."""
@@ -230,10 +230,6 @@ _PRECISE = 0.075
 """Below this noise triples are measured whatever their cells."""
 _MOST_COLUMNS = 32
 """Most columns whose triples are all measured: beyond that their number makes the estimate slow."""
-_FEW_COLUMNS, _PAIRS = 8, 0.2
-"""So few columns have few pairs: up to this noise all that depend are measured at once."""
-_MANY_COLUMNS, _RICH = 10, 0.02
-"""With so many columns and so little noise the junction tree of `aim` is what limits it."""
 _SMALL_MODEL = 2.0
 """Megabytes of the model of `gaussian`: a larger one takes long, and with little noise local consistency is as good."""
 
@@ -247,8 +243,13 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     ...     columns=16, cells=65536, triple_cells=8.0, column_noise=0.001, pair_noise=0.004, triple_noise=0.02, rows=20_000, declared=True
     ... )
     >>> [name for name, _, _ in preferred(facts)]
-    ['gaussian', 'rap', 'aim', 'privsyn', 'independent']
+    ['gaussian', 'sift', 'aim', 'privsyn', 'independent']
     """
+    sift: Preference = (
+        "sift",
+        {},
+        "which measures the pairs of columns that are worth their noise at once, and then what its model gets most wrong",
+    )
     aim: Preference = ("aim", {}, "which measures what its model gets most wrong, round by round")
     privsyn: Preference = ("privsyn", {}, "which measures the pairs of columns that depend most, all at once")
     independent: Preference = ("independent", {}, "which measures single columns only")
@@ -261,12 +262,7 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     if facts.columns <= _MOST_COLUMNS and (few or facts.triple_noise <= _PRECISE):
         why = "which measures every marginal of three columns once (or of the workload): all can be afforded, so that none has to be chosen"
         order.append(("gaussian", {"max_model_mb": _SMALL_MODEL}, why))
-    if facts.columns <= _FEW_COLUMNS and facts.pair_noise <= _PAIRS:
-        order.append(privsyn)
-    elif facts.columns >= _MANY_COLUMNS and facts.pair_noise <= _RICH:
-        why = "which learns from many marginals at once without a limit on the model: the budget is large for so many columns"
-        order.append(("rap", {}, why))
-    order += [item for item in (aim, privsyn, independent) if item not in order]
+    order += [sift, aim, privsyn, independent]
     return tuple(order)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def table_of(people: dict[int, list[str]], seed: int = 0) -> LocalTable:
     return LocalTable(SCHEMA, {"ward": ward}, persons={"who": who})
 
 
-def curator_of(table: Table, unit: Unit, **more) -> Curator:
+def curator_of(table: Table, unit: Unit, **more: Any) -> Curator:
     ledger = Ledger.in_memory(budget=PureDP(10.0), unit=unit, table="t")
     return Curator(table, unit=unit, ledger=ledger, **more)
 
@@ -43,7 +44,9 @@ def curator_of(table: Table, unit: Unit, **more) -> Curator:
     starts=STARTS,
     k=st.integers(1, 50),
 )
-def test_one_person_more_changes_one_bin_by_one_whatever_they_have(people, rows, starts, k):
+def test_one_person_more_changes_one_bin_by_one_whatever_they_have(
+    people: Any, rows: Any, starts: Any, k: Any
+) -> None:
     people.pop(99, None)
     unit = Unit.add_remove_person("who", max_rows=k)
     before = curator_of(table_of(people), unit).people_by_rows(starts)
@@ -61,7 +64,9 @@ def test_one_person_more_changes_one_bin_by_one_whatever_they_have(people, rows,
     starts=STARTS,
     k=st.integers(1, 50),
 )
-def test_another_person_in_the_place_of_one_changes_two_bins_at_most(people, rows, starts, k):
+def test_another_person_in_the_place_of_one_changes_two_bins_at_most(
+    people: Any, rows: Any, starts: Any, k: Any
+) -> None:
     unit = Unit.replace_person("who", max_rows=k)
     other = {**people, next(iter(people)): rows}
     before = curator_of(table_of(people), unit).people_by_rows(starts)
@@ -75,7 +80,7 @@ def test_another_person_in_the_place_of_one_changes_two_bins_at_most(people, row
 
 @settings(deadline=None, max_examples=8)
 @given(people=PEOPLE, most=st.integers(1, 14))
-def test_every_kind_of_table_counts_the_same_people(tmp_path_factory, people, most):
+def test_every_kind_of_table_counts_the_same_people(tmp_path_factory: Any, people: Any, most: Any) -> None:
     pytest.importorskip("duckdb")
     import duckdb
 
@@ -101,7 +106,7 @@ def test_every_kind_of_table_counts_the_same_people(tmp_path_factory, people, mo
 
 @settings(deadline=None)
 @given(people=PEOPLE, rows=st.lists(st.sampled_from("abc"), min_size=1, max_size=40), k=st.integers(1, 20))
-def test_a_cut_below_the_unit_has_the_bounds_of_the_cut(people, rows, k):
+def test_a_cut_below_the_unit_has_the_bounds_of_the_cut(people: Any, rows: Any, k: Any) -> None:
     people.pop(99, None)
     unit = Unit.add_remove_person("who", max_rows=20)
     curators = [curator_of(table_of(each), unit).cut_to(k) for each in (people, {**people, 99: rows})]
@@ -112,7 +117,7 @@ def test_a_cut_below_the_unit_has_the_bounds_of_the_cut(people, rows, k):
     assert sealed[0]._exact.sum() == sum(min(k, len(wards)) for wards in people.values())
 
 
-def test_with_the_same_words_all_others_keep_their_rows():
+def test_with_the_same_words_all_others_keep_their_rows() -> None:
     """The added person is the last of the table, so seeded words of all other rows are the same in both."""
     rng = np.random.default_rng(0)
     ward, who = rng.integers(0, 3, 200), rng.integers(0, 20, 200)
@@ -128,7 +133,7 @@ def test_with_the_same_words_all_others_keep_their_rows():
     assert change.sum() == 2
 
 
-def test_what_cannot_be_asked_is_refused():
+def test_what_cannot_be_asked_is_refused() -> None:
     people = {1: ["a"], 2: ["b", "c"]}
     rows = curator_of(table_of(people), Unit.add_remove())
     with pytest.raises(BudgetError, match="unit is a person"):
@@ -139,7 +144,8 @@ def test_what_cannot_be_asked_is_refused():
     for starts in ([], [2, 3], [1, 1], [1, 3, 2], [0, 1]):
         with pytest.raises(BudgetError, match="begin at 1"):
             persons_.people_by_rows(starts)
-    for most in (0, 4, True, 1.5, "2"):
+    wrong: tuple[Any, ...] = (0, 4, True, 1.5, "2")
+    for most in wrong:
         with pytest.raises(BudgetError, match="from 1 to 3"):
             persons_.cut_to(most)
     with pytest.raises(DataError, match="id column"):
@@ -147,7 +153,7 @@ def test_what_cannot_be_asked_is_refused():
     assert rows.spent == persons_.spent == 0
 
 
-def test_a_cut_to_one_row_states_the_number_of_people_where_the_relation_fixes_it():
+def test_a_cut_to_one_row_states_the_number_of_people_where_the_relation_fixes_it() -> None:
     unit = Unit.replace_person("who", max_rows=3)
     curator = curator_of(table_of({1: ["a"], 2: ["b", "c"]}), unit, randomness=SeededRandomness(1))
     assert curator.rows.number is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,11 +27,13 @@ def register() -> dict[str, pd.DataFrame]:
     return patient_register(1_500, seed=1)
 
 
-def compared(real, synthetic, schema=SCHEMA, sections=("entities",), **options):
+def compared(
+    real: Any, synthetic: Any, schema: Any = SCHEMA, sections: Any = ("entities",), **options: Any
+) -> Any:
     return evaluate(real, synthetic, schema=schema, sections=list(sections), **options)
 
 
-def test_the_same_tables_in_another_order_with_other_keys_are_no_distance_apart(register):
+def test_the_same_tables_in_another_order_with_other_keys_are_no_distance_apart(register: Any) -> None:
     other = {
         name: frame.assign(patient=frame["patient"].map(lambda key: f"p{key}")).sample(frac=1, random_state=0)
         for name, frame in register.items()
@@ -47,7 +51,7 @@ def test_the_same_tables_in_another_order_with_other_keys_are_no_distance_apart(
     assert found.score("columns").value == 0.0
 
 
-def test_each_difference_shows_where_it_is(register):
+def test_each_difference_shows_where_it_is(register: Any) -> None:
     stays = register["stays"]
     rng = np.random.default_rng(0)
     # events dealt out to other entities: how many each has stays, what they are does not
@@ -88,7 +92,7 @@ def test_each_difference_shows_where_it_is(register):
     assert share["synthetic"] == pytest.approx((lost["patient"] == -1).mean())
 
 
-def test_one_table_with_ids_is_compared_at_both_levels():
+def test_one_table_with_ids_is_compared_at_both_levels() -> None:
     stays, schema = patient_stays(800, seed=2), patient_stays_schema()
     cut = stays.groupby("patient").head(1)
     found = compared(stays, cut, schema)
@@ -102,7 +106,7 @@ def test_one_table_with_ids_is_compared_at_both_levels():
     }
 
 
-def test_folders_databases_and_refusals(register, tmp_path):
+def test_folders_databases_and_refusals(register: Any, tmp_path: Any) -> None:
     for name, frame in register.items():
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     write_tables(register, f"{tmp_path}/made.parquet/")

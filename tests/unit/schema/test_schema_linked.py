@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import jsonschema
 import pytest
@@ -41,7 +42,7 @@ tables:
 """
 
 
-def changed(*changes: tuple[tuple[object, ...], object]) -> dict:
+def changed(*changes: tuple[tuple[object, ...], object]) -> Any:
     plain = copy.deepcopy(parse_plain(TEXT))
     for place, value in changes:
         part = plain
@@ -54,16 +55,18 @@ def changed(*changes: tuple[tuple[object, ...], object]) -> dict:
     return plain
 
 
-def test_two_tables_are_read_as_one_with_their_keys(tmp_path):
+def test_two_tables_are_read_as_one_with_their_keys(tmp_path: Any) -> None:
     (tmp_path / "register.yaml").write_text(TEXT, encoding="utf-8")
     schema = Schema.read(tmp_path / "register.yaml")
     assert schema.names == ("sex", "born", "day", "ward", "died")
     entity = schema.entity
+    assert entity is not None
     assert (entity.id, entity.fixed, entity.tables) == ("patient", ("sex", "born"), ("patients", "stays"))
     assert (entity.reference, entity.order, entity.max_events, entity.min_events) == ("who", "day", 6, 0)
     assert entity.count == "stays_so_far"
     assert len(schema.constraints) == 3
     file = read_linked_file(tmp_path / "register.yaml")
+    assert file is not None
     assert file.located(tmp_path) == {
         "patients": tmp_path / "patients.csv",
         "stays": tmp_path / "parts" / "stays.parquet",
@@ -75,13 +78,14 @@ def test_two_tables_are_read_as_one_with_their_keys(tmp_path):
     assert read_linked_file(tmp_path / "one.yaml") is None
 
 
-def test_entities_known_by_their_events_alone_have_no_table():
+def test_entities_known_by_their_events_alone_have_no_table() -> None:
     plain = changed(
         (("tables", 0), {"name": "patients", "key": "patient"}), (("tables", 1, "fixed"), ["ward"])
     )
     file = joined(plain)
     assert file.sources == {"stays": "parts/stays.parquet"}
     entity = Schema.from_dict(plain).entity
+    assert entity is not None
     assert (entity.min_events, entity.fixed) == (1, ("ward",))
 
 
@@ -115,12 +119,12 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("changes", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_is_wrong_is_said(changes, message):
+def test_what_is_wrong_is_said(changes: Any, message: Any) -> None:
     with pytest.raises(SchemaError, match=message):
         Schema.from_dict(changed(*changes))
 
 
-def test_several_tables_of_events_are_refused():
+def test_several_tables_of_events_are_refused() -> None:
     plain = changed()
     plain["tables"].append({**copy.deepcopy(plain["tables"][1]), "name": "visits"})
     with pytest.raises(SchemaError, match="exactly one table of events"):
@@ -129,7 +133,7 @@ def test_several_tables_of_events_are_refused():
         Schema.from_dict(changed((("tables",), [parse_plain(TEXT)["tables"][0]])))
 
 
-def test_an_entity_without_events_obeys_the_rules_of_records_and_nothing_else_has_its_codes():
+def test_an_entity_without_events_obeys_the_rules_of_records_and_nothing_else_has_its_codes() -> None:
     schema = Schema.from_dict(parse_plain(TEXT))
     records = event_schema(schema)
     parts = EventColumns.of(schema)
@@ -159,8 +163,9 @@ def test_an_entity_without_events_obeys_the_rules_of_records_and_nothing_else_ha
     assert Schema.from_dict(records.to_dict()) == records
 
 
-def test_records_of_entities_that_have_events_are_as_they_were():
+def test_records_of_entities_that_have_events_are_as_they_were() -> None:
     schema = patient_register_schema()
+    assert schema.entity is not None
     one = replace(schema, entity=replace(schema.entity, min_events=1))
     assert event_schema(one).column("ward").missing is False
     assert event_schema(one).column("place_of_event").labels == ("first", "later")

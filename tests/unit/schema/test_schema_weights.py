@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,7 @@ def frame_of(rows: list[tuple[str, bool, str]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["sex", "works", "w"]).astype({"w": object})
 
 
-def test_the_weight_column_is_added_and_written_as_its_section():
+def test_the_weight_column_is_added_and_written_as_its_section() -> None:
     assert SCHEMA.names == ("sex", "works", "w")
     assert SCHEMA.to_dict()["weight"] == {"column": "w", "cap": 25.0, "lowest": 1.0}
     assert [column["name"] for column in SCHEMA.to_dict()["columns"]] == ["sex", "works"]
@@ -52,7 +53,7 @@ def test_the_weight_column_is_added_and_written_as_its_section():
     assert Schema.from_dict(SCHEMA.select(["w"]).to_dict()) == SCHEMA.select(["w"])
 
 
-def test_schemas_without_weights_are_what_they_were():
+def test_schemas_without_weights_are_what_they_were() -> None:
     plain = SCHEMA.select(["sex", "works"])
     assert "weight" not in plain.to_dict()
     assert plain.fingerprint() != SCHEMA.fingerprint()
@@ -76,7 +77,7 @@ def test_schemas_without_weights_are_what_they_were():
         ("[w, 3]", "the keys column and cap"),
     ],
 )
-def test_what_is_wrong_with_a_section_is_said(section, words):
+def test_what_is_wrong_with_a_section_is_said(section: Any, words: Any) -> None:
     with pytest.raises(SchemaError, match=words):
         Schema.parse(f"columns: [{{name: sex, kind: boolean}}]\nweight: {section}")
 
@@ -86,7 +87,7 @@ def test_what_is_wrong_with_a_section_is_said(section, words):
     share=st.one_of(st.none(), st.floats(1e-8, 0.999)),
     bins=st.integers(1, MOST_BINS),
 )
-def test_bins_ascend_from_nothing_to_the_cap_or_are_refused(cap, share, bins):
+def test_bins_ascend_from_nothing_to_the_cap_or_are_refused(cap: Any, share: Any, bins: Any) -> None:
     weight, wrong = Weight.from_plain(
         Weight("w", cap, lowest=None if share is None else share * cap, bins=bins)
     )
@@ -104,7 +105,7 @@ def test_bins_ascend_from_nothing_to_the_cap_or_are_refused(cap, share, bins):
     assert (drawn == cap).all()
 
 
-def test_weights_that_stand_for_nobody_are_missing_and_large_ones_are_the_cap():
+def test_weights_that_stand_for_nobody_are_missing_and_large_ones_are_the_cap() -> None:
     column = SCHEMA.column("w")
     found = column.encode(np.array([-1.0, np.nan, np.inf, -np.inf, 0.0, 0.5, 25.0, 1e300]))
     absent, top = column.size - 1, column.size - 2
@@ -113,7 +114,7 @@ def test_weights_that_stand_for_nobody_are_missing_and_large_ones_are_the_cap():
 
 @settings(deadline=None, max_examples=60)
 @given(rows=ROWS)
-def test_no_table_is_refused_for_its_weights(tmp_path_factory, rows):
+def test_no_table_is_refused_for_its_weights(tmp_path_factory: Any, rows: Any) -> None:
     """From frames and from files: whatever the entries are, reading ends in the same way."""
     frame = frame_of(rows)
     read = read_table(frame, SCHEMA)
@@ -125,7 +126,9 @@ def test_no_table_is_refused_for_its_weights(tmp_path_factory, rows):
 
 @settings(deadline=None, max_examples=60)
 @given(rows=ROWS, extra=st.tuples(st.sampled_from("fm"), st.booleans(), ENTRIES), place=st.integers(0, 12))
-def test_one_row_more_changes_every_marginal_by_one_whatever_its_weight(rows, extra, place):
+def test_one_row_more_changes_every_marginal_by_one_whatever_its_weight(
+    rows: Any, extra: Any, place: Any
+) -> None:
     place = min(place, len(rows))
     more = [*rows[:place], extra, *rows[place:]]
     cliques = [("w",), ("sex", "w"), ("sex", "works", "w")]
@@ -146,7 +149,7 @@ def test_one_row_more_changes_every_marginal_by_one_whatever_its_weight(rows, ex
 
 @settings(deadline=None, max_examples=60)
 @given(rows=ROWS.filter(bool), other=st.tuples(st.sampled_from("fm"), st.booleans(), ENTRIES))
-def test_another_row_in_its_place_changes_every_marginal_by_two_at_most(rows, other):
+def test_another_row_in_its_place_changes_every_marginal_by_two_at_most(rows: Any, other: Any) -> None:
     replaced = [other, *rows[1:]]
     cliques = [("w",), ("sex", "works", "w")]
     for before, after in zip(
