@@ -62,7 +62,7 @@ def _between(value: float, low: tuple[float, float], high: tuple[float, float]) 
 
     Examples
     --------
-    >>> _between(1.0, (0.1, 0.0), (10.0, 1.0)), _between(50.0, (0.1, 0.0), (10.0, 1.0))
+    >>> round(_between(1.0, (0.1, 0.0), (10.0, 1.0)), 6), _between(50.0, (0.1, 0.0), (10.0, 1.0))
     (0.5, 1.0)
     """
     part = (math.log(value) - math.log(low[0])) / (math.log(high[0]) - math.log(low[0]))
