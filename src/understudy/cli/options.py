@@ -253,6 +253,12 @@ HoldOutFile = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Browser = Annotated[
+    bool,
+    typer.Option(
+        "--browser/--no-browser", help="Whether to open a browser; where to look is printed anyway."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 

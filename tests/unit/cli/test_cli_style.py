@@ -15,7 +15,7 @@ from understudy.cli.main import app, prepare
 OWN_MEANING = {"--out", "--rows", "--ledger", "--seed", "--restart", "--quick", "--tables", "--methods", "--epsilons",
                "--facts", "--seeds", "--all", "--version"}  # fmt: skip
 """Options whose words say what they are in a command: which output, rows of what."""
-WITHOUT_JSON = {"demo", "bench aim", "bench families", "bench dips", "bench list"}
+WITHOUT_JSON = {"demo", "studio open", "bench aim", "bench families", "bench dips", "bench list"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -378,10 +378,11 @@ def test_everything_at_once() -> None:
         Options(holdout=people(100, 7), sensitive="night", identifiers=["age", "town"]),
         progress=lambda stage, fraction: steps.append(stage),
     )
-    assert [section.title for section in found.sections] == list(SECTIONS)
+    expected = [title for title in SECTIONS if title != "entities"]  # of people with several rows alone
+    assert [section.title for section in found.sections] == expected
     assert all(section.results for section in found.sections), found.left_out
     assert not found.left_out
-    assert steps == [*SECTIONS, "done"]
+    assert steps == [*expected, "done"]
     document = found.to_dict()
     assert next(iter(document)) == "warning"
     assert found.result("membership inference").values["auc"] > 0

@@ -187,6 +187,7 @@ LOST = {
     "output": {"rows": 600},
     "budget__rows_lost": 20.0,
     "acceptance__epsilon": 76.0,
+    "acceptance__criteria__0__threshold": 0.9,  # whatever the cut and the noise do, it is met
     "budget__total": {"epsilon": 100},
 }
 

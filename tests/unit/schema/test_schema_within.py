@@ -206,7 +206,7 @@ def test_a_missing_number_may_not_be_what_an_open_bin_shows() -> None:
 def histograms(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     size = draw(st.integers(2, 12))
     widths = draw(st.lists(st.floats(1e-3, 1e3), min_size=size, max_size=size))
-    counts = draw(st.lists(st.floats(0, 1e5) | st.just(0.0), min_size=size, max_size=size))
+    counts = draw(st.lists(st.floats(1e-6, 1e5) | st.just(0.0), min_size=size, max_size=size))
     return np.array(widths), np.array(counts)
 
 

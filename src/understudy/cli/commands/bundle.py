@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.options import Json
+from understudy.cli.options import Browser, Json
 from understudy.data.output import require_writable
 from understudy.errors import OutputError
 
@@ -45,12 +45,7 @@ def report(
 
 def open_report(
     bundle: Annotated[Path, typer.Argument(help="Folder of a published release.")],
-    browser: Annotated[
-        bool,
-        typer.Option(
-            "--browser/--no-browser", help="Whether to open the browser; the path is printed anyway."
-        ),
-    ] = True,
+    browser: Browser = True,
     json: Json = False,
 ) -> None:
     """Open the report of a bundle in the browser.

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from understudy.cli.options import Json
+from understudy.cli.options import Browser, Json
 from understudy.errors import MissingExtra
 
 
@@ -41,13 +41,11 @@ def open_(
         int,
         typer.Option("--port", min=0, max=65535, help="Where to listen on loopback; 0 takes a free port."),
     ] = 0,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open a browser at the address.")
-    ] = True,
+    browser: Browser = True,
 ) -> None:
-    """Serve the studio of a folder until interrupted; `understudy studio FOLDER` is short for it.
+    """Serve the studio of a folder until interrupted.
 
-    One line is printed: the address, with a token that works once.
+    `understudy studio FOLDER` is short for it. One line is printed: the address, with a token that works once.
     """
     try:
         from understudy.studio.app import serve
@@ -68,9 +66,9 @@ def export(
     out: Annotated[Path, typer.Option("--out", help="HTML file to write; must not exist yet.")],
     json: Json = False,
 ) -> None:
-    """Write a design with everything that follows from it as one HTML page, for people who get a file by mail.
+    """Write a design as one HTML page.
 
-    It opens without a network and holds the rehearsals that were made so far. No record is opened and nothing is spent.
+    It holds everything that follows from the design, for people who get a file by mail. It opens without a network and holds the rehearsals that were made so far. No record is opened and nothing is spent.
     """
     try:
         from understudy.studio.export import export_design

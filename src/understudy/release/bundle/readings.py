@@ -31,7 +31,6 @@ SHOWN = 3
 _MOST_VALUES = 12
 _NAMED = ("boolean", "categorical", "ordinal")
 _SHORT = 40
-_MEASURED = ("conditional-means", "conditional-medians")
 
 
 def figures(
@@ -74,9 +73,9 @@ def _wanted(schema: Schema, spec: Mapping[str, Any]) -> Iterator[tuple[ReadingPa
     asked = [ReadingPart.model_validate(item) for item in spec.get("show") or ()]
     yield from ((part, True) for part in asked)
     criteria = spec.get("acceptance", {}).get("criteria", ())
-    looked_at = [item for item in criteria if item.get("kind") in _MEASURED]
-    numbers = [str(item["column"]) for item in looked_at]
-    numbers += [column.name for column in schema.columns if column.kind in ("integer", "real")]
+    numeric = [column.name for column in schema.columns if column.kind in ("integer", "real")]
+    looked_at = [item for item in criteria if item.get("column") in numeric]
+    numbers = [*(str(item["column"]) for item in looked_at), *numeric]
     groupings = [
         (str(item["column"]), by) for item in looked_at for by in item.get("by", ()) if by != "everyone"
     ]
