@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studio_forms import fields_of
 
-from conftest import fields_of
 from understudy.release.approvals import approvals_beside, approve, check_approvals, specification_hash
 from understudy.release.spec.spec import Spec
 from understudy.signatures import open_keyring

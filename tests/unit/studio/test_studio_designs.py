@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from studio_forms import fields_of
 
-from conftest import fields_of
 from understudy.release.spec.spec import Spec
 from understudy.studio.consequences import REGISTRY_MEDIAN, frontier
 from understudy.studio.design_pages import Saved, follow
