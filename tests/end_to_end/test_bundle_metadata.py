@@ -14,6 +14,9 @@ import pytest
 import yaml
 from command import understudy
 
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.release.bundle import registry
+
 frictionless = pytest.importorskip("frictionless", reason="frictionless referees the data package")
 
 
@@ -137,6 +140,20 @@ def test_the_registry_takes_the_entry(bundle: Path) -> None:
     assert all(
         word in found for word in ("'url_slug'", "'tier'", "'deployment'", "status", "were unexpected")
     )
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [PureDP(1.2), ApproxDP(1.0, 1e-6), ZCDP(0.3), GDP(0.8)],
+    ids=lambda budget: type(budget).__name__,
+)
+def test_the_registry_takes_every_kind_of_guarantee(bundle: Path, budget: Budget) -> None:
+    entry = yaml.safe_load((bundle / "documents" / "deployment.yaml").read_text("utf-8"))
+    entry["deployment"]["dp_variant"]["variant_name"] = registry._variant(budget)
+    entry["deployment"]["privacy_loss"]["privacy_parameters"] = registry._parameters(budget)
+    assert registry_problems(yaml.safe_dump(entry, width=1_000_000)) == []
+    entry["deployment"]["dp_variant"]["variant_name"] = "Some DP"
+    assert registry_problems(yaml.safe_dump(entry, width=1_000_000)) != []
 
 
 def test_every_description_of_the_rows_says_that_they_are_synthetic(bundle: Path) -> None:
