@@ -61,6 +61,7 @@ NEEDS: dict[tuple[str, ...], str] = {
     ("modips", "prior_variance", "usual"): AUTO,
     ("modips", "deviation", "usual"): AUTO,
     ("aim", "smooth"): "acts on columns whose noise is large beside their counts",
+    ("sift", "max_model_mb"): MEMORY,
     ("mst", "max_model_mb"): MEMORY,
     ("gaussian", "max_model_mb"): MEMORY,
     ("hdmm-pgm", "max_model_mb"): MEMORY,

@@ -110,8 +110,17 @@ def test_every_kind_of_budget_and_unit(budget: Any, unit: Unit) -> None:
     assert len(model.sample(50, seed=1)) == 50
 
 
-def test_neighbours_with_the_same_noise_differ_in_released_numbers_alone() -> None:
-    """Choices follow from released numbers: where all are equal, all that follows is equal."""
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("unit", [Unit.add_remove(), Unit.replace_one()], ids=["add-remove", "replace-one"])
+@pytest.mark.parametrize("budget", [ZCDP(1e-4), ZCDP(1e4), PureDP(0.01), PureDP(1e5)], ids=repr)
+def test_nothing_fails_after_a_charge_on_a_table_of_nobody(rows: int, unit: Unit, budget: Any) -> None:
+    """Hostile sizes: numbers of rows that come out negative, noise far above and far below everything."""
+    model, _ = fit(tangled(rows), budget, unit=unit)
+    assert len(model.sample(5, seed=0)) == 5
+
+
+def test_the_same_table_and_noise_give_the_same_model() -> None:
+    """Nothing but the curator is random: a fit can be repeated from its noise."""
     private = tangled(2_000)
     first, _ = fit(private, ZCDP(0.5), rounds=3)
     second, _ = fit(private, ZCDP(0.5), rounds=3)

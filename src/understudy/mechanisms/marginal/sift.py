@@ -231,7 +231,9 @@ class Sift(Synthesizer):
             measurements=planned(
                 domain, [((name,), own) for name, own in zip(domain.names, columns, strict=True)]
             ),
-            model_cells=cells_of(self.max_model_mb) + sum(domain.cells(pair) for pair in pairs),
+            # with too few rows, which only the first look tells, the model is that of AIM
+            model_cells=cells_of(max(self.max_model_mb, AIM.max_model_mb))
+            + sum(domain.cells(pair) for pair in pairs),
             notes=tuple(notes),
         )
 
