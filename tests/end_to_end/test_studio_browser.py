@@ -68,7 +68,7 @@ class Studio:
     def close(self) -> None:
         self._chromium.close()
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(timeout=30)
+        self._process.communicate(timeout=30)  # waits, and closes its pipe
 
 
 @pytest.fixture(scope="module")
