@@ -142,6 +142,7 @@ WIDE = {
     "bank": Source("bank_marketing/bank-full.csv.gz", "bank_marketing/columns.json", "y", _bank),
     "hmeq": Source("hmeq/hmeq.csv", "hmeq/columns.json", "BAD", _hmeq),
     "loans20": Source("loans/loans.csv.gz", "loans/loans-domain.json", "loan_status", columns=20),
+    "stroke50": Source("stroke/stroke.csv.gz", "stroke/stroke-domain.json", "AGE", columns=50),
     "stroke20": Source("stroke/stroke.csv.gz", "stroke/stroke-domain.json", "AGE", columns=20),
 }
 """More columns, fewer, or other bins than the ones above have."""

@@ -3,7 +3,7 @@
 Every cell is one fit: rows as many as the table has are drawn and compared with it, by the mean total variation over all pairs and
 over all triples of columns. Triples decide. The choice of ``auto`` is a function of the schema and the budget, so its error in a cell is that of
 the method that it names there. Results are appended to ``results.jsonl`` as they come: an interrupted run goes on where it
-stopped. Tables on which the rule was chosen and tables on which it is reported are disjoint; acs was meant to be reported, showed that triples of a
+stopped, and a method whose work is a matter of cells alone, once it ran out of time on a table, is not tried on it again. Tables on which the rule was chosen and tables on which it is reported are disjoint; acs was meant to be reported, showed that triples of a
 table too large for one model must not be measured under much noise, and counts as a development table since. Computing errors reads the
 tables without noise: they are public, and nothing of this is a release.
 
@@ -54,6 +54,8 @@ SIX = ("independent", "mst", "privsyn", "aim", "rap", "gaussian")
 METHODS = (*SIX, "sift")
 PASSES = ((AUTO, "sift", "aim", "privsyn", "mst", "independent"), ("rap",), ("gaussian",))
 """The order in which methods run: those that tell most for their time first."""
+BY_CELLS = ("gaussian",)
+"""Methods that measure all marginals whatever the budget and the rows: too slow once on a table is too slow on it always."""
 SIZES = {
     "titanic": (1304, 500),
     "nltcs": (21574, 2157, 500),
@@ -162,7 +164,7 @@ def fit_cell(spec: Record) -> Record:
     }
 
 
-def _run(spec: Record, *, timeout: float) -> Record:
+def run_cell(spec: Record, *, timeout: float) -> Record:
     """Run one cell in a copy of this process; the clock may show several times what it computes."""
     folder = Path(spec["data"])
     for k in (2, 3):
@@ -171,6 +173,22 @@ def _run(spec: Record, *, timeout: float) -> Record:
     try_out(mechanism(spec, table), table.schema, ApproxDP(spec["epsilon"], spec["delta"]))
     found = run_forked(fit_cell, spec, wall=6 * timeout + 60)
     return {"status": "timeout", "timeout": timeout} if found["status"] == "stopped" else found
+
+
+def slow_elsewhere(spec: Record, known: Iterable[Record]) -> bool:
+    """Whether a method whose work is a matter of cells alone ran out of time on this table with other rows or another budget."""
+    return spec["method"] in BY_CELLS and any(
+        item["status"] == "timeout"
+        and item["method"] == spec["method"]
+        and item["options"] == spec["options"]
+        and item["table"].partition("@")[0] == spec["table"].partition("@")[0]
+        for item in known
+    )
+
+
+def _too_slow(spec: Record, *, timeout: float) -> Record:
+    """Say that a cell ran out of time because one like it did."""
+    return {"status": "timeout", "timeout": timeout}
 
 
 def choice_for(table: str, epsilon: float, data: Path, *, declared: bool = True) -> Choice:
@@ -421,7 +439,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stop is not None and time.monotonic() > stop:
             break
         said = functools.partial(_say, f"[{number}/{len(cells)}]")
-        run_all([spec], path, timeout=CPU_LIMIT, run=_run, say=said)
+        known = read_records(path).values()
+        run_all(
+            [spec],
+            path,
+            timeout=CPU_LIMIT,
+            run=_too_slow if slow_elsewhere(spec, known) else run_cell,
+            say=said,
+        )
     known = read_records(path)
     missing = [spec for spec in cells if not finished(known.get(key_of(spec)), CPU_LIMIT)]
     asked = [

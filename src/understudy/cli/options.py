@@ -119,6 +119,13 @@ ForColumn = Annotated[
         help="The synthetic table is for predicting this column: marginals that hold it matter more.",
     ),
 ]
+PriorPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--prior",
+        help="Public data with the same columns: a bundle, a model file or a public table. Believed pair by pair of columns, where the records are near to it.",
+    ),
+]
 Epsilon = Annotated[float | None, typer.Option(help="Budget in pure DP or, with --delta, in approximate DP.")]
 Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]
 Rho = Annotated[float | None, typer.Option(help="Budget in zero-concentrated DP instead of epsilon.")]
@@ -397,6 +404,7 @@ def parse_method(
     unit: Unit | None = None,
     budget: Budget | None = None,
     entity: Entity | None = None,
+    prior: Path | None = None,
 ) -> Synthesizer:
     """Build the method with its options and, where it takes one, its workload.
 
@@ -415,4 +423,5 @@ def parse_method(
         workload_name="--workload",
         error=UsageError,
         entity=entity,
+        prior=prior,
     )

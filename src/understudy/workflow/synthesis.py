@@ -67,6 +67,7 @@ from understudy.workflow.measuring import (
     with_steps,
 )
 from understudy.workflow.paid import Unfinished, paid_work, work_facts
+from understudy.workflow.public_data import FOR_PRIORS, WHY_FOR_PRIORS, Prior, read_prior, require_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,6 +195,7 @@ def mechanism_for(
     workload_name: str = "workload",
     error: type[UnderstudyError] = WorkloadError,
     entity: Entity | None = None,
+    prior: Prior | None = None,
 ) -> Synthesizer:
     """Return a mechanism by its name, with its options and, where it takes one, its workload.
 
@@ -215,6 +217,8 @@ def mechanism_for(
         What the workload is called where the user wrote it, and what to raise if the mechanism takes none.
     entity
         Whose the rows are, for a fit of two levels.
+    prior
+        Public data over the same columns; see :func:`understudy.workflow.public_data.read_prior`.
 
     Examples
     --------
@@ -224,6 +228,15 @@ def mechanism_for(
     """
     given = dict(options or {})
     wanted = _workload(schema, workload, target, error)
+    if prior is not None:
+        if entity is not None:
+            raise error(
+                "A prior is for one table of rows; people with several rows are fitted without one (or with --flat)."
+            )
+        method = FOR_PRIORS if method == AUTO else method
+        if method != FOR_PRIORS:
+            raise error(f"{method} does not take a prior; leave it out, or use the method {FOR_PRIORS}.")
+        given["prior"] = read_prior(prior, schema)
     if method == AUTO:
         if given:
             raise error(
@@ -252,12 +265,15 @@ def reason_for(
     unit: Unit,
     budget: Budget,
     entity: Entity | None = None,
+    prior: Prior | None = None,
 ) -> Callable[[Schema], str] | None:
     """Return what says why :func:`mechanism_for` chose its mechanism for a schema; None where the mechanism was named."""
     if method != AUTO:
         return None
     if entity is not None:
         return lambda schema: WHY_FOR_EVENTS
+    if prior is not None:
+        return lambda schema: WHY_FOR_PRIORS
     return lambda schema: (
         choose(
             schema, unit=unit, budget=budget, workload=_workload(schema, workload, target, WorkloadError)
@@ -351,6 +367,7 @@ def synthesize(
     workload: str | Workload | None = None,
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
+    prior: Prior | None = None,
     flat: bool = False,
     rows_lost: bool = False,
     population: bool = False,
@@ -395,6 +412,9 @@ def synthesize(
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
     target
         A column that will be predicted from the others: marginals that hold it matter more. Instead of ``workload``.
+    prior
+        Public data with the same columns: the folder of a bundle, a model (file) or a public table. Of each pair of columns it is believed where the records are near to it, and costs nothing
+        else. That it is public is your word: nothing of it is protected.
     flat
         Where the unit names people (``id_column``) they are fitted and drawn with all their rows, in order, with fresh ids; the section ``entity`` of the schema says more about them.
         True fits the rows instead: each person is cut to ``max_rows`` rows at random, and the result has rows without ids.
@@ -451,8 +471,9 @@ def synthesize(
     entity = entity_of(given, protected, flat=flat)
     planned_with = protected if cut is None else cut.planned_unit(protected)
     asked: dict[str, Any] = {
-        "workload": workload, "target": target, "unit": planned_with, "budget": budget, "entity": entity,
+        "workload": workload, "target": target, "unit": planned_with, "budget": budget, "entity": entity, "prior": prior,
     }  # fmt: skip
+    require_apart(prior, table)
 
     def mechanism(described: Schema) -> Synthesizer:
         return mechanism_for(method, described, options=options, **asked)

@@ -88,7 +88,7 @@ def test_the_looks_come_in_the_order_of_the_privacy_section_and_cost_the_budget(
     model, ledger = fit(private, ZCDP(0.2), rounds=5)
     purposes = [entry.purpose for entry in ledger.entries() if "allowance" not in entry.purpose]
     assert purposes[0].startswith("measure 8 one-way marginals")
-    assert purposes[1].startswith("measure the dependence of 28 pairs")
+    assert purposes[1].startswith("compare 28 pairs of columns with independence")
     assert "dependent pairs of columns" in purposes[2]
     assert purposes[3::2] == ["choose a marginal to measure"] * 5
     assert ledger.spent == pytest.approx(0.2, rel=1e-6)

@@ -19,6 +19,7 @@ from understudy.cli.options import (
     OptionalMethod,
     OptionalUnit,
     OptionWords,
+    PriorPath,
     Quiet,
     Rho,
     RowsLost,
@@ -56,6 +57,7 @@ def plan(
     rows_lost: RowsLost = False,
     workload: WorkloadText = None,
     for_column: ForColumn = None,
+    prior: PriorPath = None,
     option: OptionWords = None,
     rows: Annotated[
         int | None,
@@ -132,7 +134,13 @@ def plan(
     )
     privacy_unit = promised_unit if cut is None else cut.planned_unit(promised_unit)
     entity = entity_of(described, privacy_unit, flat=flat)
-    asked: dict[str, Any] = {"target": for_column, "unit": privacy_unit, "budget": budget, "entity": entity}
+    asked: dict[str, Any] = {
+        "target": for_column,
+        "unit": privacy_unit,
+        "budget": budget,
+        "entity": entity,
+        "prior": prior,
+    }
     synthesizer = parse_method(method, described, workload, option, **asked)
     reason = reason_for(method, workload=workload, **asked)
     synthesizer.require(budget)

@@ -34,6 +34,7 @@ from understudy.cli.options import (
     OutName,
     PartitionBy,
     Population,
+    PriorPath,
     Quiet,
     Rho,
     Rows,
@@ -98,6 +99,7 @@ def synth(
     rows_lost: RowsLost = False,
     workload: WorkloadText = None,
     for_column: ForColumn = None,
+    prior: PriorPath = None,
     option: OptionWords = None,
     ledger: Annotated[
         Path | None,
@@ -169,7 +171,9 @@ def synth(
     from understudy.schema import Schema
     from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis, reason_for
     from understudy.workflow.events import entity_of, file_endings, linked_source
+    from understudy.workflow.public_data import require_apart
 
+    require_apart(prior, table)
     budget = parse_budget(epsilon, delta, rho, mu)
     given = None if schema is None else Schema.read(schema)
     linked = linked_source(table, given)
@@ -191,7 +195,13 @@ def synth(
 
     entity = entity_of(given, privacy_unit, flat=flat)
     planned_with = privacy_unit if cut is None else cut.planned_unit(privacy_unit)
-    asked: dict[str, Any] = {"target": for_column, "unit": planned_with, "budget": budget, "entity": entity}
+    asked: dict[str, Any] = {
+        "target": for_column,
+        "unit": planned_with,
+        "budget": budget,
+        "entity": entity,
+        "prior": prior,
+    }
 
     def mechanism(described: Schema) -> Synthesizer:
         return parse_method(method, described, workload, option, **asked)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from understudy.engine import GraphicalModel, candidate_sizes, estimate
 from understudy.engine.distributions.patched import PatchedModel, rake
 from understudy.engine.graphical.targets import estimate_total
 from understudy.inference import RoundLog, answer_each
-from understudy.marginals import Measurement, Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.allocation import cells_of, direct_weights, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
@@ -28,10 +28,17 @@ from understudy.mechanisms.base import (
     support_of,
     total_deviation,
 )
-from understudy.mechanisms.graphs.look import gap_noises, measure_gaps
 from understudy.mechanisms.graphs.privsyn import select_pairs, share_power
 from understudy.mechanisms.marginal.aim import AIM, ColumnSmoother
 from understudy.mechanisms.marginal.fields import nearer
+from understudy.mechanisms.marginal.public import (
+    Answers,
+    as_public,
+    compare,
+    distance_noise,
+    fingerprint,
+    require_same_columns,
+)
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.queries.asking import above_noise, require_narrow
 from understudy.mechanisms.rounds import (
@@ -43,7 +50,7 @@ from understudy.mechanisms.rounds import (
     small_first,
 )
 from understudy.mechanisms.source import Source
-from understudy.privacy import Accounting, Budget, Unit, noise_for
+from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
 
 Array = npt.NDArray[np.float64]
@@ -51,6 +58,8 @@ Array = npt.NDArray[np.float64]
 # How the budget follows from the noise of one released dependence, as a share of the rows. Found on tables that no benchmark reports.
 _HOPELESS = 0.35
 """Above this the dependences are not measured, and rounds of AIM spend everything: what they showed would mostly be noise."""
+_CLEARLY = 0.6
+"""Public data is believed of a pair that is this much nearer to it than to independence: the model knows more of most pairs than that they are not independent."""
 _FELT = 0.5
 """Part of a pair's noise that is left once all pairs are estimated together: pairs are chosen as if they had this much."""
 _EVEN_ROUNDS = 12
@@ -101,6 +110,9 @@ class Sift(Synthesizer):
         Largest marginal that may be measured.
     max_candidates
         Most marginals that a round chooses from, besides single columns; small ones first.
+    prior
+        Public data over the same columns: the distribution of a model, or a :class:`~understudy.mechanisms.marginal.public.PublicTable`. What it says of a pair of columns is taken where
+        the pair is nearer to it than to independence; a pair is measured where neither will do. Marginals of more columns are not taken from it.
     certify
         Share of the budget that measures the finished model's error on every workload marginal, for tighter error bounds.
 
@@ -108,7 +120,8 @@ class Sift(Synthesizer):
     -------
     Looks: (1) every one-way marginal, once or twice, the second time at a price that follows from the released number of rows; (2) the distance from independence of
     every pair that is small enough (a rule on public sizes), which one row moves by at most 4, a replaced one by at most 6
-    (:mod:`understudy.mechanisms.graphs.look`), charged together; (3) the chosen pairs, charged together: which ones, and with which noise, follows from the
+    (:mod:`understudy.mechanisms.graphs.look`), charged together, or with ``prior``, which is public, its L1 distances from the released columns' product and from the prior's answer, which a
+    unit moves by at most ``l1`` each (:func:`~understudy.mechanisms.marginal.public.compare`); (3) the chosen pairs, charged together: which ones, and with which noise, follows from the
     released numbers of (1) and (2), public sizes and weights; (4) choices by the exponential mechanism with the score
     ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``, which moves by at most ``l1 max w_r`` between neighbours, since model, penalty and weights are
     released or public, and what they choose, measured; (5) with ``certify``, the L1 distance of each workload marginal from the finished model, which moves by at most ``l1``.
@@ -131,7 +144,7 @@ class Sift(Synthesizer):
 
     workload: Workload | None = None
     column_share: float = 0.1
-    gap_share: float = 0.05
+    gap_share: float = 0.02
     column_noise: float = 0.1
     pair_share: float | None = None
     rounds: int | None = None
@@ -139,6 +152,7 @@ class Sift(Synthesizer):
     max_model_mb: float = 5.0
     max_cells: int = 20_000
     max_candidates: int = 5_000
+    prior: Answers | None = None
     certify: float = 0.0
 
     def __post_init__(self) -> None:
@@ -172,23 +186,37 @@ class Sift(Synthesizer):
         small = [clique for clique in closure if len(clique) <= 3]
         return pairs, small_first(domain, small, limit=self.max_cells, most=self.max_candidates)
 
-    def _gap_share(
+    def options(self) -> dict[str, Any]:
+        """Return the options as plain values: of a prior only its number of rows and what tells it from others."""
+        plain = super().options()
+        prior = self.prior
+        plain["prior"] = None if prior is None else {"rows": prior.total, "fingerprint": fingerprint(prior)}
+        return plain
+
+    def _distance_noise(self, accounting: Accounting, unit: Unit, cost: float, pairs: int) -> Noise:
+        """Return the noise of distances that cost so much together; a prior doubles their number."""
+        return distance_noise(accounting, unit, cost, pairs if self.prior is None else 2 * pairs)
+
+    def _noise_share(
         self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float
     ) -> float | None:
-        """Return the noise of a released dependence as a share of the rows, or None where it would drown everything."""
+        """Return how noisy the table is: the deviation of a distance that gets its part of a twentieth of the budget, as a share of the rows. None where those released would drown."""
         if not pairs:
             return None
-        noise = expected_absolute_noise(gap_noises(accounting, unit, self.gap_share * total, pairs))
-        relative = noise * math.sqrt(math.pi / 2) / max(1.0, rows)
-        return None if relative > _HOPELESS else relative
+        released = self._distance_noise(accounting, unit, self.gap_share * total, pairs)
+        if _deviation(released) > _HOPELESS * max(1.0, rows):
+            return None
+        return _deviation(distance_noise(accounting, unit, 0.05 * total, pairs)) / max(1.0, rows)
 
     def _later(self, relative: float, columns: int) -> tuple[float, int]:
         """Return the share of the rest that measures pairs, and the number of rounds.
 
         Pairs come first while noise is large; more rounds pay when it is small.
         """
-        share = _between(relative, (0.003, 0.6), (0.02, 0.8)) if self.pair_share is None else self.pair_share
-        per_column = min(3.0, max(0.3, 0.3 * (0.06 / relative) ** 0.6))
+        share = (
+            _between(relative, (0.00075, 0.6), (0.005, 0.8)) if self.pair_share is None else self.pair_share
+        )
+        per_column = min(3.0, max(0.3, 0.3 * (0.015 / relative) ** 0.6))
         return share, max(1, round(per_column * columns)) if self.rounds is None else self.rounds
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
@@ -201,25 +229,27 @@ class Sift(Synthesizer):
         """Say what is measured at first, and how the rest is divided."""
         domain = schema.domain
         pairs, cliques = self._candidates(domain)
+        require_same_columns(self.prior, domain)
         require_fixed(schema, [(name,) for name in domain.names], self.max_model_mb)
         accounting = self.accounting(budget, schema, unit)
         total = accounting.total(budget) * (1 - self.certify)
         columns = noises_by_size(accounting, unit, self.column_share * total, domain.sizes)
         rows = 10_000.0 if schema.row_count is None else float(schema.row_count)
         about = "" if schema.row_count is not None else f" for {rows:,.0f} rows"
-        relative = self._gap_share(accounting, unit, total, len(pairs), rows)
+        relative = self._noise_share(accounting, unit, total, len(pairs), rows)
         if relative is None:
             notes = [
                 f"Then rounds of AIM{about}: the noise on dependences would be more than they are worth."
             ]
         else:
             share, number = self._later(relative, len(domain))
-            scale = gap_noises(accounting, unit, self.gap_share * total, len(pairs)).scale
+            what = "independence" if self.prior is None else "independence and from the prior"
+            scale = self._distance_noise(accounting, unit, self.gap_share * total, len(pairs)).scale
             left = (1 - self.column_share - self.gap_share) * total
             best = noise_for(accounting, unit, share * left)
             each = noise_for(accounting, unit, self.measure_share * (1 - share) * left / number)
             notes = [
-                f"Then the dependence of {len(pairs)} pairs of columns, with noise of scale {scale:.4g} rows each.",
+                f"Then the distance of {len(pairs)} pairs of columns from {what}, with noise of scale {scale:.4g} rows each.",
                 f"Then the pairs worth their noise: {best.kind} noise of scale {best.scale:.4g} rows per cell if only one is chosen.",
                 f"Then {number} rounds that choose one of {len(cliques)} marginals and measure it with noise of scale {each.scale:.4g} rows{about}.",
             ]
@@ -248,24 +278,26 @@ class Sift(Synthesizer):
         workload = workload_for(self.workload, domain)
         weights = workload.closure_weights()
         pairs, cliques = self._candidates(domain)
+        require_same_columns(self.prior, domain)
         reserve = self.certify * curator.remaining
         total = curator.remaining - reserve
         progress("columns", 0.0)
         measured, batches = self._columns(curator, total)
         rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
-        relative = self._gap_share(accounting, unit, total, len(pairs), rows)
+        relative = self._noise_share(accounting, unit, total, len(pairs), rows)
         if relative is None:
             return AIM(workload=self.workload, known=tuple(measured), certify=self.certify)._fit(
                 curator, progress=progress
             )
         share, number = self._later(relative, len(domain))
         progress("dependences", 0.05)
-        gaps = measure_gaps(curator, pairs, self.gap_share * total)
-        importance = _importance(pairs, weights)
-        chosen = self._worth_noise(
-            curator, pairs, gaps.values, importance, share * (curator.remaining - reserve), relative * rows
+        learner = _Learner(
+            self, curator, measured, rows, trust=_between(relative, (0.0175, 1.0), (0.0375, 0.5))
         )
-        learner = _Learner(self, curator, measured, rows, trust=_between(relative, (0.07, 1.0), (0.15, 0.5)))
+        gaps, statistics = self._dependences(curator, learner, pairs, self.gap_share * total, rows)
+        importance = _importance(pairs, weights)
+        chosen = self._worth_noise(curator, pairs, gaps, importance, share * (curator.remaining - reserve))
+        learner.believe([pair for place, pair in enumerate(pairs) if place not in set(chosen)])
         if chosen:
             found = curator.measure_many(
                 curator.counts_many([pairs[place] for place in chosen]),
@@ -284,7 +316,7 @@ class Sift(Synthesizer):
             measured += found
             batches.append(len(found))
             progress("pairs", 0.1)
-            learner.learn_pairs(found, gaps.values[chosen])
+            learner.learn_pairs(found, gaps[chosen])
         log = RoundLog(planned=batches)
         self._rounds(curator, learner, log, cliques, weights, number, reserve, progress)
         measured += [step.measurement for step in log.rounds]
@@ -305,8 +337,26 @@ class Sift(Synthesizer):
             measured,
             workload=workload,
             history=log.close(known, certificate=certificate),
-            statistics=[gaps.statistic],
+            statistics=statistics,
         )
+
+    def _dependences(
+        self, curator: Curator, learner: _Learner, pairs: Sequence[Clique], cost: float, rows: float
+    ) -> tuple[Array, list[Statistic]]:
+        """Release how far pairs of columns are from what would be known of them if they were not measured; return it without noise, in rows."""
+        columns = learner.columns()
+        found = compare(curator, self.prior, pairs, columns, cost)
+        noise = _deviation(self._distance_noise(curator.accounting, curator.unit, cost, len(pairs)))
+        independent = without_noise(found.independent, noise)
+        if self.prior is None or found.public is None:
+            return independent, found.statistics
+        public = without_noise(found.public, noise)
+        nearer_to_public = found.public < _CLEARLY * found.independent
+        taken = [place for place, nearest in enumerate(nearer_to_public) if nearest]
+        tables = as_public(self.prior, [pairs[place] for place in taken], columns)
+        for place, table in zip(taken, tables, strict=True):
+            learner.public[pairs[place]] = (table, float(public[place]))
+        return np.where(nearer_to_public, public, independent), found.statistics
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[Measurement], list[int]]:
         """Measure the columns, and again where their noise is more than tolerated."""
@@ -329,7 +379,6 @@ class Sift(Synthesizer):
         gaps: Array,
         importance: Sequence[float],
         cost: float,
-        noise: float,
     ) -> list[int]:
         """Return the places of the pairs whose dependence is worth more than their noise, by released numbers alone."""
         accounting = curator.accounting
@@ -338,7 +387,7 @@ class Sift(Synthesizer):
         cells = weight * [curator.domain.cells(pair) for pair in pairs]
         chosen, _ = select_pairs(
             cells.tolist(),
-            (weight * without_noise(gaps, noise)).tolist(),
+            (weight * gaps).tolist(),
             one_cell=one_cell,
             power=share_power(accounting.name),
         )
@@ -395,6 +444,11 @@ def _importance(pairs: Sequence[Clique], weights: dict[Clique, float]) -> list[f
     return [weight / usual if usual > 0 else 1.0 for weight in own]
 
 
+def _deviation(noise: Noise) -> float:
+    """Return the standard deviation of normal noise with the same expected absolute value."""
+    return expected_absolute_noise(noise) * math.sqrt(math.pi / 2)
+
+
 def without_noise(gaps: Array, noise: float) -> Array:
     """Return the posterior means of distances that are exponentially distributed and were released with normal noise.
 
@@ -437,7 +491,24 @@ class _Learner:
         self._targets: list[Measurement] = []
         self._outside: dict[Clique, list[Measurement]] = {}
         self._tree: GraphicalModel | None = None
+        self.public: dict[Clique, tuple[Array, float]] = {}
+        """Pairs of columns of which public data is believed: its table in rows, and how far the records are from it."""
         self.model = self.refit()
+
+    def columns(self) -> dict[str, Array]:
+        """Return the single columns as the model has them now."""
+        names = self._domain.names
+        return dict(zip(names, self.model.marginals([(name,) for name in names]), strict=True))
+
+    def believe(self, pairs: Sequence[Clique]) -> None:
+        """Take what public data says of those of the pairs for which it is believed."""
+        taken = [pair for pair in pairs if pair in self.public]
+        for pair in sorted(taken, key=lambda pair: self.public[pair][1]):
+            table, distance = self.public[pair]
+            deviation = max(0.5, distance / table.size * math.sqrt(math.pi / 2))
+            self._hold(Measurement(pair, table, "gaussian", deviation), table)
+        if taken:
+            self.refit()
 
     def learn_pairs(self, found: Sequence[Measurement], gaps: Array) -> None:
         """Learn pairs that were measured at once, the clearest first: what they say is expected of the others."""
@@ -449,18 +520,29 @@ class _Learner:
             for item, expected in zip(
                 part, self.model.marginals([item.clique for item in part]), strict=True
             ):
-                self.add(item, expected)
+                self.add(item, self._likelier(item.clique, item.values, expected))
             self.refit()
             begun, step = begun + step, 2 * step
 
     def add(self, item: Measurement, expected: Array) -> None:
         """Take in a measurement of which the model expected something before."""
+        self._hold(item, self._cleared(item.values, expected, item.variance))
+
+    def _hold(self, item: Measurement, cleared: Array) -> None:
+        """Put a table without its noise into the tree, or the measurement among the patches where there is no room."""
         if candidate_sizes(self._domain, self._held, [item.clique], limit_mb=self._limit)[0] <= self._limit:
             self._held.append(item.clique)
-            cleared = self._cleared(item.values, expected, item.variance)
             self._targets.append(Measurement(item.clique, cleared, "gaussian", math.sqrt(item.variance)))
         else:
             self._outside.setdefault(item.clique, []).append(item)
+
+    def _likelier(self, pair: Clique, noisy: Array, expected: Array) -> Array:
+        """Return what public data says of a pair that was measured, where that is nearer to the measurement than what the model expects."""
+        if pair not in self.public:
+            return expected
+        table = self.public[pair][0]
+        gaps = [float(np.square(noisy - other).sum()) for other in (table, expected)]
+        return table if gaps[0] < gaps[1] else expected
 
     def refit(self, *, thorough: bool = False) -> PatchedModel:
         """Fit the graphical model again, and the patches to it."""
@@ -494,21 +576,27 @@ class _Learner:
         )
         patches: list[tuple[Clique, Array]] = []
         for pair, expected in zip(pairs, tree.marginals(pairs), strict=True):
-            table = self._patch(known[pair], expected)
+            noisy, variance = _together(known[pair])
+            table = self._patch(noisy, self._likelier(pair, noisy, expected), variance, expected > 0)
             margins = [((axis,), columns[name]) for axis, name in enumerate(pair)]
             patches.append((pair, rake(table, margins, sweeps=20)))
         model = PatchedModel(self._domain, tree, tuple(patches))
         larger = [clique for clique in self._outside if len(clique) > 2]
         for clique, expected in zip(larger, model.marginals(larger), strict=True):
-            table = self._patch([(item.values, item.variance) for item in self._outside[clique]], expected)
-            patches.append((clique, table))
+            noisy, variance = _together([(item.values, item.variance) for item in self._outside[clique]])
+            patches.append((clique, self._patch(noisy, expected, variance, expected > 0)))
         return tuple(patches)
 
-    def _patch(self, known: Sequence[tuple[Array, float]], expected: Array) -> Array:
-        """Return the table that measurements of the same columns and what was expected say together."""
-        precision = sum(1 / variance for _, variance in known)
-        noisy = np.asarray(sum(values / variance for values, variance in known) / precision)
-        table = np.maximum(0.0, self._cleared(noisy, expected, 1 / precision))
-        table[expected <= 0] = 0.0  # what cannot occur
+    def _patch(
+        self, noisy: Array, expected: Array, variance: float, possible: npt.NDArray[np.bool_]
+    ) -> Array:
+        """Return the table that a measurement and what was expected say together."""
+        table = np.where(possible, np.maximum(0.0, self._cleared(noisy, expected, variance)), 0.0)
         found = float(table.sum())
-        return table * (float(expected.sum()) / found) if found > 0 else expected
+        return table * (float(expected.sum()) / found) if found > 0 else np.where(possible, expected, 0.0)
+
+
+def _together(known: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+    """Return the weighted mean of measurements of the same columns, and its variance."""
+    precision = sum(1 / variance for _, variance in known)
+    return np.asarray(sum(values / variance for values, variance in known) / precision), 1 / precision
