@@ -70,6 +70,9 @@ def specification_hash(spec: Spec | Mapping[str, Any]) -> str:
     False
     """
     plain = spec.to_dict() if isinstance(spec, Spec) else dict(spec)
+    plain.pop(
+        "agreement", None
+    )  # it holds approvals, so they cannot be about it: `understudy.release.agreement`
     text = json.dumps(plain, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(_DOMAIN + text.encode("ascii")).hexdigest()
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.mechanisms import Model, Provenance
     from understudy.privacy import Budget, Unit
     from understudy.privacy.ledger.ledger import Entry, Invariant
+    from understudy.release.agreement import Agreement
     from understudy.release.spec.spec import Spec
     from understudy.schema import Schema
     from understudy.signatures import Statement
@@ -331,6 +332,8 @@ class ReleaseResult(_Outcome):
         accepted attempt like the candidate itself, so it is covered by the same guarantee.
     approvals
         Who approved this very specification before the release, typed or signed.
+    agreement
+        What was agreed on when it was signed, if it names that.
     """
 
     schema: Schema
@@ -340,6 +343,7 @@ class ReleaseResult(_Outcome):
     timings: Mapping[str, float] = field(default_factory=dict)
     model: Model | None = None
     approvals: tuple[Statement, ...] = ()
+    agreement: Agreement | None = None
 
     def __repr__(self) -> str:
         return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"

@@ -158,7 +158,7 @@ def fit_key(spec: Spec) -> str:
     for item in content["acceptance"]["criteria"]:
         item.pop("threshold", None)
     content["acceptance"].pop("false_accept", None)
-    for key in ("title", "description", "license", "citation", "output"):
+    for key in ("title", "description", "license", "citation", "output", "agreement"):
         content.pop(key, None)
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:24]

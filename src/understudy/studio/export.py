@@ -87,10 +87,7 @@ def page_of(desk: Desk, name: str) -> str:
         )
     said_about: list[Block] = [Heading("Comments")] if saved.notes.comments else []
     approvals = [said.describe() for said in approvals_beside(saved.path) if said.hash == found.hash]
-    said = [
-        f"{item.name}{f' ({item.role})' if item.role else ''}, {item.time}, about {item.version}: {item.text}"
-        for item in saved.notes.comments
-    ]
+    said = [item.describe() for item in saved.notes.comments]
     if said:
         said_about.append(Bullets(said))
     page = Page(

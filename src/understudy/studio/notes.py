@@ -7,23 +7,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from understudy.errors import UsageError
+from understudy.release.agreement import Comment
 from understudy.studio.folder import Folder
 
-__all__ = ["Comment", "Notes"]
+__all__ = ["Notes"]
 
 _LONGEST = 5_000
 _MOST = 1_000
-
-
-@dataclass(frozen=True)
-class Comment:
-    """What somebody said, about which version of the design (the beginning of its hash)."""
-
-    role: str
-    name: str
-    text: str
-    time: str
-    version: str
 
 
 @dataclass

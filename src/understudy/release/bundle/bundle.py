@@ -219,6 +219,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],
         **({"approvals": [item.to_dict() for item in result.approvals]} if result.approvals else {}),
+        **({} if result.agreement is None else {"agreement": result.agreement.public().to_dict()}),
         **_series(result),
         "method": {"name": result.provenance.method, "options": dict(result.provenance.options)},
         "public_facts": dict(result.public_facts),

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from understudy.privacy import Budget, Unit, budget_from_dict
+from understudy.release.agreement import Agreement
 from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
     between,
@@ -203,6 +204,15 @@ def _check(facts: OfficeFacts) -> list[Block]:
     recorded: list[Block] = (
         [Text("Approvals that the certificate records:"), Bullets(approvals)] if approvals else []
     )
+    if "agreement" in facts.certificate:
+        agreement = Agreement.from_dict(facts.certificate["agreement"])
+        recorded.append(
+            Text(
+                f"The agreement that was signed, with {agreement.number} comments, has the hash {agreement.hash}; spec.json names it."
+            )
+        )
+        if agreement.comments:
+            recorded.append(Bullets([item.describe() for item in agreement.comments]))
     return [
         *recorded,
         Text("Every number above is in certificate.json or follows from it. Anybody can recompute the guarantee from the charges, without the real table:"),

@@ -27,6 +27,7 @@ from understudy.privacy.accounting.filter import Filter, Spending
 from understudy.privacy.events import AllowanceEvent, ApproxEvent, InsideEvent, PureEvent, act_of
 from understudy.privacy.exact_floats import float_down, float_up
 from understudy.privacy.ledger.ledger import Invariant
+from understudy.release.agreement import agreement_problems
 from understudy.release.approvals import missing_approvals, specification_hash
 from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text
 from understudy.release.selection.profiles import Bound
@@ -51,7 +52,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
     specification add up to; that a selection was charged once, for what the specification proves it costs; that the data has the number of rows the certificate says, fits the
     schema and obeys its rules; that every criterion passed; that every approval is of this very specification, every signature
-    among them holds, and none that the specification requires is missing. Whether a key is trusted is not looked at: see
+    among them holds, none that the specification requires is missing, and the record of what was agreed on is the one that the specification names. Whether a key is trusted is not looked at: see
     `understudy.release.signing.check_bundle`.
 
     Raises
@@ -323,6 +324,8 @@ def _check_approvals(path: Path, document: dict[str, Any], problems: Problems) -
     )
     for item in missing:
         problems.add(f"a required approval is missing: {item}")
+    for item in agreement_problems(spec, document):
+        problems.add(item)
 
 
 def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:

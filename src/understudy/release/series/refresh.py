@@ -179,7 +179,7 @@ def plan_refresh(
         plain["source"]["database"] = {
             "url": source.url, "table": source.table, "immutable": source.immutable
         }  # fmt: skip
-    for part in ("ledger", "facts"):
+    for part in ("ledger", "facts", "agreement"):
         plain.pop(part, None)
     releases = _releases(old, certificate, folder)
     prior = use != "nothing" and _usable_prior(folder, wanted, plain, use, notes)

@@ -135,6 +135,8 @@ class Spec:
             plain["output"].pop("folder", None)
         if isinstance(plain.get("previous"), dict):
             plain["previous"].pop("bundle", None)
+        if isinstance(plain.get("agreement"), dict):
+            plain["agreement"].pop("file", None)
         return dict(plain)
 
     def fingerprint(self) -> str:
@@ -142,7 +144,7 @@ class Spec:
         content = self.to_dict() | {
             "row_count": [self.row_count.kind, self.row_count.value, self.row_count.epsilon]
         }
-        for key in ("title", "description", "license", "citation", "publisher", "show"):
+        for key in ("title", "description", "license", "citation", "publisher", "show", "agreement"):
             content.pop(key, None)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy release\n" + text.encode("ascii")).hexdigest()
