@@ -386,6 +386,7 @@ STUDIO_MODULES = (
     "release.rehearsal.",
     "release.run.judgement",
     "release.run.planning",
+    "release.selection.accounting",
     "release.selection.profiles",
     "release.series.compare",
     "release.signing",

@@ -92,6 +92,14 @@ class Workload:
             total = {clique: weight * len(total) / number for clique, weight in total.items()}
         return cls(domain, tuple(total), tuple(total.values()))
 
+    @classmethod
+    def _made(cls, domain: Domain, cliques: tuple[Clique, ...], weights: tuple[float, ...]) -> Workload:
+        """Build a workload of distinct cliques in the order of the domain, without looking at each again."""
+        made = object.__new__(cls)
+        for name, value in (("domain", domain), ("cliques", cliques), ("weights", weights)):
+            object.__setattr__(made, name, value)
+        return made
+
     def to_plain(self) -> list[dict[str, Any]]:
         """Return the workload as plain values, the form :func:`read_workload` reads."""
         return [{"columns": list(clique), "weight": weight} for clique, weight in self]
@@ -118,6 +126,9 @@ class Workload:
 
     @cached_property
     def _closure(self) -> tuple[Clique, ...]:
+        most, names = len(self.cliques[0]), self.domain.names
+        if len(self) == math.comb(len(names), most) and all(len(clique) == most for clique in self.cliques):
+            return tuple(clique for size in range(1, most + 1) for clique in combinations(names, size))
         return downward_closure(self.domain, self.cliques)
 
     def closure_weights(self) -> dict[Clique, float]:
@@ -147,7 +158,8 @@ def all_kway(domain: Domain, k: int) -> Workload:
     """Return all marginals over ``k`` columns (over all columns when there are fewer than ``k``)."""
     if k < 1:
         raise WorkloadError(f"all_kway needs k of at least 1, not {k}.")
-    return Workload.uniform(domain, combinations(domain.names, min(k, len(domain))))
+    cliques = tuple(combinations(domain.names, min(k, len(domain))))
+    return Workload._made(domain, cliques, (1.0,) * len(cliques))
 
 
 def target(domain: Domain, column: str, *, k: int = 3) -> Workload:

@@ -25,8 +25,9 @@ from understudy.release.spec.read import FACTS
 from understudy.release.spec.spec import Spec
 from understudy.schema.files.yaml import to_yaml
 from understudy.signatures import ROLES, Statement, parse_statement, write_statement
-from understudy.studio.design_pages import Saved
-from understudy.studio.designs import Complaints, spec_text
+from understudy.studio.complaints import Complaints
+from understudy.studio.designs.pages import Saved
+from understudy.studio.designs.specification import spec_text
 from understudy.studio.desk import Desk, Form
 
 __all__ = ["agree", "comment", "overview", "record", "require", "sign", "take_statement"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -15,6 +15,7 @@ from understudy.release.bundle.reporting import between, trade_off_curve
 from understudy.release.rehearsal.trial import mean_interval
 from understudy.release.run.planning import (
     SMALLEST_COUNT,
+    ModelPlan,
     ReleasePlan,
     plan_criteria,
     plan_release,
@@ -24,8 +25,11 @@ from understudy.release.selection.profiles import Bound, best_profile
 from understudy.release.spec.budget import short
 from understudy.release.spec.spec import Spec
 from understudy.report.pictures import Share, budget_bar, trade_off
-from understudy.studio.designs import MANY_COLUMNS
-from understudy.studio.rehearsals import Found, Rehearsals, State, Table
+from understudy.studio.background.jobs import State
+from understudy.studio.background.plans import Plans
+from understudy.studio.background.rehearsals import Found, Rehearsals, Table
+from understudy.studio.designs.specification import MANY_COLUMNS
+from understudy.workflow.choice import Facts
 
 __all__ = ["Acceptance", "Consequences", "consequences_of", "frontier", "table_for", "warm_up"]
 
@@ -62,6 +66,9 @@ class Consequences:
     split: str
     criteria: Sequence[Mapping[str, str]]
     model: str
+    planning: State
+    plan_key: str
+    noise: Sequence[tuple[str, str]]
     rejection: Sequence[str]
     registry: str
     acceptance: Acceptance
@@ -110,16 +117,23 @@ def table_for(spec: Spec, chosen: str, rows: int | None, rehearsals: Rehearsals)
     return Table.parse(chosen, min(_MOST_ROWS, number), rehearsals.folder)
 
 
-def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: str | None) -> Consequences:
+def consequences_of(
+    spec: Spec, rehearsals: Rehearsals, plans: Plans, *, design: str, table: Table, link: str | None
+) -> Consequences:
     """Compute what follows from a specification.
 
     Parameters
     ----------
+    design
+        Name of the design, whose plan is made in the background where it has very many columns.
     link
-        Where a point of the frontier leads to, with ``{epsilon}`` in it; None for a picture without links.
+        Where a point of the frontier leads to, with ``{epsilon}`` in it; None for a page that stands alone: without links, and nothing is begun for it.
     """
     fixed = _fixed_of(spec)
-    plan = fixed.plan
+    plan, planning = fixed.plan, State("done")
+    if len(spec.schema.names) > MANY_COLUMNS:
+        models, planning = plans.planned(design, spec, begin=link is not None)
+        plan = plan if models is None else _with_models(plan, models)
     found = rehearsals.find(spec, table)
     thresholds = {item.name: item.threshold for item in spec.criteria}
     points = [] if found is None else [_judged(item, found, thresholds) for item in found.result["points"]]
@@ -152,7 +166,10 @@ def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: s
         budget=_bar(spec),
         split=plan.budget,
         criteria=_criteria(plan, here),
-        model=_model(plan),
+        model=_model(plan, planning),
+        planning=planning,
+        plan_key=plans.key(spec),
+        noise=fixed.noise,
         rejection=_rejection(spec, acceptance),
         registry=_registry(own),
         acceptance=acceptance,
@@ -177,6 +194,7 @@ class _Fixed:
     plan: ReleasePlan
     odds: str
     curve: str
+    noise: Sequence[tuple[str, str]]
 
 
 _KNOWN: dict[str, _Fixed] = {}
@@ -198,6 +216,7 @@ def _fixed_of(spec: Spec) -> _Fixed:
             trade_off_curve(known),
             label="Best possible attack: true positives against false positives, and a coin toss",
         ),
+        _noise(spec),
     )
     workloads = [str(item.options.get("workload", "")) for item in spec.configurations]
     if not any(text and len(text) < 200 and (spec.where / text).is_file() for text in set(workloads)):
@@ -207,8 +226,40 @@ def _fixed_of(spec: Spec) -> _Fixed:
     return made
 
 
+def _noise(spec: Spec) -> list[tuple[str, str]]:
+    """Return how many rows noise would move, by public facts alone, if every marginal of a size were measured with the model's budget."""
+    schema = spec.schema_for(spec.configurations[0])
+    rows = spec.row_count.value or spec.expected_rows
+    if rows is None and spec.source.simulated is not None:
+        rows = spec.source.simulated.rows
+    facts = Facts.of(replace(schema, row_count=rows), unit=spec.unit, budget=spec.shares.model)
+    shares = (("columns", facts.column_noise), ("pairs", facts.pair_noise), ("triples", facts.triple_noise))
+    return [
+        (
+            kind,
+            f"{100 * share:.2g} % of {facts.rows:,} rows"
+            if share < 1
+            else f"all of {facts.rows:,} rows: nothing would be left",
+        )
+        for kind, share in shares
+    ]
+
+
+def _with_models(plan: ReleasePlan, found: Mapping[str, Any]) -> ReleasePlan:
+    """Return a plan with what was found about its models in the background."""
+    return replace(
+        plan,
+        configurations=found["configurations"],
+        left_out=tuple((name, why) for name, why in found["left_out"]),
+        models=tuple(ModelPlan(**item | {"notes": tuple(item["notes"])}) for item in found["models"]),
+        memory_megabytes=found["memory_megabytes"],
+        seconds_per_attempt=found["seconds_per_attempt"],
+        warnings=tuple(found["warnings"]),
+    )
+
+
 def _planned(spec: Spec) -> ReleasePlan:
-    """Return the plan of a release; for very many columns without that of its models, which takes longer than anybody waits for a page."""
+    """Return the plan of a release; for very many columns without that of its models, which is made in the background."""
     if len(spec.schema.names) <= MANY_COLUMNS:
         return plan_release(spec)
     shares, n = spec.shares, spec.row_count.value or spec.expected_rows
@@ -237,9 +288,6 @@ def _planned(spec: Spec) -> ReleasePlan:
         attempts=(),
         memory_megabytes=None,
         seconds_per_attempt=None,
-        warnings=(
-            f"With more than {MANY_COLUMNS} columns the models are not planned on this page; understudy plan does it.",
-        ),
     )
 
 
@@ -322,9 +370,13 @@ def _criteria(plan: ReleasePlan, here: Mapping[str, Any] | None) -> list[dict[st
     return rows
 
 
-def _model(plan: ReleasePlan) -> str:
-    if not plan.models and not plan.left_out:
-        return "Not planned here."
+def _model(plan: ReleasePlan, planning: State) -> str:
+    if planning.kind in ("running", "waiting"):
+        return f"The model is being planned in the background: with more than {MANY_COLUMNS} columns it takes a while. {planning.text if planning.kind == 'waiting' else ''}".strip()
+    if planning.kind == "failed":
+        return f"The model cannot be planned. {planning.text}"
+    if planning.kind != "done":
+        return "The model is not planned yet: open the design in the studio."
     if not plan.models:
         return "No configuration can be used: " + "; ".join(dict.fromkeys(why for _, why in plan.left_out))
     model = plan.models[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,24 +19,13 @@ from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.problems import problems_of
-from understudy.studio.consequences import Consequences, consequences_of, table_for
-from understudy.studio.designs import (
-    Complaints,
-    Controls,
-    apply,
-    built,
-    complain,
-    kind_names,
-    method_names,
-    new_design,
-    settled,
-    skeleton,
-    spec_text,
-    with_total,
-)
+from understudy.studio.complaints import Complaints
+from understudy.studio.designs.consequences import Consequences, consequences_of, table_for
+from understudy.studio.designs.controls import Controls, apply, complain, kind_names, method_names, skeleton
+from understudy.studio.designs.notes import Notes
+from understudy.studio.designs.specification import built, new_design, settled, spec_text, with_total
 from understudy.studio.desk import Desk, Form, Stale
 from understudy.studio.folder import text_version
-from understudy.studio.notes import Notes
 
 __all__ = [
     "Saved",
@@ -113,7 +103,7 @@ def follow(desk: Desk, name: str, spec: Spec, notes: Notes, *, links: bool = Tru
     """Return what follows from a specification of a design."""
     table = table_for(spec, notes.table, notes.rows, desk.rehearsals)
     link = f"/designs/{name}?epsilon={{epsilon}}" if links else None
-    return consequences_of(spec, desk.rehearsals, table=table, link=link)
+    return consequences_of(spec, desk.rehearsals, desk.plans, design=name, table=table, link=link)
 
 
 # ---------------------------------------------------------------------- pages
@@ -353,6 +343,19 @@ def rehearsal(desk: Desk, request: Request) -> Response:
     follows = follow(desk, saved.name, saved.require_spec(), saved.notes)
     template = "rehearsal.html" if request.query_params.get("part") else "rehearsal_page.html"
     return desk.render(template, here="design", name=saved.name, follows=follows)
+
+
+def plan(desk: Desk, request: Request) -> Response:
+    """Say how a plan in the background stands."""
+    key = request.query_params.get("key", "")
+    if not re.fullmatch(r"[0-9a-f]{40}", key):
+        raise UsageError("There is no such plan.")
+    return desk.render(
+        "plan.html",
+        name=desk.folder.checked(request.path_params["name"]),
+        key=key,
+        state=desk.plans.state(key),
+    )
 
 
 def cancel(desk: Desk, request: Request, form: Form) -> Response:
