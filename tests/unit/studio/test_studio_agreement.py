@@ -164,6 +164,60 @@ def test_a_folder_that_was_signed_before_there_were_records_stays_signed(
     assert "This version is signed" in page.text
 
 
+def test_script_in_every_text_field_stays_text_in_report_and_documents(browser: Any, desk: Desk) -> None:
+    """Through all forms into a release: no page of the bundle, and none of the studio about it, holds it as markup."""
+    names = {"name": f"ward {SCRIPT}", "description": f"d {SCRIPT}", "unit": f"u {SCRIPT}"}
+    names |= {"values": f"day\n{SCRIPT}", "missing": "yes", "missing_text": f"m {SCRIPT}"}
+    for fields in ({"kind": "categorical"} | names, {"kind": "boolean", "name": "smokes"}):
+        fields["version"] = browser.version("/schema")
+        assert browser.post("/schema/columns/new", fields).status_code == 303
+    rules = {"version": browser.version("/schema/rules"), "name": f"n {SCRIPT}", "description": f"r {SCRIPT}"}
+    assert browser.post("/schema/rules", rules).status_code == 303
+    assert browser.post("/designs", {"name": "small"}).status_code == 303
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    fields |= {name: f"{name} {SCRIPT}" for name in ("title", "description", "license", "citation")}
+    fields |= {"criterion-0-name": f"c {SCRIPT}", "criterion-0-threshold": "0.9", "total_epsilon": "9"}
+    fields |= {"acceptance_epsilon": "4", "method": "independent", "workload": "", "source_path": "../records.csv"}
+    fields |= {
+        "cleaning": f"{{rule: smokes == True or smokes == False, description: 'x {SCRIPT.replace(chr(39), '')}'}}"
+    }
+    answer = browser.post("/designs/small", fields)
+    assert answer.status_code == 303, answer.text
+    browser.post("/designs/small/comments", {"comment_name": f"C {SCRIPT}", "comment": f"said {SCRIPT}"})
+    assert approved(browser, name=f"Ada {SCRIPT}").status_code == 303
+    version = {"version": browser.version("/designs/small/agree")}
+    assert browser.post("/designs/small/sign", version | {"publish_comments": "yes"}).status_code == 303
+    lines = [
+        f"ward {SCRIPT},smokes",
+        *(f"{ward},{smokes}" for ward in ("day", SCRIPT) for smokes in (True, False)),
+    ]
+    (desk.folder.root / "records.csv").write_text("\n".join([lines[0], *lines[1:] * 100]) + "\n")
+    out = desk.folder.root / "releases" / "small"
+    place = next(desk.folder.signed.iterdir())
+    assert publish(place / "spec.yaml", out=out, ledger=desk.folder.root / "small.ledger").accepted
+    pages = [*out.rglob("*.html"), *out.rglob("*.svg")]
+    assert len(pages) >= 8
+    for file in pages:
+        text = file.read_text()
+        assert "<script>alert" not in text, file.name
+        assert "alert(" in text or file.parent.name == "documents", file.name
+    answers = [browser.get("/shelf"), browser.get("/shelf/release?path=releases/small")]
+    answers += [
+        browser.get("/designs/small/agree"),
+        browser.get("/designs/small/export"),
+        browser.get("/agree"),
+    ]
+    answers += [
+        browser.get("/shelf/ledger?path=small.ledger"),
+        browser.get("/designs/small"),
+        browser.get("/"),
+    ]
+    answers += [browser.get("/shelf/compare?left=releases/small&right=releases/small")]
+    for answer in answers:
+        assert answer.status_code == 200
+        assert "<script>alert" not in answer.text, answer.request.url
+
+
 def test_a_source_file_is_found_from_the_signed_folder(browser: Any, desk: Desk, small: str) -> None:
     text = desk.folder.design("small").read_text()
     desk.folder.design("small").write_text(

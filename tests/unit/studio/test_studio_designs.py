@@ -156,6 +156,7 @@ BROKEN = [
     ("criterion-0-kind", {"criterion-0-kind": "beauty"}),
     ("method", {"method": "magic"}),
     ("method", {"method": "gaussian", "workload": "all-99way-or-so"}),
+    ("workload", {"method": "independent", "workload": "all-2way"}),
     ("min_count", {"min_count": "two"}),
     ("cleaning", {"cleaning": "foo > 3"}),
     ("constraints", {"constraints": "birth_weight >"}),
@@ -512,7 +513,7 @@ def test_a_rehearsal_that_cannot_work_says_why(desk: Desk, small: str) -> None:
     table = Table.parse("public:other.csv", None, desk.folder)
     place = desk.folder.hidden / "rehearsals" / desk.rehearsals.key(spec, table)
     job = {
-        "spec": spec.to_dict(), "table": {"kind": "public", "name": "other.csv", "rows": None}, "trials": 1, "factors": [],
+        "task": "rehearsals", "spec": spec.to_dict(), "table": {"kind": "public", "name": "other.csv", "rows": None}, "trials": 1, "factors": [],
         "where": str(desk.folder.designs), "public": str(desk.folder.public),
     }  # fmt: skip
     desk.folder.write(place / "job.json", json.dumps(job))

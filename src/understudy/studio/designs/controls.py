@@ -66,6 +66,8 @@ def field_of(problem: str) -> tuple[str, str]:
     ('criterion-1-more', "no column named 'x'")
     >>> field_of("cleaning[3]: No column named 'foo'.")
     ('cleaning', "line 4: No column named 'foo'.")
+    >>> field_of("synthesizers[0].options: independent has no option 'workload'. Known:")
+    ('workload', 'independent takes none: leave it empty.')
     >>> field_of("something else")
     ('', 'something else')
     """
@@ -80,6 +82,8 @@ def field_of(problem: str) -> tuple[str, str]:
         if name == "more" and text.startswith("no kind"):
             name = "kind"
         return f"criterion-{found.group(1)}-{name}", text
+    if place.startswith("synthesizers") and "has no option 'workload'" in text:
+        return "workload", f"{text.split()[0]} takes none: leave it empty."
     line = re.match(r"(cleaning|constraints)\[(\d+)\]", place)
     if line is not None:
         return line.group(1), f"line {int(line.group(2)) + 1}: {text}"

@@ -246,7 +246,7 @@ def _given(form: Form) -> dict[str, str]:
 def _typed(given: Mapping[str, str], plain: Mapping[str, Any]) -> Controls:
     """Return the controls as they were typed, whether or not they can be read."""
     before = Controls.of(plain)
-    values = {key: given.get(key, "") for key in before.values}
+    values = {key: given.get(key, "") for key in (*before.values, "rehearsal_rows", "rehearsal_trials")}
     rows = []
     places = sorted(
         {

@@ -260,12 +260,11 @@ def _most_for_a_model(
     low, high = epsilon / 1000, epsilon
     below, above = -1.0, math.inf
     guess = None if others is not None or delta is None else _guessed(parts, epsilon, delta)
-    for near in () if guess is None else (guess * (1 - _CLOSE / 2), guess * (1 + _CLOSE / 20)):
-        off = parts.used(near, delta) - 1
-        if off <= 0 and near > low:
-            low, below = near, off
-        elif off > 0 and near < high:
-            high, above = near, off
+    if guess is not None:
+        near = _rounded_down(guess * (1 - _CLOSE / 2))
+        if fits(near):  # and hardly more does: the guess is that close
+            return near
+        high = near
     side = 0
     for _ in range(_STEPS):
         if high - low < _CLOSE * epsilon:
@@ -293,8 +292,9 @@ def _guessed(parts: _Parts, epsilon: float, delta: float) -> float | None:
     The delta of the selection is computed at the epsilon that the parts outside of it leave, which takes a moment; to price a selection is to search
     for its epsilon, which takes twenty of them, and to convert a budget, as many more. The guess is confirmed by that price, and does not replace it.
     """
-    judging = parts.acceptance + math.fsum(each for each, _ in parts.regressions)
-    cost = GDP_ACCOUNTING.cost(PureEvent(judging)) if judging > 0 else 0.0
+    if parts.regressions:
+        return None  # which are inside the selection or outside, whichever costs less
+    cost = GDP_ACCOUNTING.cost(PureEvent(parts.acceptance)) if parts.acceptance > 0 else 0.0
     left = epsilon - parts.rows - parts.people
 
     def holds(mu: float) -> bool:
@@ -342,13 +342,17 @@ def _rounded(number: float) -> float:
     return float(f"{number:.12g}")
 
 
+def _rounded_down(number: float) -> float:
+    return float(Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(number))
+
+
 def _nice(low: float, total: float, fits: Callable[[float], bool]) -> float:
     """Return a number with few digits that fits and is next to the largest that does."""
     for digits in range(2, _DIGITS):
         found = float(f"{low:.{digits}g}")
         if abs(found - low) < _CLOSE * total and fits(found):
             return found
-    return float(Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low))
+    return _rounded_down(low)
 
 
 _CHOSEN: dict[tuple[str, int | None, Unit, Budget], Choice] = {}
