@@ -26,7 +26,7 @@ PAGES = (
     "/", "/schema", "/schema/columns/1", "/schema/columns/new", "/schema/rules", "/schema/file", "/designs", "/designs/births",
     "/designs/births/file", "/designs/births/rehearsal", "/designs/births/agree", "/agree",
     "/compare?left=births&right=other", "/shelf", "/shelf/ledger?path=births.ledger", "/shelf/release?path={bundle}",
-    "/shelf/compare?left={bundle}&right={bundle}", "/shelf/file?path={bundle}&file=report.html", "/nowhere",
+    "/shelf/compare?left={bundle}&right={bundle}", "/nowhere",
 )  # fmt: skip
 
 

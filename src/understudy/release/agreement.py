@@ -18,6 +18,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from understudy.errors import SignatureError
@@ -215,6 +216,8 @@ def agreement_of(spec: Spec) -> Agreement | None:
     again = "Sign the specification again. Nothing was spent."
     if named.file is None:
         raise SignatureError(f"The specification names the hash of an agreement, but no file of it. {again}")
+    if Path(named.file).name != named.file:
+        raise SignatureError(f"{where} has to lie beside the specification. {again}")
     path = spec.where / named.file
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST:  # reading a pipe would wait for ever

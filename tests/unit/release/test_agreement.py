@@ -101,6 +101,10 @@ def test_a_record_of_another_version_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(plain | {"agreement": {"sha256": plain["agreement"]["sha256"]}}))
     with pytest.raises(SignatureError, match="no file"):
         agreement_of(Spec.read(path))
+    for place in ("../agreement.json", "/etc/passwd", str(tmp_path / "agreement.json")):
+        path.write_text(json.dumps(plain | {"agreement": plain["agreement"] | {"file": place}}))
+        with pytest.raises(SignatureError, match="lie beside"):
+            agreement_of(Spec.read(path))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"record": {}}', "\udcff", "[" * 100_000])

@@ -177,7 +177,12 @@ def test_script_in_every_text_field_stays_text_in_report_and_documents(browser: 
     fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
     fields |= {name: f"{name} {SCRIPT}" for name in ("title", "description", "license", "citation")}
     fields |= {"criterion-0-name": f"c {SCRIPT}", "criterion-0-threshold": "0.9", "total_epsilon": "9"}
-    fields |= {"acceptance_epsilon": "4", "method": "independent", "workload": "", "source_path": "../records.csv"}
+    fields |= {
+        "acceptance_epsilon": "4",
+        "method": "independent",
+        "workload": "",
+        "source_path": "../records.csv",
+    }
     fields |= {
         "cleaning": f"{{rule: smokes == True or smokes == False, description: 'x {SCRIPT.replace(chr(39), '')}'}}"
     }
