@@ -358,6 +358,14 @@ def test_an_audit_finds_no_serious_barrier_and_nothing_runs_off_the_side(births:
             about = [(item["id"], item["nodes"][0]["html"][:200]) for item in serious]
             assert not serious, (where, scheme, width, about)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (where, scheme, width)
+            heights = page.evaluate(
+                "[...document.querySelectorAll('.tiles li')].map(item => item.clientHeight)"
+            )
+            assert max(heights, default=0) < 130, (
+                where,
+                scheme,
+                width,
+            )  # words are not squeezed into columns of letters
 
     for path in PAGES:
         page.goto(f"{births.origin}{path.format(bundle=quote(str(bundle)))}")

@@ -18,7 +18,7 @@ from understudy.release.spec.spec import Spec
 from understudy.studio.background.rehearsals import Table
 from understudy.studio.background.worker import limited, made_up, work
 from understudy.studio.designs import specification
-from understudy.studio.designs.consequences import REGISTRY_MEDIAN, frontier
+from understudy.studio.designs.consequences import REGISTRY_MEDIAN, Acceptance, _rejection, frontier
 from understudy.studio.designs.controls import Controls, apply, kind_names, skeleton
 from understudy.studio.designs.pages import Saved, follow
 from understudy.studio.designs.specification import fit_key, new_design, settled, with_total
@@ -424,6 +424,25 @@ def test_two_designs_side_by_side(browser: Any, desk: Desk, small: str) -> None:
     assert "epsilon=5 (pure" in page
     assert page.count('class="differs"') >= 3
     assert browser.get("/compare?left=small&right=nothing").status_code == 404
+
+
+def test_consequences_are_said_in_words_a_lawyer_reads(
+    births: dict[str, Any], browser: Any, desk: Desk
+) -> None:
+    """No options of the program, no powers of ten where nothing is accepted."""
+    spec = Spec.from_dict(births, where=BIRTHS)
+    for chance in (0.0, 1e-129):
+        said = " ".join(_rejection(spec, Acceptance("exact", chance, 0.0, 0.7, 3)))
+        assert "nothing published" in said
+        assert "e+" not in said
+    assert "1.2 budgets" in " ".join(_rejection(spec, Acceptance("exact", 0.8, 0.0, 0.7, 3)))
+    desk.folder.schema.write_text((BIRTHS / "schema.yaml").read_text())
+    desk.folder.designs.mkdir()
+    text = (BIRTHS / "spec.yaml").read_text().replace("schema: schema.yaml", "schema: ../schema.yaml")
+    desk.folder.design("births").write_text(text)
+    page = browser.get("/designs/births").text
+    assert "gaussian, with the options that the file has: 15 marginals" in page
+    assert "needs depends" not in page
 
 
 def test_the_picture_of_the_frontier_says_what_it_shows() -> None:

@@ -353,7 +353,10 @@ def _criteria(plan: ReleasePlan, here: Mapping[str, Any] | None) -> list[dict[st
         else:
             judged = ""
         if item.needs and item.form != "public":
-            judged += f"{'; ' if judged else ''}needs {item.needs}"
+            needs = f"needs {item.needs}"
+            if item.needs.startswith("depends"):
+                needs = "how many records it needs depends on the table: rehearse it"
+            judged += f"{'; ' if judged else ''}{needs}"
         noise = ""
         if item.noise_deviation is not None:
             noise = f"{item.noise_deviation:.3g}" + (
@@ -374,6 +377,15 @@ def _criteria(plan: ReleasePlan, here: Mapping[str, Any] | None) -> list[dict[st
     return rows
 
 
+def method_in_words(model: ModelPlan) -> str:
+    """Return a method with its options, or only its name where they are a page of their own."""
+    name, _, options = model.name.partition(" ")
+    return model.name if len(options) <= _SHORT else f"{name}, with the options that the file has"
+
+
+_SHORT = 60
+
+
 def _model(plan: ReleasePlan, planning: State) -> str:
     if planning.kind in ("running", "waiting"):
         return f"The model is being planned in the background: with more than {MANY_COLUMNS} columns it takes a while. {planning.text if planning.kind == 'waiting' else ''}".strip()
@@ -384,7 +396,7 @@ def _model(plan: ReleasePlan, planning: State) -> str:
     if not plan.models:
         return "No configuration can be used: " + "; ".join(dict.fromkeys(why for _, why in plan.left_out))
     model = plan.models[0]
-    parts = [f"{model.name}: {model.marginals:,} marginals with {model.cells:,} cells"]
+    parts = [f"{method_in_words(model)}: {model.marginals:,} marginals with {model.cells:,} cells"]
     if model.smallest_deviation is not None and model.largest_deviation is not None:
         parts.append(
             f"each count carries noise with a standard deviation of {model.smallest_deviation:.3g}"
@@ -405,6 +417,10 @@ def _model(plan: ReleasePlan, planning: State) -> str:
     return ", ".join(parts) + "." + more
 
 
+_HARDLY = 0.005
+"""An acceptance that is shown as 0 %."""
+
+
 def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
     """Say what a rejection costs, in sentences."""
     spent = spec.shares.promise.describe().partition(" (")[0]
@@ -412,7 +428,7 @@ def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
         f"A rejection publishes nothing and costs the same: {spent} of the table's budget is spent whether or not a candidate is accepted."
     ]
     attempts = spec.shares.attempts
-    if acceptance.kind != "none" and acceptance.probability > 0:
+    if acceptance.kind != "none" and acceptance.probability >= _HARDLY:
         chance = acceptance.probability
         if spec.shares.single:
             said.append(
@@ -425,7 +441,9 @@ def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
                 f"a chance of {attempts.success(chance):.0%}."
             )
     elif acceptance.kind != "none":
-        said.append("No rehearsed candidate was accepted: as it stands the whole budget would be lost.")
+        said.append(
+            "Hardly any rehearsed candidate would be accepted: as it stands the budget would be spent, and nothing published."
+        )
     return said
 
 

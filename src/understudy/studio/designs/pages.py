@@ -20,7 +20,12 @@ from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.problems import problems_of
 from understudy.studio.complaints import Complaints
-from understudy.studio.designs.consequences import Consequences, consequences_of, table_for
+from understudy.studio.designs.consequences import (
+    Consequences,
+    consequences_of,
+    method_in_words,
+    table_for,
+)
 from understudy.studio.designs.controls import Controls, apply, complain, kind_names, method_names, skeleton
 from understudy.studio.designs.notes import Notes
 from understudy.studio.designs.specification import built, new_design, settled, spec_text, with_total
@@ -422,7 +427,7 @@ def _beside(left: Consequences, right: Consequences) -> list[tuple[str, str, str
             "guarantee": item.guarantee,
             "budget": item.split,
             "for data subjects": item.odds,
-            "method": "; ".join(model.name for model in item.plan.models[:3]),
+            "method": "; ".join(map(method_in_words, item.plan.models[:3])),
             "attempts": item.plan.selection,
             "number of rows": item.plan.row_count,
             "acceptance": "not rehearsed"
@@ -438,7 +443,11 @@ def _beside(left: Consequences, right: Consequences) -> list[tuple[str, str, str
         return found
 
     one, two = facts(left), facts(right)
+
+    def shown(side: Mapping[str, str], name: str) -> str:
+        return side.get(name, "not rehearsed" if name.startswith("error of") else "not asked")
+
     return [
-        (name, one.get(name, "not asked"), two.get(name, "not asked"), one.get(name) != two.get(name))
+        (name, shown(one, name), shown(two, name), one.get(name) != two.get(name))
         for name in dict.fromkeys([*one, *two])
     ]
