@@ -442,7 +442,8 @@ def test_consequences_are_said_in_words_a_lawyer_reads(
     desk.folder.design("births").write_text(text)
     page = browser.get("/designs/births").text
     assert "gaussian, with the options that the file has: 15 marginals" in page
-    assert "needs depends" not in page
+    assert ">needs depends" not in page
+    assert "depends on the table: rehearse it" in page
 
 
 def test_the_picture_of_the_frontier_says_what_it_shows() -> None:
