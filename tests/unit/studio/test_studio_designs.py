@@ -261,6 +261,7 @@ def test_a_design_of_500_columns_is_planned_in_the_background(browser: Any, desk
     assert "being planned in the background" in page
     found = re.search(r'data-poll="(/designs/wide/plan\?key=[0-9a-f]{40})"', page)
     assert found is not None
+    assert "records away from violating any of them" in page
     for kind in ("columns", "pairs", "triples"):  # from public facts, at once
         assert re.search(rf'<th scope="row">{kind}</th><td>[^<]* of 20,000 rows', page), kind
     fields = fields_of(page) | {"version": browser.version("/designs/wide")}

@@ -13,16 +13,8 @@ from understudy.release.approvals import specification_hash
 from understudy.release.bundle.documents import odds
 from understudy.release.bundle.reporting import between, trade_off_curve
 from understudy.release.rehearsal.trial import mean_interval
-from understudy.release.run.planning import (
-    SMALLEST_COUNT,
-    ModelPlan,
-    ReleasePlan,
-    plan_criteria,
-    plan_release,
-    slack_test,
-)
+from understudy.release.run.planning import ModelPlan, ReleasePlan, plan_release
 from understudy.release.selection.profiles import Bound, best_profile
-from understudy.release.spec.budget import short
 from understudy.release.spec.spec import Spec
 from understudy.report.pictures import Share, budget_bar, trade_off
 from understudy.studio.background.jobs import State
@@ -214,7 +206,7 @@ def _fixed_of(spec: Spec) -> _Fixed:
     known = best_profile([Bound(0.0, promise), *spec.shares.trade_off], steps=steps)
     made = _Fixed(
         digest,
-        _planned(spec),
+        plan_release(spec, with_models=len(spec.schema.names) <= MANY_COLUMNS),
         odds(between(promise, steps), known),
         trade_off(
             trade_off_curve(known),
@@ -259,39 +251,6 @@ def _with_models(plan: ReleasePlan, found: Mapping[str, Any]) -> ReleasePlan:
         memory_megabytes=found["memory_megabytes"],
         seconds_per_attempt=found["seconds_per_attempt"],
         warnings=tuple(found["warnings"]),
-    )
-
-
-def _planned(spec: Spec) -> ReleasePlan:
-    """Return the plan of a release; for very many columns without that of its models, which is made in the background."""
-    if len(spec.schema.names) <= MANY_COLUMNS:
-        return plan_release(spec)
-    shares, n = spec.shares, spec.row_count.value or spec.expected_rows
-    test, threshold = slack_test(spec, spec.schema), None
-    said = "A noisy error is released for each criterion."
-    if test is not None:
-        threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
-        said = f"One test of all criteria for epsilon={shares.acceptance:g}."
-    return ReleasePlan(
-        name=spec.name,
-        guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
-        condition=spec.condition().text,
-        budget=f"{short(shares.promise)} of {short(shares.total)} = {shares.describe()}",
-        accounting=shares.accounting,
-        selection=shares.attempts.describe(),
-        argument="",
-        single=shares.single,
-        rows=n,
-        row_count=spec.row_count.words(),
-        acceptance=said,
-        slack_threshold=threshold,
-        configurations=len(spec.configurations),
-        left_out=spec.left_out,
-        criteria=plan_criteria(spec, spec.schema_for(spec.configurations[0]), n, SMALLEST_COUNT),
-        models=(),
-        attempts=(),
-        memory_megabytes=None,
-        seconds_per_attempt=None,
     )
 
 
@@ -386,6 +345,10 @@ def method_in_words(model: ModelPlan) -> str:
 _SHORT = 60
 
 
+def _digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
 def _model(plan: ReleasePlan, planning: State) -> str:
     if planning.kind in ("running", "waiting"):
         return f"The model is being planned in the background: with more than {MANY_COLUMNS} columns it takes a while. {planning.text if planning.kind == 'waiting' else ''}".strip()
@@ -399,11 +362,11 @@ def _model(plan: ReleasePlan, planning: State) -> str:
     parts = [f"{method_in_words(model)}: {model.marginals:,} marginals with {model.cells:,} cells"]
     if model.smallest_deviation is not None and model.largest_deviation is not None:
         parts.append(
-            f"each count carries noise with a standard deviation of {model.smallest_deviation:.3g}"
+            f"each count carries noise with a standard deviation of {_digits(model.smallest_deviation)}"
             + (
                 ""
                 if math.isclose(model.smallest_deviation, model.largest_deviation)
-                else f" to {model.largest_deviation:.3g}"
+                else f" to {_digits(model.largest_deviation)}"
             )
             + " rows"
         )
