@@ -84,7 +84,7 @@ class Jobs:
         try:
             said = json.loads((self._root / key / "progress.json").read_text(encoding="utf-8"))
             found = State(str(said["kind"]), str(said["text"]), float(said["fraction"]))
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return State("none")
         if (
             found.kind == "running" and not alive
@@ -120,7 +120,7 @@ class Jobs:
     def _result(self, key: str) -> Mapping[str, Any] | None:
         try:
             found = json.loads((self._root / key / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
 
