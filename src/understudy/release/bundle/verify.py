@@ -34,6 +34,7 @@ from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
+from understudy.schema.files.yaml import read_plain
 from understudy.signatures import statement_from_dict
 
 __all__ = ["verify_bundle"]
@@ -126,9 +127,16 @@ def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> 
     files outside the bundle cannot be read here; then the charges alone are checked.
     """
     promised = document["guarantee"]
+    plain = read_plain(
+        path / "spec.json"
+    )  # one that gives a key twice says two things at once, and is an error
     try:
-        spec = Spec.read(path / "spec.json")
+        spec = Spec.from_dict(plain, where=path)
     except UnderstudyError:
+        if document.get("approvals") or plain.get("approvals"):
+            problems.add(
+                "spec.json cannot be read as a specification, so nothing shows that the certificate is about the one that was approved"
+            )
         return
     if spec.fingerprint() != document["spec_fingerprint"]:
         problems.add("spec.json is not the specification of the certificate")
