@@ -25,6 +25,7 @@ from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.selection.profiles import Bound
 from understudy.release.series.compare import compare_sides, schema_differences, side_of
 from understudy.release.series.cost import composed
+from understudy.release.series.previous import series_of
 from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.spec import Spec
 from understudy.schema import Boolean, Integer, Schema
@@ -218,6 +219,19 @@ def test_a_certificate_cannot_make_a_series_cheaper(
         verify_bundle(_rewritten(series / "second-release", tmp_path, "certificate.json", change))
 
 
+def test_no_bound_is_less_than_nothing(series: Path) -> None:
+    """A bound of minus two would make the series cheaper than the release alone."""
+    for epsilon in (-2.0, float("nan"), float("inf")):
+        with pytest.raises(BudgetError, match="not negative"):
+            Bound.from_dict({"epsilon": epsilon, "beside": PureDP(1.0).to_dict()})
+
+    plain = json.loads((series / "second-release" / "spec.json").read_text())
+    for item in plain["previous"]["releases"][0]["bounds"]:
+        item["epsilon"] -= 0.5
+    with pytest.raises(BudgetError, match="not negative"):
+        series_of(Spec.from_dict(plain), [Bound(0.0, PureDP(1.0))])
+
+
 def test_a_bundle_that_does_not_verify_is_refused(series: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(series / "first-release", broken)
@@ -274,6 +288,10 @@ def test_a_release_checks_the_bundle_before_it_spends(series: Path, tmp_path: Pa
     plain["previous"]["releases"][0]["bounds"] = [{"epsilon": 0.0, "beside": PureDP(0.01).to_dict()}]
     (tmp_path / "cheaper.json").write_text(json.dumps(plain))
     with pytest.raises(BundleError, match="not those that the bundle"):
+        publish(tmp_path / "cheaper.json", out=tmp_path / "out")
+    del plain["previous"]["bundle"]  # nothing to compare it with
+    (tmp_path / "cheaper.json").write_text(json.dumps(plain))
+    with pytest.raises(BundleError, match=r"which proves it \(previous.bundle\)"):
         publish(tmp_path / "cheaper.json", out=tmp_path / "out")
     assert not list(tmp_path.glob("*.ledger"))
 

@@ -213,6 +213,12 @@ class Bound:
     epsilon: float
     budget: Budget
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon < math.inf:  # a file of somebody else's may hold anything
+            raise BudgetError(
+                f"The epsilon of a bound ({self.epsilon}) must be a number that is not negative."
+            )
+
     @property
     def profile(self) -> Profile:
         """The profile of the whole."""
