@@ -64,6 +64,25 @@ seed: 1
 """
 
 
+_MORE = {
+    "unit": {"relation": "add-remove", "id_column": "person", "max_rows": 3},
+    "approvals": {"required": ["owner", "lawyer"], "signed": True, "keys": {"lawyer": "0" * 32}},
+    "previous": {
+        "manifest": "ab" * 32,
+        "prior": False,
+        "releases": [
+            {
+                "name": "staff",
+                "manifest": "ab" * 32,
+                "bounds": [{"epsilon": 0.5, "beside": {"kind": "gdp", "mu": 0.3}}],
+            }
+        ],
+    },
+    "publisher": {"name": "Office", "sector": "Government"},
+    "show": [{"column": "sex", "values": ["f"], "by": "grade"}],
+}
+"""Parts of a specification that version 0.1 did not have."""
+
 LINKED = """
 name: register
 tables:
@@ -173,18 +192,26 @@ class SpecReader(Reader):
         root = Path(__file__).resolve().parents[2]
         shipped = yaml.safe_load((root / "examples/births/spec.yaml").read_text("utf-8"))
         shipped["schema"] = yaml.safe_load((root / "examples/births/schema.yaml").read_text("utf-8"))
-        return [{"spec.yaml": SPEC.encode()}, {"spec.yaml": dump(_texts(shipped))}]
+        newer = yaml.safe_load(SPEC) | _MORE
+        newer["budget"] |= {"total": {"epsilon": 11}, "rows_lost": 0.5}
+        return [{"spec.yaml": data} for data in (SPEC.encode(), dump(_texts(shipped)), dump(_texts(newer)))]
 
     def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
         return _spoil_plain(data, other, generator)
 
     def read(self, folder: Path) -> None:
+        from understudy.release.approvals import check_approvals
         from understudy.release.run.planning import usable_configurations
+        from understudy.release.selection.profiles import Bound
+        from understudy.release.series.previous import series_of
         from understudy.release.spec.spec import Spec
+        from understudy.signatures import Keyring
 
         spec = Spec.read(folder / "spec.yaml")
         spec.fingerprint()
         usable_configurations(spec)
+        check_approvals(spec, [], keyring=Keyring(folder / "keys"))
+        series_of(spec, [Bound(0.0, spec.shares.promise)])
 
     def command(self, folder: Path) -> list[str]:
         return ["plan", str(folder / "spec.yaml")]

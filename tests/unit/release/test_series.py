@@ -25,7 +25,6 @@ from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.selection.profiles import Bound
 from understudy.release.series.compare import compare_sides, schema_differences, side_of
 from understudy.release.series.cost import composed
-from understudy.release.series.previous import series_of
 from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.spec import Spec
 from understudy.schema import Boolean, Integer, Schema
@@ -226,10 +225,10 @@ def test_no_bound_is_less_than_nothing(series: Path) -> None:
             Bound.from_dict({"epsilon": epsilon, "beside": PureDP(1.0).to_dict()})
 
     plain = json.loads((series / "second-release" / "spec.json").read_text())
-    for item in plain["previous"]["releases"][0]["bounds"]:
-        item["epsilon"] -= 0.5
-    with pytest.raises(BudgetError, match="not negative"):
-        series_of(Spec.from_dict(plain), [Bound(0.0, PureDP(1.0))])
+    for wrong in ({"epsilon": -0.5, "beside": {"kind": "pure", "epsilon": 1.0}}, {"epsilon": "1"}, {}):
+        plain["previous"]["releases"][0]["bounds"] = [wrong]
+        with pytest.raises(SchemaError, match=r"previous.releases\[0\].bounds"):
+            Spec.from_dict(plain)
 
 
 def test_a_bundle_that_does_not_verify_is_refused(series: Path, tmp_path: Path) -> None:
