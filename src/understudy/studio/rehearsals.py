@@ -154,7 +154,7 @@ class Rehearsals:
         try:
             told = json.loads((self._root / key / "progress.json").read_text(encoding="utf-8"))
             found = State(str(told["kind"]), str(told["text"]), float(told["fraction"]))
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return State("none")
         if (
             found.kind == "running" and not alive
@@ -202,7 +202,7 @@ class Rehearsals:
     def _result(self, key: str) -> Mapping[str, Any] | None:
         try:
             found = json.loads((self._root / key / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) and found.get("points") else None
 
