@@ -205,6 +205,9 @@ def _rewritten(bundle: Path, folder: Path, name: str, change: Any) -> Path:
         (lambda plain: plain.pop("series"), "disagree on whether"),
         (lambda plain: plain["series"]["composed"].update(epsilon=1.0), "more than the certificate says"),
         (lambda plain: plain["series"].update(number=1), "not that of the specification"),
+        (lambda plain: plain["series"].update(words="epsilon=0.1"), "the words about the series"),
+        (lambda plain: plain["guarantee"].update(words="epsilon=0.1"), "the words of the guarantee"),
+        (lambda plain: plain["guarantee"].update(neighbours="everybody"), "the words of the guarantee"),
         (
             lambda plain: plain["series"]["releases"][0].update(manifest="0" * 64),
             "not that of the specification",

@@ -49,7 +49,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Check a bundle and return its certificate; raise with everything wrong at once.
 
     Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
-    keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
+    keep the budget of the certificate, and that its words say the same; that neither it nor the bounds that odds were told from are smaller than what the parts of the
     specification add up to; that a selection was charged once, for what the specification proves it costs; that the data has the number of rows the certificate says, fits the
     schema and obeys its rules; that every criterion passed; that every approval is of this very specification, every signature
     among them holds, and none that the specification requires is missing. Whether a key is trusted is not looked at: see
@@ -118,6 +118,9 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     kept = any(_within(budget, unit, name, events, reserve) for name in names)
     if not kept and not _plainly_within(budget, unit, entries):
         problems.add("the charges add up to more than the guarantee promises")
+    begin = f"{budget.describe()}; neighbouring tables: {unit.describe()};"
+    if not str(promised["words"]).startswith(begin) or promised.get("neighbours", "") not in begin:
+        problems.add("the words of the guarantee say something else than its numbers")
 
 
 def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> None:
@@ -175,6 +178,8 @@ def _check_series(document: dict[str, Any], spec: Spec, problems: Problems) -> N
         problems.add("the release before this one in the series is not the one that the specification names")
     if not _covers(budget_from_dict(said["composed"]), budget_from_dict(wanted["composed"])):
         problems.add(f"the series adds up to {wanted['words']}, more than the certificate says")
+    if budget_from_dict(said["composed"]).describe() not in said["words"]:
+        problems.add("the words about the series say something else than its numbers")
     if {**said, "composed": 0, "words": ""} != {**wanted, "composed": 0, "words": ""}:
         problems.add("the series of the certificate is not that of the specification")
 
