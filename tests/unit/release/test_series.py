@@ -177,7 +177,12 @@ def test_a_release_of_a_series_fits_with_the_prior_and_says_what_the_series_cost
     assert one < two < 2 * one
     assert said["composed"]["delta"] == 1e-6
     assert (bundle / "changes.md").read_text().startswith("# second beside first")
-    assert "changes.md" in (bundle / "README.md").read_text()
+    readme = (bundle / "README.md").read_text()
+    assert "changes.md" in readme
+    assert (
+        f"epsilon={two:g}, delta=1e-06" in readme
+    )  # what the series adds up to, for those who are in both tables
+    assert "release of a series" not in (series / "first-release" / "README.md").read_text()
     assert "bundle" not in json.loads((bundle / "spec.json").read_text())["previous"]  # a local path
     # what a third one will cost, from the bundle alone
     planned = plan_refresh(bundle, source=series / "third.csv", years=3)
