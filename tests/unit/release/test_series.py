@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from understudy.errors import BudgetError, BundleError, DataError, OutputError, SchemaError
 from understudy.mechanisms import Model
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.release.bundle.bundle import bundle_files, manifest_text
 from understudy.release.bundle.verify import verify_bundle
@@ -223,6 +223,17 @@ def test_a_certificate_cannot_make_a_series_cheaper(
     series: Path, tmp_path: Path, change: Any, message: str
 ) -> None:
     with pytest.raises(BundleError, match=message):
+        verify_bundle(_rewritten(series / "second-release", tmp_path, "certificate.json", change))
+
+
+def test_a_certificate_cannot_protect_others_than_the_specification(series: Path, tmp_path: Path) -> None:
+    def change(plain: Any) -> None:
+        promised, old = plain["guarantee"], plain["guarantee"]["neighbours"]
+        whole = Unit.replace_person("person", max_rows=9)
+        promised |= {"unit": whole.to_dict(), "neighbours": whole.describe()}
+        promised["words"] = promised["words"].replace(old, whole.describe())
+
+    with pytest.raises(BundleError, match="protects somebody else"):
         verify_bundle(_rewritten(series / "second-release", tmp_path, "certificate.json", change))
 
 

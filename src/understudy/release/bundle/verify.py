@@ -144,6 +144,8 @@ def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> 
     if spec.fingerprint() != document["spec_fingerprint"]:
         problems.add("spec.json is not the specification of the certificate")
         return
+    if Unit.from_dict(promised["unit"]) != spec.unit:
+        problems.add("the guarantee protects somebody else than the specification says")
     shares = spec.shares
     if shares.shared is not None and any(
         (entry["scope"].split("/")[1:] or [""])[0].startswith("baseline")
