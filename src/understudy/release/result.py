@@ -224,6 +224,12 @@ class ReleaseGuarantee:
         return " ".join(said)
 
     @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Everything that is known about the release, the promise first."""
+        promise = Bound(0.0, self.budget)
+        return (promise, *(bound for bound in self.trade_off if bound != promise))
+
+    @property
     def profile(self) -> BestProfile:
         """What is known about how well two tables that the promise compares can be told apart."""
         return best_profile(self.trade_off or (Bound(0.0, self.budget),), steps=self.steps)

@@ -19,6 +19,7 @@ from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
     between,
     criterion_groups,
+    fixed,
     known_profile,
     odds_limit,
     shown_labels,
@@ -486,7 +487,7 @@ def _nist(facts: OfficeFacts) -> Page:
                     [
                         ("type of analysis", f"synthetic table by the method {certificate['method']['name']}"),
                         ("composition", f"{facts.looks} charges, {facts.promised['accounting']} accounting; {facts.promised['selection']} ({facts.promised['argument']})"),
-                        ("choices made in the light of the data", "inside the guarantee: the specification was fixed before any record was read"),
+                        ("choices made in the light of the data", f"inside the guarantee: the specification {fixed(str(facts.promised.get('condition') or ''))}"),
                         ("usefulness", checked),
                         ("bias", "counts of rare and absent values are too large on average, by about the deviation of the noise; the data dictionary names them"),
                         ("bias of the records", "Who is missing from the real records, or wrongly recorded, and what does the synthetic table inherit of that?"),

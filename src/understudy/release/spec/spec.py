@@ -400,9 +400,13 @@ class Spec:
 
     def public_facts(self) -> dict[str, Any]:
         """Return what is treated as public knowledge, in words."""
+        domain = f"the {len(self.schema.names)} columns, their possible values and bins (the schema)"
+        measured = [column.name for column in self.every_column if column.measured_facts]
+        if measured:
+            domain += f", but for what was measured of {', '.join(dict.fromkeys(measured))} before, with noise, at the cost of the same ledger"
         return {
             "number of rows": self.row_count.words(),
-            "domain": f"the {len(self.schema.names)} columns, their possible values and bins (the schema)",
+            "domain": domain,
             "cleaning rules": [rule.text for rule in self.cleaning],
             "synthetic rules": [
                 rule if isinstance(rule, str) else str(rule.get("rule")) for rule in self.synthetic_rules

@@ -53,7 +53,7 @@ class Notes:
                 Comment(**{key: str(item[key]) for key in ("role", "name", "text", "time", "version")})
                 for item in plain.get("comments", ())
             ]
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             return cls(auto=False)
         return made
 
