@@ -17,12 +17,17 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TRIALS = "3"
+EMPTY = 20_000
+"""Bytes of a picture with nothing on it, and more."""
 
 
 def take(page: Any, out: Path, name: str) -> None:
     """Take one picture of what fits the window."""
     page.evaluate("window.scrollTo(0, 0)")
-    page.screenshot(path=out / f"studio-{name}.png", animations="disabled")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    picture = page.screenshot(path=out / f"studio-{name}.png", animations="disabled")
+    if len(picture) < EMPTY:
+        raise SystemExit(f"The picture of {page.url} is empty.")
 
 
 def tour(page: Any, address: str, folder: Path, out: Path) -> None:
@@ -58,6 +63,7 @@ def tour(page: Any, address: str, folder: Path, out: Path) -> None:
         page.get_by_role("button", name="Approve", exact=True).click()
     page.get_by_role("button", name="Sign: write the specification").click()
     page.locator("pre code").wait_for()
+    page.goto(f"{origin}/designs/births/agree")
     take(page, out, "agree")
     done = subprocess.run(
         [sys.executable, "-m", "understudy", "demo", "--out", "demo"],

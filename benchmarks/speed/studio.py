@@ -124,6 +124,8 @@ def main() -> None:
             worst = max(
                 worst, measured(visitor, "what follows, while one types", "/designs/births/preview", fields)
             )
+            several = {"selection": "until-accepted", "gamma": "0.01", "total_delta": "1e-9"}
+            measured(visitor, "several attempts with a delta", "/designs/births/preview", fields | several)
         finally:
             visitor.close()
         visitor = Visitor(wide)
@@ -131,12 +133,17 @@ def main() -> None:
             time.sleep(5)
             token = controls(visitor.ask("/designs")[2])["token"]
             visitor.ask("/designs", {"token": token, "name": "wide"})
+            planning = time.perf_counter()
+            while "being planned" in visitor.ask("/designs/wide")[2]:
+                time.sleep(0.2)
+            planning = time.perf_counter() - planning
             for path in WIDE:
                 measured(visitor, f"{path}, 500 columns", path)
         finally:
             visitor.close()
     print(
-        f"\nThe slowest of the births pages takes {worst:.0f} ms of CPU; each has to answer within {LIMIT_MS:.0f} ms."
+        f"\nThe slowest of the births pages takes {worst:.0f} ms of CPU; each has to answer within {LIMIT_MS:.0f} ms.\n"
+        f"The plan of 500 columns was there {planning:.1f} s after its page was first asked for, which did not wait for it."
     )
     if worst > LIMIT_MS:
         raise SystemExit(1)

@@ -64,6 +64,51 @@ seed: 1
 """
 
 
+_MORE = {
+    "unit": {"relation": "add-remove", "id_column": "person", "max_rows": 3},
+    "approvals": {"required": ["owner", "lawyer"], "signed": True, "keys": {"lawyer": "0" * 32}},
+    "previous": {
+        "manifest": "ab" * 32,
+        "prior": False,
+        "releases": [
+            {
+                "name": "staff",
+                "manifest": "ab" * 32,
+                "bounds": [{"epsilon": 0.5, "beside": {"kind": "gdp", "mu": 0.3}}],
+            }
+        ],
+    },
+    "publisher": {"name": "Office", "sector": "Government"},
+    "show": [{"column": "sex", "values": ["f"], "by": "grade"}],
+}
+"""Parts of a specification that version 0.1 did not have."""
+
+LINKED = """
+name: register
+tables:
+  - name: people
+    key: person
+    source: people.csv
+    count: visits
+    columns: [{name: sex, kind: categorical, values: [f, m]}, {name: born, kind: integer, minimum: 1900, maximum: 2020, bins: 4}]
+  - name: visits
+    belongs_to: people
+    reference: who
+    source: visits.csv
+    order: day
+    max_events: 6
+    orphans: drop
+    link: [urgent]
+    columns: [{name: day, kind: date, minimum: 2020-01-01, maximum: 2021-12-31, resolution: month}, {name: urgent, kind: boolean, missing: true}]
+constraints: ["born < 2010 or urgent"]
+"""
+VIRTUAL = """
+tables:
+  - {name: people, key: who}
+  - {name: visits, belongs_to: people, source: visits.csv, fixed: [sex], max_events: 3, columns: [{name: sex, kind: boolean}, {name: urgent, kind: boolean, missing: true}]}
+"""
+
+
 class Reader(ABC):
     """One reader: good cases, how to spoil them, how to read them."""
 
@@ -147,18 +192,26 @@ class SpecReader(Reader):
         root = Path(__file__).resolve().parents[2]
         shipped = yaml.safe_load((root / "examples/births/spec.yaml").read_text("utf-8"))
         shipped["schema"] = yaml.safe_load((root / "examples/births/schema.yaml").read_text("utf-8"))
-        return [{"spec.yaml": SPEC.encode()}, {"spec.yaml": dump(_texts(shipped))}]
+        newer = yaml.safe_load(SPEC) | _MORE
+        newer["budget"] |= {"total": {"epsilon": 11}, "rows_lost": 0.5}
+        return [{"spec.yaml": data} for data in (SPEC.encode(), dump(_texts(shipped)), dump(_texts(newer)))]
 
     def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
         return _spoil_plain(data, other, generator)
 
     def read(self, folder: Path) -> None:
+        from understudy.release.approvals import check_approvals
         from understudy.release.run.planning import usable_configurations
+        from understudy.release.selection.profiles import Bound
+        from understudy.release.series.previous import series_of
         from understudy.release.spec.spec import Spec
+        from understudy.signatures import Keyring
 
         spec = Spec.read(folder / "spec.yaml")
         spec.fingerprint()
         usable_configurations(spec)
+        check_approvals(spec, [], keyring=Keyring(folder / "keys"))
+        series_of(spec, [Bound(0.0, spec.shares.promise)])
 
     def command(self, folder: Path) -> list[str]:
         return ["plan", str(folder / "spec.yaml")]
@@ -290,6 +343,58 @@ class ParquetReader(CsvReader):
     def command(self, folder: Path) -> list[str]:
         (folder.parent / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
         return ["schema", "check", str(folder.parent / "schema.yaml"), str(folder / "t.parquet")]
+
+
+class LinkedReader(Reader):
+    """A schema file that names two tables, and the tables."""
+
+    name = "linked"
+    private = True
+
+    def good(self) -> list[Case]:
+        people = "person,sex,born,note\n" + "".join(
+            f"{CANARY}{k},{'fm'[k % 2]},{1950 + k},x\n" for k in range(6)
+        )
+        visits = "who,day,urgent,sex\n" + "".join(
+            f"{CANARY}{k % 5},2020-0{1 + k}-1{k},{('true', 'false', '')[k % 3]},true\n" for k in range(8)
+        )
+        tables = {"people.csv": people.encode(), "visits.csv": visits.encode()}
+        return [
+            tables | {"register.yaml": LINKED.encode()},
+            {"visits.csv": visits.encode(), "register.yaml": VIRTUAL.encode()},
+        ]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if name == "register.yaml":
+            return _spoil_plain(data, other, generator)
+        if generator.random() < 0.5:
+            return spoil_bytes(data, generator, other=other)
+        lines = [line.split(",") for line in data.decode("utf-8", "replace").split("\n")]
+        for _ in range(generator.choice((1, 1, 3))):
+            cells = generator.choice(lines)
+            cells[generator.randrange(len(cells))] = generator.choice(
+                (*_BAD_CELLS, "", " ", "NA", "1", "1.0")
+            )
+        return "\n".join(map(",".join, lines)).encode()
+
+    def read(self, folder: Path) -> None:
+        from understudy.data import read_table
+        from understudy.data.linked import read_linked
+        from understudy.schema import Schema
+        from understudy.workflow.events import linked_source
+
+        found = linked_source(folder / "register.yaml", None)
+        assert found is not None
+        source, schema = found
+        Schema.from_dict(schema.to_dict())
+        if any(not Path(item).resolve().is_relative_to(folder.resolve()) for item in source.tables.values()):
+            return  # another file of this machine
+        table = read_linked(read_table, source, schema)
+        assert schema.entity is not None
+        repr(table.truncated(schema.entity.id, 2, lambda rows: np.arange(rows, dtype=np.uint64)))
+
+    def command(self, folder: Path) -> list[str]:
+        return ["schema", "check", str(folder / "register.yaml")]
 
 
 def _small_table(rows: int = 60) -> tuple[Any, pd.DataFrame]:
@@ -517,5 +622,14 @@ class BundleReader(Reader):
 
 READERS: dict[str, type[Reader]] = {
     kind.name: kind
-    for kind in (SchemaReader, SpecReader, CsvReader, ParquetReader, ModelReader, LedgerReader, BundleReader)
+    for kind in (
+        SchemaReader,
+        SpecReader,
+        CsvReader,
+        ParquetReader,
+        LinkedReader,
+        ModelReader,
+        LedgerReader,
+        BundleReader,
+    )
 }

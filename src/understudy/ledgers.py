@@ -504,9 +504,10 @@ def find_ledger(
         ]
         marks = tuple(mark for mark in (place, content, *parts) if mark is not None)
         known = _worth_knowing(record.of(marks))
-        # a table whose content changed in its place keeps its ledger
-        if place is not None and ledger is None:
-            known = _worth_knowing(record.of((place,))) or known
+        # a table whose content changed in its place keeps its ledger; linked tables are not where the file is that names them: it may come to name others
+        sure = [*parts, content] if parts else [place]
+        if ledger is None:
+            known = _worth_knowing(record.of(mark for mark in sure if mark is not None)) or known
     common: dict[str, Any] = {"evidence": tuple(evidence), "_record": record, "_marks": marks}
     if ledger is not None:
         beside = None if (table := table_file(source)) is None else table.parent / file

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from understudy.privacy import Ledger, PureDP, Unit
 from understudy.release.bundle.bundle import write_bundle
 from understudy.release.bundle.office import CITATIONS, DOCUMENTS, OfficeFacts, office_documents
 from understudy.release.bundle.verify import verify_bundle
@@ -22,6 +23,7 @@ from understudy.release.run.run import run_release
 from understudy.release.spec.spec import Spec
 from understudy.report import render
 from understudy.schema import Schema
+from understudy.workflow.learning import discover_schema
 
 EPSILON = 1.7
 SPEC: dict[str, Any] = {
@@ -249,6 +251,36 @@ def test_people_with_several_rows_are_told_what_was_cut(bundle: Path) -> None:
         text = visible((bundle / name).read_text("utf-8"))
         assert ("each person with all records that are kept" in text) == person
         assert ("Rows are cut" in text) == (person and "nist" in name)
+
+
+def test_documents_of_a_measured_schema_do_not_say_that_nothing_was_learnt(
+    tmp_path: Path, pure: Path
+) -> None:
+    frame = pd.DataFrame({"ward": ["day", "night"] * 1000, "days": np.arange(2000) % 6})
+    terms = {"unit": Unit.replace_one(), "table": "toy"}
+    with Ledger.create(tmp_path / "t.ledger", budget=PureDP(90.0), **terms) as ledger:
+        declared = Schema.from_dict({"columns": SPEC["schema"]["columns"][:1]})
+        learnt = discover_schema(
+            frame, unit="replace-one", share=0.5, schema=declared, epsilon=80.0, ledger=ledger
+        )
+    assert [column.name for column in learnt.schema.columns if column.measured_facts] == ["days"]
+    spec = SPEC | {
+        "schema": learnt.schema.to_dict(),
+        "source": {"table": "toy"},
+        "cleaning": [],
+        "public": {},
+    }
+    result = run_release(Spec.from_dict(spec), ledger=tmp_path / "t.ledger", source=frame)
+    assert isinstance(result, ReleaseResult), result
+    folder = write_bundle(result, tmp_path / "bundle")
+    page, other = ((place / "dictionary.md").read_text() for place in (folder, pure))
+    assert "Nothing here was learnt" in other
+    assert "Nothing here was learnt" not in page
+    assert "What is said of days was measured from the real records before" in page
+    assert "but for what was measured of days" in (folder / "README.md").read_text()
+    for name in ("deployment.yaml", "nist-sp-800-226.html"):
+        told = (folder / "documents" / name).read_text()
+        assert "but for facts of the schema that were measured before" in unescape(told), name
 
 
 def test_approvals_and_the_series_of_a_certificate_are_shown(pure: Path) -> None:

@@ -159,3 +159,6 @@ def test_a_plan_says_what_the_choice_of_rows_costs(folder):
     assert 1 < scales[0] / scales[1] < 1.1  # a twentieth of the budget is spent before
     refused = run(*words[:-1], "--max-rows-per-person", 2, "--rows-lost", code=2)
     assert "nothing is cut here" in refused
+    pure = ["laplace" if word == "independent" else word for word in words]
+    refused = run(*pure, "--max-rows-per-person", 2, "--rows-lost", code=2)
+    assert "do not add up to the budget" in refused

@@ -91,7 +91,7 @@ def test_it_listens_on_loopback_alone(started: tuple[subprocess.Popen[str], str]
 def test_a_design_as_one_page_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     (tmp_path / "designs").mkdir()
-    from understudy.studio.designs import new_design, spec_text
+    from understudy.studio.designs.specification import new_design, spec_text
 
     (tmp_path / "designs" / "first.yaml").write_text(spec_text(new_design("first")))
     done = understudy("studio", "export", tmp_path, "first", "--out", tmp_path / "first.html")
@@ -116,7 +116,7 @@ def test_a_rehearsal_ends_with_its_studio(tmp_path: Path) -> None:
     place.mkdir()
     code = (
         "import os, subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import os, time\\nfrom understudy.studio.rehearsals import watch\\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import os, time\\nfrom understudy.studio.background.jobs import watch\\n"
         "watch(os.getppid())\\nprint(os.getpid(), flush=True)\\ntime.sleep(60)'], stdout=subprocess.PIPE, start_new_session=True)\n"
         "sys.stdout.write(child.stdout.readline().decode())\nsys.stdout.flush()\nos._exit(0)\n"
     )

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from understudy.adapters import TableSynthesizer
+from understudy.data.linked import LinkedTables
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.ledgers import KnownLedger, LedgerPlace, find_ledger, known_ledgers, user_folder
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
@@ -65,6 +66,31 @@ def test_places_of_the_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     assert user_folder() is None
     assert known_ledgers() is None
+
+
+def test_a_schema_file_that_comes_to_name_other_tables_pays_from_their_ledger(tmp_path: Path) -> None:
+    def linked(schema: str, folder: str) -> LinkedTables:
+        return LinkedTables(
+            tables={name: tmp_path / folder / f"{name}.csv" for name in ("people", "visits")},
+            name="register",
+            file=tmp_path / schema / "register.yaml",
+        )
+
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "register.yaml").write_text("tables: []\n")
+        (tmp_path / folder / "people.csv").write_text(f"id\n1{folder}\n")
+        (tmp_path / folder / "visits.csv").write_text(f"id\n2{folder}\n")
+        with find_ledger(linked(folder, folder), name="register.yaml").opened(**TERMS) as ledger:
+            ledger.charge(PureEvent(1.0), purpose="count")
+    own, other = (find_ledger(linked("b", folder), name="register.yaml") for folder in ("b", "a"))
+    assert own.path.parent == tmp_path / "b"
+    assert other.path.parent == tmp_path / "a"
+    (tmp_path / "b" / "visits.csv").write_text("id\n3\n")  # what changes in its place keeps its ledger
+    (tmp_path / "b" / "people.csv").write_text("id\n3\n")
+    assert find_ledger(linked("b", "b"), name="register.yaml").path == own.path
+    (tmp_path / "c").mkdir()  # as do new tables, of which nothing is known, under the same schema file
+    assert find_ledger(linked("b", "c"), name="register.yaml").path == own.path
 
 
 def test_a_damaged_record_is_an_error_and_never_a_fresh_one() -> None:

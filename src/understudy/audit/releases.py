@@ -424,10 +424,9 @@ def _player(
     spec: Spec, first: pd.DataFrame, second: pd.DataFrame
 ) -> Callable[[bool, int, Collection[str]], Observation]:
     known = Neighbours(spec, first, second)
-    if (
-        "approvals" in spec.plain
-    ):  # made-up tables need nobody's approval, and a refusal would hide what is to be seen
-        plain = {key: value for key, value in spec.plain.items() if key != "approvals"}
+    # made-up tables need nobody's approval, and a refusal would hide what is to be seen
+    if {"approvals", "agreement"} & set(spec.plain):
+        plain = {key: value for key, value in spec.plain.items() if key not in ("approvals", "agreement")}
         spec = Spec.from_dict(plain, where=spec.where)
 
     def play(is_first: bool, seed: int, parts: Collection[str]) -> Observation:

@@ -12,6 +12,8 @@ A specification may require them::
       keys: {lawyer: 3b2ae5f0...} # only this key counts
 
 Then a release is refused before a ledger is made or a record is read, unless every required role has approved this very version.
+
+A specification that takes a workload from a file says less than it does: the file could be exchanged, and a reader of the bundle has not got it. It cannot be approved.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import ApprovalMissing, SignatureError
+from understudy.release.spec.space import WORKLOADS
 from understudy.release.spec.spec import Spec
 from understudy.signatures import Keyring, Statement, open_keyring, statements_beside, write_statement
 from understudy.signatures.keys import Passphrase, fingerprint_of, today
@@ -70,6 +73,9 @@ def specification_hash(spec: Spec | Mapping[str, Any]) -> str:
     False
     """
     plain = spec.to_dict() if isinstance(spec, Spec) else dict(spec)
+    plain.pop(
+        "agreement", None
+    )  # it holds approvals, so they cannot be about it: `understudy.release.agreement`
     text = json.dumps(plain, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(_DOMAIN + text.encode("ascii")).hexdigest()
 
@@ -101,6 +107,7 @@ def approve(
         Where the key is, and what to ask for its passphrase.
     """
     spec = Spec.read(path)
+    _require_complete(spec)
     said = Statement(
         meaning="approved",
         kind="specification",
@@ -160,9 +167,11 @@ def require_approvals(
     Raises
     ------
     ApprovalMissing
-        With one line per role; nothing was spent.
+        With one line per role, or because the specification is not complete without other files; nothing was spent.
     """
     found = check_approvals(spec, statements, keyring=keyring)
+    if found.given or spec.file.approvals.required:
+        _require_complete(spec)
     if found.missing:
         lines = "\n".join(f"  - {item}" for item in found.missing)
         raise ApprovalMissing(
@@ -170,6 +179,19 @@ def require_approvals(
             "Have it approved as it stands: understudy sign SPEC --as ROLE --name NAME. Nothing was spent."
         )
     return found
+
+
+def _require_complete(spec: Spec) -> None:
+    """Refuse a specification that is not all there is: one that takes a workload from a file."""
+    for item in spec.file.synthesizers:
+        for option in WORKLOADS & set(item.options):
+            given = item.options[option]
+            for text in given if isinstance(given, list | Mapping) else [given]:
+                if isinstance(text, str) and any(path.is_file() for path in (spec.where / text, Path(text))):
+                    raise ApprovalMissing(
+                        f"The specification {spec.name!r} takes the option {option} of {item.method} from the file {text!r}, which is no part of what is published and approved: "
+                        "it could be exchanged afterwards. Write its marginals and weights into the specification, and have that approved. Nothing was spent."
+                    )
 
 
 def approvals_beside(path: str | PathLike[str]) -> tuple[Statement, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.mechanisms import Model, Provenance
     from understudy.privacy import Budget, Unit
     from understudy.privacy.ledger.ledger import Entry, Invariant
+    from understudy.release.agreement import Agreement
     from understudy.release.spec.spec import Spec
     from understudy.schema import Schema
     from understudy.signatures import Statement
@@ -223,6 +224,12 @@ class ReleaseGuarantee:
         return " ".join(said)
 
     @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Everything that is known about the release, the promise first."""
+        promise = Bound(0.0, self.budget)
+        return (promise, *(bound for bound in self.trade_off if bound != promise))
+
+    @property
     def profile(self) -> BestProfile:
         """What is known about how well two tables that the promise compares can be told apart."""
         return best_profile(self.trade_off or (Bound(0.0, self.budget),), steps=self.steps)
@@ -331,6 +338,8 @@ class ReleaseResult(_Outcome):
         accepted attempt like the candidate itself, so it is covered by the same guarantee.
     approvals
         Who approved this very specification before the release, typed or signed.
+    agreement
+        What was agreed on when it was signed, if it names that.
     """
 
     schema: Schema
@@ -340,6 +349,7 @@ class ReleaseResult(_Outcome):
     timings: Mapping[str, float] = field(default_factory=dict)
     model: Model | None = None
     approvals: tuple[Statement, ...] = ()
+    agreement: Agreement | None = None
 
     def __repr__(self) -> str:
         return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"

@@ -165,6 +165,9 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
             for key in (*_LISTS, *(("link", "fixed") if item is child else ()))
             if item.get(key) is not None and not isinstance(item[key], list)
         ]
+        columns = item.get("columns")
+        if isinstance(columns, list) and not all(isinstance(column, Mapping) for column in columns):
+            wrong.append(f"{place}.columns: each must be a mapping with a name and a kind")
         wrong += [
             f"{place}.{key}: must be a mapping"
             for key in _MAPPINGS
@@ -173,7 +176,8 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
         wrong += [
             f"{place}.{key}: must be text"
             for key in ("source", "key", "count", "reference", "order", "belongs_to")
-            if item.get(key) is not None and not (isinstance(item[key], str) and item[key].strip())
+            if item.get(key) is not None
+            and not (isinstance(item[key], str) and item[key].strip() and "\0" not in item[key])
         ]
     if wrong:
         return wrong

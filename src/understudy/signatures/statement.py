@@ -61,6 +61,10 @@ LARGEST = 64 << 10
 _DOMAIN = b"understudy signed statement 1\n"
 _HASH, _KEY, _SIGNATURE = (re.compile(f"[0-9a-f]{{{digits}}}") for digits in (64, 64, 128))
 _LONGEST_TEXT = 200
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that Python counts as printable and nobody sees."""
 _FIELD_PRIME = 2**255 - 19
 
 
@@ -262,7 +266,7 @@ def checked_text(text: object, what: str) -> str:
     """Return a text for people, or refuse one that could hide or imitate something."""
     if not isinstance(text, str) or not 1 <= len(text) <= _LONGEST_TEXT:
         raise SignatureError(f"{what} is a text of 1 to {_LONGEST_TEXT} characters.")
-    if not text.isprintable() or text != text.strip():
+    if not text.isprintable() or text != text.strip() or _BLANK.search(text):
         raise SignatureError(
             f"{what} consists of letters, digits, signs and single spaces between them; invisible characters are refused."
         )

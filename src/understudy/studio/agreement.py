@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from understudy.errors import SchemaError, SignatureError, UnderstudyError
+from understudy.release.agreement import Agreement, agreement_of
 from understudy.release.approvals import (
     Approvals,
     approvals_beside,
@@ -24,15 +24,19 @@ from understudy.release.approvals import (
 from understudy.release.spec.read import FACTS
 from understudy.release.spec.spec import Spec
 from understudy.schema.files.yaml import to_yaml
-from understudy.signatures import ROLES, parse_statement, write_statement
-from understudy.studio.design_pages import Saved
-from understudy.studio.designs import Complaints, spec_text
+from understudy.signatures import ROLES, Statement, parse_statement, write_statement
+from understudy.studio.complaints import Complaints
+from understudy.studio.designs.pages import Saved
+from understudy.studio.designs.specification import spec_text
 from understudy.studio.desk import Desk, Form
 
 __all__ = ["agree", "comment", "overview", "record", "require", "sign", "take_statement"]
 
 _NEEDED = "owner"
 """Nobody but the owner of the records can decide that they are released."""
+
+
+_RECORD = "agreement.json"
 
 
 def _approvals(saved: Saved, spec: Spec) -> tuple[Approvals | None, str]:
@@ -112,9 +116,25 @@ def _page(
             **values,
         },
         place="" if place is None else desk.folder.relative(place),
+        **_since(place, saved, () if found is None else found.given),
         command="" if place is None else _command(desk, saved, spec, place),
         sign_command=f"understudy sign {shlex.quote(desk.folder.relative(saved.path))} --as ROLE",
     )
+
+
+def _since(place: Path | None, saved: Saved, given: Sequence[Statement]) -> dict[str, Any]:
+    """Return what the signed record holds, and how many comments and approvals came after it was signed."""
+    if place is None:
+        return {"agreement": None, "agreement_problem": "", "later": 0}
+    try:
+        signed = agreement_of(Spec.read(place / "spec.yaml"))
+    except UnderstudyError as error:
+        return {"agreement": None, "agreement_problem": str(error), "later": 0}
+    later = 0
+    if signed is not None:
+        later = sum(item not in (signed.comments or ()) for item in saved.notes.comments)
+        later += sum(item not in signed.approvals for item in given)
+    return {"agreement": signed, "agreement_problem": "", "later": later}
 
 
 def _missing(found: Approvals | None) -> list[str]:
@@ -240,24 +260,26 @@ def sign(desk: Desk, request: Request, form: Form) -> Response:
         complaints = Complaints()
         complaints.add("sign", f"It cannot be signed yet: {problem or '; '.join(missing)}.")
         return _page(desk, saved, complaints, {}, status=422)
-    write_signed(desk, saved, spec, found)
+    write_signed(desk, saved, spec, found, publish=bool(form.text("publish_comments")))
     return desk.go(f"/designs/{saved.name}/agree#run")
 
 
-def write_signed(desk: Desk, saved: Saved, spec: Spec, found: Approvals) -> Path:
-    """Write a signed specification; its hash is that of the design, so that the approvals are about it too."""
+def write_signed(desk: Desk, saved: Saved, spec: Spec, found: Approvals, *, publish: bool) -> Path:
+    """Write a signed specification with the record of who approved and said what.
+
+    The hash that approvals name is that of the design, so they are about it too; the hash of the record stands in the specification.
+    """
     wanted = specification_hash(spec)
     place = desk.folder.signed / f"{saved.name}-{wanted[:8]}"
     facts, choices = _parted(spec, place)
+    record = Agreement.make(wanted, found.given, saved.notes.comments, published=publish)
+    choices["agreement"] = {"file": _RECORD, "sha256": record.hash}
     texts = {
         "schema.yaml": to_yaml(spec.schema.to_dict()),
         "facts.yaml": spec_text(
             facts, "# The owner's facts: how the table is read, who is protected, and what is public.\n"
         ),
-        "comments.json": json.dumps(
-            [asdict(item) for item in saved.notes.comments], indent=2, ensure_ascii=False
-        )
-        + "\n",
+        _RECORD: json.dumps(record.to_dict(), indent=2, ensure_ascii=False) + "\n",
     }
     for name, text in texts.items():
         desk.folder.write(place / name, text)
@@ -267,7 +289,7 @@ def write_signed(desk: Desk, saved: Saved, spec: Spec, found: Approvals) -> Path
         head,
     )
     made = Spec.parse(body, where=place)
-    if specification_hash(made) != wanted:
+    if specification_hash(made) != wanted or agreement_of(made) != record:
         raise SchemaError(
             "The signed specification would differ from the design. This is a fault of Understudy; nothing was signed."
         )

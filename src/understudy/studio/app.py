@@ -16,8 +16,9 @@ from starlette.types import ASGIApp
 
 from understudy.errors import OutputError, UsageError
 from understudy.report.page import stylesheet
-from understudy.studio import agreement, design_pages, export, schemas, shelf
-from understudy.studio.consequences import warm_up
+from understudy.studio import agreement, export, schemas, shelf
+from understudy.studio.designs import pages
+from understudy.studio.designs.consequences import warm_up
 from understudy.studio.desk import HERE, Desk, handler
 from understudy.studio.folder import Folder
 from understudy.studio.security import Gate, Guard
@@ -57,16 +58,17 @@ def create_app(desk: Desk) -> ASGIApp:
             sent("/schema/import", schemas.take),
             sent("/schema/start", schemas.start),
             sent("/schema/declare", schemas.declare),
-            shown("/designs", design_pages.overview),
-            sent("/designs", design_pages.create),
-            shown("/compare", design_pages.compare),
-            shown("/designs/{name}", design_pages.design),
-            sent("/designs/{name}", design_pages.save),
-            sent("/designs/{name}/preview", design_pages.preview),
-            shown("/designs/{name}/rehearsal", design_pages.rehearsal),
-            sent("/designs/{name}/cancel", design_pages.cancel),
-            shown("/designs/{name}/file", design_pages.file),
-            sent("/designs/{name}/file", design_pages.save_file),
+            shown("/designs", pages.overview),
+            sent("/designs", pages.create),
+            shown("/compare", pages.compare),
+            shown("/designs/{name}", pages.design),
+            sent("/designs/{name}", pages.save),
+            sent("/designs/{name}/preview", pages.preview),
+            shown("/designs/{name}/rehearsal", pages.rehearsal),
+            sent("/designs/{name}/cancel", pages.cancel),
+            shown("/designs/{name}/plan", pages.plan),
+            shown("/designs/{name}/file", pages.file),
+            sent("/designs/{name}/file", pages.save_file),
             shown("/agree", agreement.overview),
             shown("/designs/{name}/agree", agreement.agree),
             sent("/designs/{name}/comments", agreement.comment),
@@ -152,7 +154,7 @@ def serve(
         except KeyboardInterrupt:
             pass  # this is how a studio is stopped
         finally:
-            desk.rehearsals.close()
+            desk.close()
     finally:
         folder.unlock()
         listener.close()

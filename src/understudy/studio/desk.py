@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from understudy.errors import UnderstudyError, UsageError
+from understudy.studio.background.plans import Plans
+from understudy.studio.background.rehearsals import Rehearsals
 from understudy.studio.folder import MAX_TEXT_BYTES, Folder
-from understudy.studio.rehearsals import Rehearsals
 from understudy.studio.security import Gate
 
 __all__ = ["Desk", "Form", "Page", "Stale", "handler"]
@@ -78,6 +79,12 @@ class Desk:
     def __init__(self, folder: Folder, gate: Gate) -> None:
         self.folder, self.gate = folder, gate
         self.rehearsals = Rehearsals(folder)
+        self.plans = Plans(folder)
+
+    def close(self) -> None:
+        """End everything that runs in the background."""
+        self.rehearsals.close()
+        self.plans.close()
 
     @cached_property
     def _templates(self) -> Environment:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from understudy.release.approvals import approvals_beside
 from understudy.report.page import Block, Bullets, Heading, Html, Page, Table, Text, render
-from understudy.studio.design_pages import Saved, follow
+from understudy.studio.designs.pages import Saved, follow
 from understudy.studio.desk import Desk
 from understudy.studio.folder import Folder
 from understudy.studio.security import Gate
@@ -76,7 +76,14 @@ def page_of(desk: Desk, name: str) -> str:
             ),
         ]
     accepted += [Heading("What a rejection costs"), *map(Text, found.rejection)]
-    quality: list[Block] = [Text(found.model)]
+    quality: list[Block] = [
+        Text(found.model),
+        Table(
+            "From public facts: rows that noise would move if all marginals of a size were measured with the model's budget",
+            ("marginals of", "noise would move"),
+            found.noise,
+        ),
+    ]
     if found.errors:
         quality.append(
             Table(
@@ -87,10 +94,7 @@ def page_of(desk: Desk, name: str) -> str:
         )
     said_about: list[Block] = [Heading("Comments")] if saved.notes.comments else []
     approvals = [said.describe() for said in approvals_beside(saved.path) if said.hash == found.hash]
-    said = [
-        f"{item.name}{f' ({item.role})' if item.role else ''}, {item.time}, about {item.version}: {item.text}"
-        for item in saved.notes.comments
-    ]
+    said = [item.describe() for item in saved.notes.comments]
     if said:
         said_about.append(Bullets(said))
     page = Page(

@@ -21,7 +21,7 @@ from understudy.schema import Schema, import_schema
 from understudy.schema.files.schema_file import COLUMN_PARTS
 from understudy.schema.files.yaml import parse_plain, to_yaml
 from understudy.schema.problems import problems_of
-from understudy.studio.designs import Complaints
+from understudy.studio.complaints import Complaints
 from understudy.studio.desk import Desk, Form, Stale
 from understudy.studio.folder import text_version
 from understudy.workflow.choice import Facts

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from understudy.errors import BundleError, UnderstudyError, UsageError
 from understudy.privacy import Ledger
+from understudy.release.agreement import Agreement
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.series.compare import TablesCompared, compare_sides, explanation, side_of
 from understudy.release.signing import approvals_of, bundle_subject, check_statements
@@ -127,6 +128,7 @@ class BundleView:
     choices: str = ""
     files: Sequence[str] = ()
     approvals: Sequence[str] = ()
+    agreement: Agreement | None = None
     problem: str = ""
 
 
@@ -153,6 +155,7 @@ def _bundle(desk: Desk, path: Path) -> BundleView:
             choices=str(certificate.get("choices_fingerprint", "")),
             files=sorted(item.name for item in path.iterdir() if item.is_file()),
             approvals=[item.describe() for item in approvals_of(certificate)],
+            agreement=Agreement.from_dict(certificate["agreement"]) if "agreement" in certificate else None,
         )
     except (
         OSError,
@@ -242,7 +245,9 @@ def verify(desk: Desk, request: Request, form: Form) -> Response:
         certificate = verify_bundle(path)
         said = check_statements(path, about=bundle_subject(path, certificate))
         problems = [item.describe() for item in said if item.problems]
-        lines = ["Hashes, charges, guarantee, data and approvals hold: the bundle is what was published."]
+        lines = [
+            "Hashes, charges, guarantee, data, approvals and agreement hold: the bundle is what was published."
+        ]
         lines += problems or [item.describe() for item in said]
         checked = (not problems, tuple(lines))
     except BundleError as error:

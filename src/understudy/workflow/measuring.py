@@ -19,14 +19,24 @@ from understudy.discovery import (
 )
 from understudy.errors import UsageError
 from understudy.mechanisms import Progress, Synthesizer
-from understudy.privacy import Budget, Unit
+from understudy.privacy import Budget, Unit, accounting_for
 from understudy.schema import Boolean, Column, Schema
 
 if TYPE_CHECKING:
     from understudy.workflow.paid import PaidWork
     from understudy.workflow.synthesis import Fit
 
-__all__ = ["Continued", "Discover", "Read", "SchemaStep", "Steps", "discovering", "run_steps", "with_steps"]
+__all__ = [
+    "Continued",
+    "Discover",
+    "Read",
+    "SchemaStep",
+    "Steps",
+    "discovering",
+    "require_one_accounting",
+    "run_steps",
+    "with_steps",
+]
 
 
 class Read(Protocol):
@@ -248,6 +258,22 @@ def with_steps(fit: Fit) -> Steps:
     return Steps(tuple(shares), left, tuple(notes))
 
 
+def require_one_accounting(mechanism: Synthesizer, rest: Budget) -> None:
+    """Refuse a mechanism that spends the rest of a budget in another accounting than the one by which the budget was divided.
+
+    Privacy
+    -------
+    The parts of a budget (`understudy.discovery.shares_of`) add up to at most the whole in the usual accounting of its kind. A part that is spent as a pure epsilon, say, is not worth
+    less than the whole by what was measured before: both together would be worth more than the budget that the model names.
+    """
+    usual, own = accounting_for(rest), mechanism.accountings(rest)[0]
+    if own.name != usual.name:
+        raise UsageError(
+            f"{mechanism.name} adds up a budget like this ({rest.describe()}) as {own.name}, and what is measured before the fit adds up as {usual.name}; parts of the two do not add up to the "
+            "budget. Leave --discover, --rows-lost and --max-rows-per-person auto out, choose another method, or give a budget of the kind that the method adds up: an epsilon without a delta, or a rho."
+        )
+
+
 def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progress: Progress) -> Continued:
     """Run the steps of a fit; return the fit with the schema they measured and the rest of the budget."""
     found: Discovery | None = None
@@ -263,7 +289,9 @@ def run_steps(fit: Fit, steps: Steps, work: PaidWork, read: Sequence[Any], progr
                 "A fit whose schema is measured says how its mechanism is made for it (rebuild)."
             )
         remember_measured(work.ledger, step.measured(found.schema))
-        fit = replace(fit, schema=found.schema, synthesizer=rebuild(found.schema).with_fixed_accounting())
+        mechanism = rebuild(found.schema).with_fixed_accounting()
+        require_one_accounting(mechanism, shares.rest)
+        fit = replace(fit, schema=found.schema, synthesizer=mechanism)
     if found is None:
         return Continued(fit)
     assert steps.rest is not None

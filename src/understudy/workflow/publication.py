@@ -169,7 +169,7 @@ def plan_publication(
     approvals: Sequence[Statement] = (),
 ) -> PlannedPublication:
     """Check everything about a release that can be checked without the records, and find its ledger; see :func:`publish`."""
-    from understudy.release.approvals import require_approvals
+    from understudy.release.agreement import agreed
     from understudy.release.run.run import require_free
     from understudy.release.run.state import State
     from understudy.release.series.refresh import require_previous
@@ -177,7 +177,7 @@ def plan_publication(
     payment = payment or Payment()
     if isinstance(source, str | PathLike | Database):
         spec, source = spec.with_source(source), None
-    approved = require_approvals(spec, approvals)
+    approved, _ = agreed(spec, approvals)
     require_previous(spec)
     given_here = private = source  # what the ledger belongs to; a simulated table is public
     if source is None:

@@ -63,6 +63,7 @@ from understudy.workflow.measuring import (
     SchemaStep,
     Steps,
     discovering,
+    require_one_accounting,
     run_steps,
     with_steps,
 )
@@ -585,6 +586,8 @@ def plan_synthesis(
     rest = fit if steps.rest is None else replace(fit, budget=steps.rest)
     rest = rest if fit.cut is None else replace(rest, budget=fit.cut.shares(rest.budget).rest)
     fit.synthesizer.require(rest.budget)
+    if fit.steps or fit.cut is not None:
+        require_one_accounting(fit.synthesizer, rest.budget)
     check_linked(fit)
     two_levels = () if fit.entity is None else check_two_levels(fit.table, fit.schema, fit.entity)
     plan = fit.synthesizer.plan(fit.records, unit=fit.planned_unit, budget=rest.budget)

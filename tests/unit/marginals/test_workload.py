@@ -30,6 +30,16 @@ def test_all_kway_counts() -> None:
     assert all_kway(DOMAIN, 9).cliques == (DOMAIN.names,)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 9])
+def test_all_kway_is_the_list_and_its_closure_all_subsets(k: int) -> None:
+    made, listed = all_kway(DOMAIN, k), Workload.uniform(DOMAIN, combinations(DOMAIN.names, min(k, 4)))
+    assert made == listed
+    assert made.closure() == downward_closure(DOMAIN, listed.cliques)
+    assert made.closure_weights() == listed.closure_weights()
+    mixed = Workload.uniform(DOMAIN, [("a",), ("b",), ("c",), ("a", "b")])  # as many as there are columns
+    assert mixed.closure() == downward_closure(DOMAIN, mixed.cliques)
+
+
 def test_target_contains_its_column() -> None:
     workload = target(DOMAIN, "c")
     assert len(workload) == 3

@@ -257,6 +257,57 @@ def test_an_approved_specification_cannot_be_exchanged(approved: tuple[Path, Pat
         verify_bundle(bundle)
 
 
+@pytest.mark.parametrize("trick", ["twice", "unreadable"])
+def test_an_approval_cannot_be_given_to_another_release(
+    approved: tuple[Path, Path], tmp_path: Path, trick: str
+) -> None:
+    """The approved specification in a bundle of another one, written so that it is no specification and has the hash all the same."""
+    bundle = _copy(approved[0], tmp_path)
+    spec = json.loads((bundle / "spec.json").read_text())
+    said = json.loads((bundle / "certificate.json").read_text())["approvals"]
+
+    def other(plain: dict[str, Any]) -> None:
+        plain["guarantee"]["budget"]["epsilon"] = 40.0
+        plain["spec_fingerprint"] = "0" * 64
+        plain["approvals"] = said
+
+    if trick == "twice":
+        text = json.dumps(spec).replace("{", '{"name": "x", ', 1)
+        assert specification_hash(json.loads(text)) == specification_hash(spec)
+        (bundle / "spec.json").write_text(text)
+        message = "spec.json"
+    else:  # as one that refers to a file that is not here; its owner approved that
+        spec["synthesizers"] = [{"method": "aim", "options": {"workload": "w.yaml"}}]
+        (bundle / "spec.json").write_text(json.dumps(spec))
+        for item in said:
+            item["statement"]["hash"] = specification_hash(spec)
+            item["signature"] = None
+        message = "nothing shows that the certificate is about the one that was approved"
+    _change(bundle, "certificate.json", other)
+    with pytest.raises(BundleError, match=message):
+        verify_bundle(bundle)
+
+
+def test_a_specification_that_needs_another_file_is_not_approved(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text("- [sex, age]\n")
+    methods = [{"method": "aim", "options": {"workload": "w.yaml"}}]
+    spec = _write(tmp_path, synthesizers=methods)
+    with pytest.raises(ApprovalMissing, match=r"from the file 'w.yaml'"):
+        approve(spec, role="owner", name="Ada Berg")
+    said = Statement(
+        meaning="approved",
+        kind="specification",
+        hash=specification_hash(Spec.read(spec)),
+        subject="small",
+        role="owner",
+        name="Ada Berg",
+        date="2026-11-16",
+    )
+    with pytest.raises(ApprovalMissing, match=r"from the file 'w.yaml'"):
+        require_approvals(Spec.read(spec), [said])
+    require_approvals(Spec.read(spec), [])
+
+
 # ---------------------------------------------------------------- signatures of things
 
 

@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from understudy.errors import BudgetError, BundleError, DataError, OutputError, SchemaError
 from understudy.mechanisms import Model
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.release.bundle.bundle import bundle_files, manifest_text
 from understudy.release.bundle.verify import verify_bundle
@@ -177,7 +177,12 @@ def test_a_release_of_a_series_fits_with_the_prior_and_says_what_the_series_cost
     assert one < two < 2 * one
     assert said["composed"]["delta"] == 1e-6
     assert (bundle / "changes.md").read_text().startswith("# second beside first")
-    assert "changes.md" in (bundle / "README.md").read_text()
+    readme = (bundle / "README.md").read_text()
+    assert "changes.md" in readme
+    assert (
+        f"epsilon={two:g}, delta=1e-06" in readme
+    )  # what the series adds up to, for those who are in both tables
+    assert "release of a series" not in (series / "first-release" / "README.md").read_text()
     assert "bundle" not in json.loads((bundle / "spec.json").read_text())["previous"]  # a local path
     # what a third one will cost, from the bundle alone
     planned = plan_refresh(bundle, source=series / "third.csv", years=3)
@@ -205,6 +210,9 @@ def _rewritten(bundle: Path, folder: Path, name: str, change: Any) -> Path:
         (lambda plain: plain.pop("series"), "disagree on whether"),
         (lambda plain: plain["series"]["composed"].update(epsilon=1.0), "more than the certificate says"),
         (lambda plain: plain["series"].update(number=1), "not that of the specification"),
+        (lambda plain: plain["series"].update(words="epsilon=0.1"), "the words about the series"),
+        (lambda plain: plain["guarantee"].update(words="epsilon=0.1"), "the words of the guarantee"),
+        (lambda plain: plain["guarantee"].update(neighbours="everybody"), "the words of the guarantee"),
         (
             lambda plain: plain["series"]["releases"][0].update(manifest="0" * 64),
             "not that of the specification",
@@ -216,6 +224,30 @@ def test_a_certificate_cannot_make_a_series_cheaper(
 ) -> None:
     with pytest.raises(BundleError, match=message):
         verify_bundle(_rewritten(series / "second-release", tmp_path, "certificate.json", change))
+
+
+def test_a_certificate_cannot_protect_others_than_the_specification(series: Path, tmp_path: Path) -> None:
+    def change(plain: Any) -> None:
+        promised, old = plain["guarantee"], plain["guarantee"]["neighbours"]
+        whole = Unit.replace_person("person", max_rows=9)
+        promised |= {"unit": whole.to_dict(), "neighbours": whole.describe()}
+        promised["words"] = promised["words"].replace(old, whole.describe())
+
+    with pytest.raises(BundleError, match="protects somebody else"):
+        verify_bundle(_rewritten(series / "second-release", tmp_path, "certificate.json", change))
+
+
+def test_no_bound_is_less_than_nothing(series: Path) -> None:
+    """A bound of minus two would make the series cheaper than the release alone."""
+    for epsilon in (-2.0, float("nan"), float("inf")):
+        with pytest.raises(BudgetError, match="not negative"):
+            Bound.from_dict({"epsilon": epsilon, "beside": PureDP(1.0).to_dict()})
+
+    plain = json.loads((series / "second-release" / "spec.json").read_text())
+    for wrong in ({"epsilon": -0.5, "beside": {"kind": "pure", "epsilon": 1.0}}, {"epsilon": "1"}, {}):
+        plain["previous"]["releases"][0]["bounds"] = [wrong]
+        with pytest.raises(SchemaError, match=r"previous.releases\[0\].bounds"):
+            Spec.from_dict(plain)
 
 
 def test_a_bundle_that_does_not_verify_is_refused(series: Path, tmp_path: Path) -> None:
@@ -274,6 +306,10 @@ def test_a_release_checks_the_bundle_before_it_spends(series: Path, tmp_path: Pa
     plain["previous"]["releases"][0]["bounds"] = [{"epsilon": 0.0, "beside": PureDP(0.01).to_dict()}]
     (tmp_path / "cheaper.json").write_text(json.dumps(plain))
     with pytest.raises(BundleError, match="not those that the bundle"):
+        publish(tmp_path / "cheaper.json", out=tmp_path / "out")
+    del plain["previous"]["bundle"]  # nothing to compare it with
+    (tmp_path / "cheaper.json").write_text(json.dumps(plain))
+    with pytest.raises(BundleError, match=r"which proves it \(previous.bundle\)"):
         publish(tmp_path / "cheaper.json", out=tmp_path / "out")
     assert not list(tmp_path.glob("*.ledger"))
 

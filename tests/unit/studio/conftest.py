@@ -72,7 +72,7 @@ class Browser:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(Folder(tmp_path), Gate(PORT))
     yield made
-    made.rehearsals.close()
+    made.close()
 
 
 @pytest.fixture

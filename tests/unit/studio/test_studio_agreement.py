@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from studio_forms import fields_of
 
+from understudy.errors import SignatureError
+from understudy.release.agreement import agreement_of
 from understudy.release.approvals import approvals_beside, approve, check_approvals, specification_hash
 from understudy.release.spec.spec import Spec
 from understudy.signatures import open_keyring
@@ -79,7 +81,9 @@ def test_a_signed_specification_is_the_design_and_releases_with_its_approvals(
     assert signed(browser).status_code == 303
     design = Spec.read(desk.folder.design("small"))
     place = desk.folder.signed / f"small-{specification_hash(design)[:8]}"
-    assert {"spec.yaml", "facts.yaml", "schema.yaml"} <= {item.name for item in place.iterdir()}
+    assert {"spec.yaml", "facts.yaml", "schema.yaml", "agreement.json"} <= {
+        item.name for item in place.iterdir()
+    }
     made = Spec.read(place / "spec.yaml")
     assert specification_hash(made) == specification_hash(design)
     assert made.facts_fingerprint() == design.facts_fingerprint()
@@ -105,6 +109,118 @@ def test_a_signed_specification_is_the_design_and_releases_with_its_approvals(
     browser.post("/designs/small", fields | {"title": "Another"})
     assert signed(browser).status_code == 422
     assert specification_hash(Spec.read(place / "spec.yaml")) == specification_hash(design)
+
+
+def test_comments_and_approvals_are_hashed_into_the_specification_and_into_the_certificate(
+    browser: Any, desk: Desk, small: str
+) -> None:
+    browser.post("/designs/small/comments", {"comment_name": "Ada", "comment": f"Why 4? {SCRIPT}"})
+    approved(browser)
+    version = {"version": browser.version("/designs/small/agree")}
+    assert browser.post("/designs/small/sign", version | {"publish_comments": "yes"}).status_code == 303
+    place = next(desk.folder.signed.iterdir())
+    spec = Spec.read(place / "spec.yaml")
+    record = agreement_of(spec)
+    assert record is not None
+    assert spec.plain["agreement"]["sha256"] == record.hash
+    page = browser.get("/designs/small/agree").text
+    assert "holds 1 approval and 1 comment, which are published" in page
+    assert record.hash[:12] in page
+    browser.post("/designs/small/comments", {"comment_name": "Bo", "comment": "Fine."})
+    assert "1 came since" in browser.get("/designs/small/agree").text
+    file = place / "agreement.json"
+    whole = file.read_text()
+    file.write_text(whole.replace("Why 4?", "Why 5?"))
+    assert "cannot be used" in browser.get("/designs/small/agree").text
+    root = desk.folder.root
+    with pytest.raises(SignatureError, match="Nothing was spent"):
+        publish(place / "spec.yaml", out=root / "releases" / "small", ledger=root / "small.ledger")
+    file.write_text(whole)
+    assert publish(
+        place / "spec.yaml", out=root / "releases" / "small", ledger=root / "small.ledger"
+    ).accepted
+    released = browser.get("/shelf/release?path=releases/small").text
+    assert "Why 4?" in released
+    assert SCRIPT not in released
+    assert record.hash[:12] in released
+    assert (
+        "the bundle is what was published" in browser.post("/shelf/verify", {"path": "releases/small"}).text
+    )
+
+
+def test_a_folder_that_was_signed_before_there_were_records_stays_signed(
+    browser: Any, desk: Desk, small: str
+) -> None:
+    approved(browser)
+    signed(browser)
+    place = next(desk.folder.signed.iterdir())
+    lines = (place / "spec.yaml").read_text().splitlines(keepends=True)
+    begin = next(i for i, line in enumerate(lines) if line.startswith("agreement:"))
+    (place / "spec.yaml").write_text("".join(lines[:begin] + lines[begin + 3 :]))
+    (place / "agreement.json").unlink()
+    assert agreement_of(Spec.read(place / "spec.yaml")) is None
+    page = browser.get("/designs/small/agree")
+    assert page.status_code == 200
+    assert "This version is signed" in page.text
+
+
+def test_script_in_every_text_field_stays_text_in_report_and_documents(browser: Any, desk: Desk) -> None:
+    """Through all forms into a release: no page of the bundle, and none of the studio about it, holds it as markup."""
+    names = {"name": f"ward {SCRIPT}", "description": f"d {SCRIPT}", "unit": f"u {SCRIPT}"}
+    names |= {"values": f"day\n{SCRIPT}", "missing": "yes", "missing_text": f"m {SCRIPT}"}
+    for fields in ({"kind": "categorical"} | names, {"kind": "boolean", "name": "smokes"}):
+        fields["version"] = browser.version("/schema")
+        assert browser.post("/schema/columns/new", fields).status_code == 303
+    rules = {"version": browser.version("/schema/rules"), "name": f"n {SCRIPT}", "description": f"r {SCRIPT}"}
+    assert browser.post("/schema/rules", rules).status_code == 303
+    assert browser.post("/designs", {"name": "small"}).status_code == 303
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    fields |= {name: f"{name} {SCRIPT}" for name in ("title", "description", "license", "citation")}
+    fields |= {"criterion-0-name": f"c {SCRIPT}", "criterion-0-threshold": "0.9", "total_epsilon": "9"}
+    fields |= {
+        "acceptance_epsilon": "4",
+        "method": "independent",
+        "workload": "",
+        "source_path": "../records.csv",
+    }
+    fields |= {
+        "cleaning": f"{{rule: smokes == True or smokes == False, description: 'x {SCRIPT.replace(chr(39), '')}'}}"
+    }
+    answer = browser.post("/designs/small", fields)
+    assert answer.status_code == 303, answer.text
+    browser.post("/designs/small/comments", {"comment_name": f"C {SCRIPT}", "comment": f"said {SCRIPT}"})
+    assert approved(browser, name=f"Ada {SCRIPT}").status_code == 303
+    version = {"version": browser.version("/designs/small/agree")}
+    assert browser.post("/designs/small/sign", version | {"publish_comments": "yes"}).status_code == 303
+    lines = [
+        f"ward {SCRIPT},smokes",
+        *(f"{ward},{smokes}" for ward in ("day", SCRIPT) for smokes in (True, False)),
+    ]
+    (desk.folder.root / "records.csv").write_text("\n".join([lines[0], *lines[1:] * 100]) + "\n")
+    out = desk.folder.root / "releases" / "small"
+    place = next(desk.folder.signed.iterdir())
+    assert publish(place / "spec.yaml", out=out, ledger=desk.folder.root / "small.ledger").accepted
+    pages = [*out.rglob("*.html"), *out.rglob("*.svg")]
+    assert len(pages) >= 8
+    for file in pages:
+        text = file.read_text()
+        assert "<script>alert" not in text, file.name
+        assert "alert(" in text or file.parent.name == "documents", file.name
+    answers = [browser.get("/shelf"), browser.get("/shelf/release?path=releases/small")]
+    answers += [
+        browser.get("/designs/small/agree"),
+        browser.get("/designs/small/export"),
+        browser.get("/agree"),
+    ]
+    answers += [
+        browser.get("/shelf/ledger?path=small.ledger"),
+        browser.get("/designs/small"),
+        browser.get("/"),
+    ]
+    answers += [browser.get("/shelf/compare?left=releases/small&right=releases/small")]
+    for answer in answers:
+        assert answer.status_code == 200
+        assert "<script>alert" not in answer.text, answer.request.url
 
 
 def test_a_source_file_is_found_from_the_signed_folder(browser: Any, desk: Desk, small: str) -> None:

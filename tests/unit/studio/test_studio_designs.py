@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from studio_forms import fields_of
 
 from understudy.release.spec.spec import Spec
-from understudy.studio.consequences import REGISTRY_MEDIAN, frontier
-from understudy.studio.design_pages import Saved, follow
-from understudy.studio.designs import (
-    Controls,
-    apply,
-    fit_key,
-    kind_names,
-    new_design,
-    settled,
-    skeleton,
-    with_total,
-)
+from understudy.studio.background.rehearsals import Table
+from understudy.studio.background.worker import limited, made_up, work
+from understudy.studio.designs import specification
+from understudy.studio.designs.consequences import REGISTRY_MEDIAN, Acceptance, _rejection, frontier
+from understudy.studio.designs.controls import Controls, apply, kind_names, skeleton
+from understudy.studio.designs.pages import Saved, follow
+from understudy.studio.designs.specification import fit_key, new_design, settled, with_total
 from understudy.studio.desk import Desk
-from understudy.studio.rehearsals import Table
-from understudy.studio.worker import made_up, work
+from understudy.studio.export import export_design
 
 ROOT = Path(__file__).parents[3]
 BIRTHS = ROOT / "examples" / "births"
@@ -93,6 +90,48 @@ def test_a_delta_and_several_attempts_are_settled_too(births: dict[str, Any]) ->
     assert made["budget"]["model"]["epsilon"] == pytest.approx((3 - 0.02) / 2 - 0.18, abs=1e-4)
 
 
+def test_several_attempts_with_a_delta_are_priced_few_times(
+    births: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each price takes a tenth of a second: the page may not wait for thirty of them, nor for one where only a threshold changes."""
+    asked: list[float] = []
+    used = specification._Parts.used
+
+    def counted(parts: Any, size: float, delta: float | None) -> float:
+        asked.append(size)
+        return used(parts, size, delta)
+
+    monkeypatch.setattr(specification._Parts, "used", counted)
+    form = form_of(births) | {
+        "selection": "until-accepted", "gamma": "0.01", "total_delta": "1e-9", "total_epsilon": "2.7"
+    }  # fmt: skip
+    made, complaints, _ = apply(births, form, where=BIRTHS)
+    assert not complaints
+    assert 1 <= len(asked) <= 5
+    size = made["budget"]["model"]["epsilon"]
+    more = json.loads(json.dumps(made))
+    more["budget"]["model"]["epsilon"] = size + 2e-5 * 2.7
+    with pytest.raises(ValueError, match="the parts need"):
+        Spec.from_dict(more, where=BIRTHS)
+    asked.clear()
+    again, _, _ = apply(births, form | {"criterion-0-threshold": "0.03"}, where=BIRTHS)
+    assert again["budget"] == made["budget"]
+    assert asked == []
+
+
+@pytest.mark.parametrize(("gamma", "delta"), [("0.5", "1e-6"), ("0.001", "1e-6"), ("0.001", "")])
+def test_the_model_gets_the_most_that_fits_however_it_is_priced(
+    births: dict[str, Any], gamma: str, delta: str
+) -> None:
+    form = form_of(births) | {"selection": "until-accepted", "gamma": gamma}
+    made, complaints, _ = apply(births, form | {"total_epsilon": "4", "total_delta": delta}, where=BIRTHS)
+    assert not complaints, complaints.by_field
+    more = json.loads(json.dumps(made))
+    more["budget"]["model"]["epsilon"] += 2e-5 * 4
+    with pytest.raises(ValueError, match="the parts need"):
+        Spec.from_dict(more, where=BIRTHS)
+
+
 BROKEN = [
     ("total_epsilon", {"total_epsilon": "much"}),
     ("total_epsilon", {"total_epsilon": ""}),
@@ -117,6 +156,7 @@ BROKEN = [
     ("criterion-0-kind", {"criterion-0-kind": "beauty"}),
     ("method", {"method": "magic"}),
     ("method", {"method": "gaussian", "workload": "all-99way-or-so"}),
+    ("workload", {"method": "independent", "workload": "all-2way"}),
     ("min_count", {"min_count": "two"}),
     ("cleaning", {"cleaning": "foo > 3"}),
     ("constraints", {"constraints": "birth_weight >"}),
@@ -153,7 +193,7 @@ def test_thresholds_do_not_change_the_fit(births: dict[str, Any]) -> None:
     ]
     assert fit_key(specs[0]) == fit_key(specs[1]) != fit_key(specs[2])
     table = Table("made-up", "", 100)
-    from understudy.studio.rehearsals import Rehearsals
+    from understudy.studio.background.rehearsals import Rehearsals
 
     assert Rehearsals.key(specs[0], table) != Rehearsals.key(specs[1], table)
 
@@ -185,24 +225,98 @@ def test_a_design_from_nothing_is_a_specification(browser: Any, desk: Desk) -> N
     assert Spec.read(desk.folder.design("first")).total.epsilon == 1.0  # type: ignore[attr-defined]
     page = browser.get("/designs/first").text
     assert "For a person in the data" in page
-    assert f"median is {REGISTRY_MEDIAN}" in page
+    for words in (
+        f"median of {REGISTRY_MEDIAN}",
+        "27 of 41",
+        "registry.opendp.org",
+        "15 July 2026",
+        "as stated",
+        "not checked",
+    ):
+        assert words in page.replace("\n", " "), words
     assert "A rejection publishes nothing and costs the same" in page
     assert browser.post("/designs", {"name": "first"}).status_code == 422
     assert browser.post("/designs", {"name": "second", "start": "copy:first"}).status_code == 303
     assert browser.get("/designs/nothing").status_code == 404
 
 
-def test_a_design_of_500_columns(browser: Any, desk: Desk) -> None:
-    columns = "".join(f"- {{name: c{i}, kind: integer, minimum: 0, maximum: 9}}\n" for i in range(500))
-    desk.folder.schema.write_text(f"columns:\n{columns}")
+def until(found: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Wait for work in the background; the limit is for machines that hang."""
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end, "it did not end"
+        time.sleep(0.1)
+
+
+def wide(desk: Desk, columns: int) -> None:
+    names = "".join(f"- {{name: c{i}, kind: integer, minimum: 0, maximum: 9}}\n" for i in range(columns))
+    desk.folder.schema.write_text(f"columns:\n{names}")
+
+
+def test_a_design_of_500_columns_is_planned_in_the_background(browser: Any, desk: Desk) -> None:
+    wide(desk, 500)
     assert browser.post("/designs", {"name": "wide"}).status_code == 303
     page = browser.get("/designs/wide").text
     assert "For a person in the data" in page
-    assert "not planned on this page" in page
+    assert "being planned in the background" in page
+    found = re.search(r'data-poll="(/designs/wide/plan\?key=[0-9a-f]{40})"', page)
+    assert found is not None
+    assert "records away from violating any of them" in page
+    for kind in ("columns", "pairs", "triples"):  # from public facts, at once
+        assert re.search(rf'<th scope="row">{kind}</th><td>[^<]* of 20,000 rows', page), kind
     fields = fields_of(page) | {"version": browser.version("/designs/wide")}
-    part = browser.post("/designs/wide/preview", fields | {"total_epsilon": "2"}).text
-    assert "epsilon=2 (pure" in part
     assert "name a method" in browser.post("/designs/wide/preview", fields | {"method": "auto"}).text
+    until(lambda: "data-poll" not in browser.get(found.group(1)).text)
+    page = browser.get("/designs/wide").text
+    assert "mst: 500 marginals with 5,000 cells" in page
+    assert "each count carries noise" in page
+    assert "being planned" not in page
+    assert "mst: 500 marginals" in browser.get("/designs/wide/export").text
+    other = browser.post("/designs/wide/preview", fields | {"total_epsilon": "2"}).text
+    assert "epsilon=2 (pure" in other
+    assert "being planned in the background" in other
+    assert browser.get("/designs/wide/plan?key=../x").status_code == 404
+
+
+def test_a_plan_of_an_earlier_version_is_given_up(browser: Any, desk: Desk) -> None:
+    wide(desk, 150)
+    browser.post("/designs", {"name": "wide"})
+    fields = fields_of(browser.get("/designs/wide").text) | {"version": browser.version("/designs/wide")}
+    for epsilon in ("2", "3", "4", "5"):
+        browser.post("/designs/wide/preview", fields | {"total_epsilon": epsilon})
+        assert desk.plans.running() <= 1
+    standing = export_design(desk.folder.root, "wide")  # a page that stands alone begins nothing
+    assert "not planned yet" in standing or "mst: 150 marginals" in standing
+
+
+def test_a_plan_that_is_too_large_says_so_and_what_to_do(
+    browser: Any, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        pytest.raises(TimeoutError, match=r"4 GB of memory.*Name fewer marginals"),
+        limited(seconds=60, memory=4 << 30),
+    ):
+        np.empty(8 << 30, dtype=np.int8)
+    with pytest.raises(TimeoutError, match="minutes"), limited(seconds=1, memory=4 << 30):
+        time.sleep(30)
+    wide(desk, 70)
+    browser.post("/designs", {"name": "wide"})
+    spec = Spec.read(desk.folder.design("wide"))
+    place = desk.folder.hidden / "plans" / desk.plans.key(spec)
+    desk.plans.cancel(desk.plans.key(spec))
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "job.json").write_text(
+        json.dumps({"task": "plans", "spec": spec.to_dict(), "where": str(desk.folder.designs)})
+    )
+
+    def too_large(spec: Spec) -> dict[str, Any]:
+        raise MemoryError
+
+    monkeypatch.setattr("understudy.studio.background.worker.plan", too_large)
+    work(place)
+    page = browser.get("/designs/wide").text
+    assert "The model cannot be planned. It needs more than 4 GB of memory" in page
+    assert desk.plans.running() == 0
 
 
 def test_saving_showing_and_breaking(browser: Any, desk: Desk, small: str) -> None:
@@ -313,6 +427,26 @@ def test_two_designs_side_by_side(browser: Any, desk: Desk, small: str) -> None:
     assert browser.get("/compare?left=small&right=nothing").status_code == 404
 
 
+def test_consequences_are_said_in_words_a_lawyer_reads(
+    births: dict[str, Any], browser: Any, desk: Desk
+) -> None:
+    """No options of the program, no powers of ten where nothing is accepted."""
+    spec = Spec.from_dict(births, where=BIRTHS)
+    for chance in (0.0, 1e-129):
+        said = " ".join(_rejection(spec, Acceptance("exact", chance, 0.0, 0.7, 3)))
+        assert "nothing published" in said
+        assert "e+" not in said
+    assert "1.2 budgets" in " ".join(_rejection(spec, Acceptance("exact", 0.8, 0.0, 0.7, 3)))
+    desk.folder.schema.write_text((BIRTHS / "schema.yaml").read_text())
+    desk.folder.designs.mkdir()
+    text = (BIRTHS / "spec.yaml").read_text().replace("schema: schema.yaml", "schema: ../schema.yaml")
+    desk.folder.design("births").write_text(text)
+    page = browser.get("/designs/births").text
+    assert "gaussian, with the options that the file has: 15 marginals" in page
+    assert ">needs depends" not in page
+    assert "depends on the table: rehearse it" in page
+
+
 def test_the_picture_of_the_frontier_says_what_it_shows() -> None:
     points = [{"epsilon": e, "acceptance": 0.5, "low": 0.1, "high": 0.9} for e in (1.0, 2.0, 4.0)]
     picture = frontier(points, own=2.0, link="/designs/a?epsilon={epsilon}&x=<")
@@ -408,7 +542,7 @@ def test_a_rehearsal_that_cannot_work_says_why(desk: Desk, small: str) -> None:
     table = Table.parse("public:other.csv", None, desk.folder)
     place = desk.folder.hidden / "rehearsals" / desk.rehearsals.key(spec, table)
     job = {
-        "spec": spec.to_dict(), "table": {"kind": "public", "name": "other.csv", "rows": None}, "trials": 1, "factors": [],
+        "task": "rehearsals", "spec": spec.to_dict(), "table": {"kind": "public", "name": "other.csv", "rows": None}, "trials": 1, "factors": [],
         "where": str(desk.folder.designs), "public": str(desk.folder.public),
     }  # fmt: skip
     desk.folder.write(place / "job.json", json.dumps(job))

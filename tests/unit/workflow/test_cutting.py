@@ -11,7 +11,7 @@ from understudy.errors import UsageError
 from understudy.inference.people import MOST_ROWS, PEOPLE, lost_by
 from understudy.marginals import Statistic
 from understudy.mechanisms import Model
-from understudy.privacy import Budget, Ledger, PureDP, Unit
+from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, Unit
 from understudy.schema import Schema
 from understudy.workflow import synthesize
 from understudy.workflow.cutting import CutLook, choose_rows, rows_per_person
@@ -38,8 +38,10 @@ def made(frame, ledger="memory", unit=AUTO, **more):
 
 
 def test_rows_that_are_lost_are_estimated_charged_and_kept_in_the_model(stays, tmp_path):
-    ledger = Ledger.in_memory(budget=Budget.of(epsilon=20.0), unit=TWO, table="stays")
-    result = made(stays, ledger, unit=TWO, rows_lost=True, epsilon=20.0)
+    ledger = Ledger.in_memory(budget=Budget.of(epsilon=400.0), unit=TWO, table="stays")
+    result = made(
+        stays, ledger, unit=TWO, rows_lost=True, epsilon=400.0
+    )  # noise of 0.05 people: what is off is the bins
     found = result.rows_per_person
     assert found.max_rows == 2
     assert found.lost_low <= lost(stays, 2) <= found.lost_high
@@ -48,8 +50,8 @@ def test_rows_that_are_lost_are_estimated_charged_and_kept_in_the_model(stays, t
     assert "leaves out about" in found.describe()
     purposes = [entry.purpose for entry in ledger.entries()]
     assert "count people by their number of rows" in purposes
-    assert ledger.spent == pytest.approx(20.0)
-    assert result.guarantee.startswith("epsilon=20 ")  # the look and the fit together
+    assert ledger.spent == pytest.approx(400.0)
+    assert result.guarantee.startswith("epsilon=400 ")  # the look and the fit together
     result.model.save(tmp_path / "m.understudy")
     assert rows_per_person(Model.load(tmp_path / "m.understudy")) == found
 
@@ -165,6 +167,28 @@ def test_refusals_come_before_anything_is_read(stays):
         made(stays, schema=counted)
     with pytest.raises(UsageError, match="known schema"):
         made(stays, schema=None, discover=0.1)
+
+
+@pytest.mark.parametrize("how", ["cut", "discover"])
+@pytest.mark.parametrize(
+    ("method", "options"), [("laplace", {}), ("gaussian-table", {"noise": "discrete"})], ids=["pure", "zcdp"]
+)
+@pytest.mark.parametrize(
+    "total",
+    [{"budget": ApproxDP(1.0, 1e-6)}, {"budget": ApproxDP(9.0, 1e-5), "accounting": "pure"}],
+    ids=["usual", "plain"],
+)
+def test_parts_of_a_budget_are_spent_in_the_accounting_that_divided_it(stays, how, method, options, total):
+    """The look is worth mu = 0.053 and laplace then took a pure 0.973: together a delta of 0.0075 at epsilon 1, where 1e-6 was promised."""
+    cut = how == "cut"
+    unit = TWO if cut else Unit.add_remove()
+    asked = {"rows_lost": True} if cut else {"schema": None, "discover": 0.3, "flat": False}
+    columns = ["patient", "ward"] if cut else ["ward", "readmitted"]
+    asked |= {"unit": unit, "method": method, "options": options, "epsilon": 1.0, "delta": 1e-6}
+    with Ledger.in_memory(unit=unit, table="stays", approximate_delta=3e-7, **total) as ledger:
+        with pytest.raises(UsageError, match="do not add up to the budget"):
+            made(stays[columns], ledger, **asked)
+        assert not ledger.charged
 
 
 def test_a_look_is_told_from_others():

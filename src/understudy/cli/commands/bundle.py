@@ -95,6 +95,7 @@ def verify(
     """
     from understudy.cli.output import print_json, tell
     from understudy.errors import SignatureError
+    from understudy.release.agreement import Agreement
     from understudy.release.bundle.verify import verify_bundle
     from understudy.release.signing import approvals_of, bundle_subject, check_statements, subject_of
 
@@ -119,6 +120,10 @@ def verify(
             tell(f"Guarantee, recomputed from {counted}: {certificate['guarantee']['words']}")
             for item in approvals:
                 tell(f"Specification {item.describe()}")
+            if "agreement" in certificate:
+                agreement = Agreement.from_dict(certificate["agreement"])
+                counted = "1 comment" if agreement.number == 1 else f"{agreement.number} comments"
+                tell(f"The agreement that was signed, with {counted}, has the hash {agreement.hash[:12]}.")
         tell(f"This {about.kind} has the hash {about.hash}.")
         for item in statements:
             tell(item.describe())

@@ -117,6 +117,7 @@ def plan(
     from understudy.workflow import reason_for
     from understudy.workflow.advice import advise
     from understudy.workflow.events import check_two_levels, entity_of, records_of
+    from understudy.workflow.measuring import require_one_accounting
     from understudy.workflow.wishes import Wish
 
     if want is not None:
@@ -149,6 +150,8 @@ def plan(
         reserve = synthesizer.reserve(records, budget)
         cut.check(described, promised_unit, two_levels=entity is not None, alone=True, reserve=reserve)
     left = budget if cut is None else cut.shares(budget).rest
+    if cut is not None:
+        require_one_accounting(synthesizer, left)
     planned = synthesizer.plan(records, unit=privacy_unit, budget=left)
     n_rows = rows if rows is not None else described.row_count
     if n_rows is None and asked_for:

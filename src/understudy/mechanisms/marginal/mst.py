@@ -90,7 +90,8 @@ class MST(Synthesizer):
     def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Plan:
         """Say how the columns and the pairs will be measured."""
         domain = schema.domain
-        workload_for(self.workload, domain)
+        if self.workload is not None:
+            workload_for(self.workload, domain)
         columns = require_columns(
             schema, max_cells=self._cells(), max_model_mb=self.max_model_mb, method=self.name
         )

@@ -24,7 +24,6 @@ from understudy.release.bundle.office import DOCUMENTS, OfficeFacts, office_docu
 from understudy.release.bundle.registry import deployment_text
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.result import ReleaseResult
-from understudy.release.selection.profiles import Bound
 from understudy.report import Page, Panel, marginal_chart, markdown, release_page, render
 
 # ----------------------------------------------------------------------------------------
@@ -219,6 +218,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         "acceptance": None if result.acceptance is None else result.acceptance.to_dict(),
         "criteria": [item.to_dict() for item in result.criteria],
         **({"approvals": [item.to_dict() for item in result.approvals]} if result.approvals else {}),
+        **({} if result.agreement is None else {"agreement": result.agreement.public().to_dict()}),
         **_series(result),
         "method": {"name": result.provenance.method, "options": dict(result.provenance.options)},
         "public_facts": dict(result.public_facts),
@@ -249,9 +249,7 @@ def _series(result: ReleaseResult) -> dict[str, Any]:
     """Return the place of the release in its series, if it is in one."""
     from understudy.release.series.previous import series_of
 
-    promise = Bound(0.0, result.guarantee.budget)
-    known = [promise, *(bound for bound in result.guarantee.trade_off if bound != promise)]
-    found = series_of(result.spec, known)
+    found = series_of(result.spec, result.guarantee.bounds)
     return {} if found is None else {"series": found}
 
 

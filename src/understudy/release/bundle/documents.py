@@ -139,7 +139,10 @@ def readme(result: ReleaseResult, *, files: dict[str, str]) -> Page:
 
 
 def _for_subjects(result: ReleaseResult) -> list[Block]:
+    from understudy.release.series.previous import series_of
+
     guarantee = result.guarantee
+    series = series_of(result.spec, guarantee.bounds)
     return [
         Text(
             f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}. "
@@ -152,6 +155,7 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
+        *([] if series is None else [Text(f"This is a release of a series. {series['words']}")]),
         Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
     ]
@@ -267,15 +271,24 @@ def dictionary(result: ReleaseResult) -> Page:
     sections += [(item.name, [Text(about_derived(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
-    lead = [Text("What each column can hold. Nothing here was learnt from the real records.")]
+    learnt = [column.name for column in result.spec.every_column if column.measured_facts]
+    lead = [Text(f"What each column can hold. {_learnt(learnt, 'Nothing')}")]
     if rare:
         lead = [
             Text(
                 "What each column can hold. Values that the noisy measurements of the real table cannot tell from values without any row are marked, with the most rows that they "
-                f"have with a confidence of {RARE_CONFIDENCE:.0%}; what the synthetic table has of them is mostly noise. Nothing else here was learnt from the real records."
+                f"have with a confidence of {RARE_CONFIDENCE:.0%}; what the synthetic table has of them is mostly noise. {_learnt(learnt, 'Nothing else')}"
             )
         ]
     return Page(f"{title}: data dictionary", sections, lead=lead)
+
+
+def _learnt(columns: Sequence[str], nothing: str) -> str:
+    """Say what of the schema was learnt from the records."""
+    if not columns:
+        return f"{nothing} here was learnt from the real records."
+    named = ", ".join(dict.fromkeys(columns))
+    return f"What is said of {named} was measured from the real records before, with noise, at the cost of the same ledger. {nothing} of the others was learnt from them."
 
 
 def _column(column: Column, rare: Mapping[str, int]) -> list[Block]:

@@ -14,10 +14,12 @@ from functools import cached_property
 from typing import Any
 
 from understudy.privacy import Budget, Unit, budget_from_dict
+from understudy.release.agreement import Agreement
 from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
     between,
     criterion_groups,
+    fixed,
     known_profile,
     odds_limit,
     shown_labels,
@@ -203,6 +205,15 @@ def _check(facts: OfficeFacts) -> list[Block]:
     recorded: list[Block] = (
         [Text("Approvals that the certificate records:"), Bullets(approvals)] if approvals else []
     )
+    if "agreement" in facts.certificate:
+        agreement = Agreement.from_dict(facts.certificate["agreement"])
+        recorded.append(
+            Text(
+                f"The agreement that was signed, with {agreement.number} comments, has the hash {agreement.hash}; spec.json names it."
+            )
+        )
+        if agreement.comments:
+            recorded.append(Bullets([item.describe() for item in agreement.comments]))
     return [
         *recorded,
         Text("Every number above is in certificate.json or follows from it. Anybody can recompute the guarantee from the charges, without the real table:"),
@@ -476,7 +487,7 @@ def _nist(facts: OfficeFacts) -> Page:
                     [
                         ("type of analysis", f"synthetic table by the method {certificate['method']['name']}"),
                         ("composition", f"{facts.looks} charges, {facts.promised['accounting']} accounting; {facts.promised['selection']} ({facts.promised['argument']})"),
-                        ("choices made in the light of the data", "inside the guarantee: the specification was fixed before any record was read"),
+                        ("choices made in the light of the data", f"inside the guarantee: the specification {fixed(str(facts.promised.get('condition') or ''))}"),
                         ("usefulness", checked),
                         ("bias", "counts of rare and absent values are too large on average, by about the deviation of the noise; the data dictionary names them"),
                         ("bias of the records", "Who is missing from the real records, or wrongly recorded, and what does the synthetic table inherit of that?"),

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from understudy.privacy import ZCDP, ApproxDP, Budget, PureDP
-from understudy.release.bundle.reporting import epsilon_delta
+from understudy.release.bundle.reporting import epsilon_delta, fixed
 from understudy.release.result import ReleaseResult
 from understudy.report import inline_markdown
 
@@ -93,7 +93,7 @@ def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
                 f"{guarantee.selection} ({guarantee.argument}).",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": "The specification, with cleaning rules, methods and criteria, was fixed before any record was read; "
+                "preprocessing_and_hyperparameter_tuning": f"The specification, with cleaning rules, methods and criteria, {fixed(guarantee.condition)}; "
                 "choices between methods in the light of the records are part of the guarantee.",
                 "mechanisms": _plain(
                     f"{result.configuration.name}; {result.software}. Noise is whole numbers, drawn exactly from a cryptographic generator without a seed."

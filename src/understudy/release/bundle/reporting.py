@@ -18,6 +18,7 @@ from understudy.mechanisms import Model
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit, budget_from_dict, group_privacy
 from understudy.privacy.accounting.accounting import ACCOUNTINGS
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
+from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.release.bundle.readings import criterion_figures, figures, limits
 from understudy.release.selection.profiles import BestProfile, Bound, Profile, best_profile
 from understudy.report import ReportContent, Share, Whiskers
@@ -29,6 +30,7 @@ __all__ = [
     "bundle_report",
     "criterion_groups",
     "epsilon_delta",
+    "fixed",
     "known_profile",
     "odds_limit",
     "posterior_range",
@@ -244,6 +246,22 @@ def _steps(promised: Mapping[str, Any]) -> int:
     """Return how many steps that is; bundles of version 0.1 say only whether there is a condition."""
     adds = Unit.from_dict(promised["unit"]).relation == "add-remove"
     return int(promised.get("steps", 2 if promised.get("condition") and adds else 1))
+
+
+def fixed(condition: str) -> str:
+    """Say when the specification of a release was fixed, by the condition of its promise: facts of the schema may have been measured before.
+
+    Examples
+    --------
+    >>> fixed("")
+    'was fixed before any record was read'
+    """
+    words = "was fixed before any record was read"
+    return (
+        f"{words}, but for facts of the schema that were measured before, at the cost of the same ledger"
+        if ALSO_MEASURED in condition
+        else words
+    )
 
 
 def epsilon_delta(budget: Budget) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from understudy.privacy.accounting.filter import Filter, Spending
 from understudy.privacy.events import AllowanceEvent, ApproxEvent, InsideEvent, PureEvent, act_of
 from understudy.privacy.exact_floats import float_down, float_up
 from understudy.privacy.ledger.ledger import Invariant
+from understudy.release.agreement import agreement_problems
 from understudy.release.approvals import missing_approvals, specification_hash
 from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text
 from understudy.release.selection.profiles import Bound
@@ -34,6 +35,7 @@ from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
+from understudy.schema.files.yaml import read_plain
 from understudy.signatures import statement_from_dict
 
 __all__ = ["verify_bundle"]
@@ -48,10 +50,10 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Check a bundle and return its certificate; raise with everything wrong at once.
 
     Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
-    keep the budget of the certificate; that neither it nor the bounds that odds were told from are smaller than what the parts of the
+    keep the budget of the certificate, and that its words say the same; that neither it nor the bounds that odds were told from are smaller than what the parts of the
     specification add up to; that a selection was charged once, for what the specification proves it costs; that the data has the number of rows the certificate says, fits the
     schema and obeys its rules; that every criterion passed; that every approval is of this very specification, every signature
-    among them holds, and none that the specification requires is missing. Whether a key is trusted is not looked at: see
+    among them holds, none that the specification requires is missing, and the record of what was agreed on is the one that the specification names. Whether a key is trusted is not looked at: see
     `understudy.release.signing.check_bundle`.
 
     Raises
@@ -117,6 +119,9 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     kept = any(_within(budget, unit, name, events, reserve) for name in names)
     if not kept and not _plainly_within(budget, unit, entries):
         problems.add("the charges add up to more than the guarantee promises")
+    begin = f"{budget.describe()}; neighbouring tables: {unit.describe()};"
+    if not str(promised["words"]).startswith(begin) or promised.get("neighbours", "") not in begin:
+        problems.add("the words of the guarantee say something else than its numbers")
 
 
 def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> None:
@@ -126,13 +131,22 @@ def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> 
     files outside the bundle cannot be read here; then the charges alone are checked.
     """
     promised = document["guarantee"]
+    plain = read_plain(
+        path / "spec.json"
+    )  # one that gives a key twice says two things at once, and is an error
     try:
-        spec = Spec.read(path / "spec.json")
+        spec = Spec.from_dict(plain, where=path)
     except UnderstudyError:
+        if document.get("approvals") or plain.get("approvals"):
+            problems.add(
+                "spec.json cannot be read as a specification, so nothing shows that the certificate is about the one that was approved"
+            )
         return
     if spec.fingerprint() != document["spec_fingerprint"]:
         problems.add("spec.json is not the specification of the certificate")
         return
+    if Unit.from_dict(promised["unit"]) != spec.unit:
+        problems.add("the guarantee protects somebody else than the specification says")
     shares = spec.shares
     if shares.shared is not None and any(
         (entry["scope"].split("/")[1:] or [""])[0].startswith("baseline")
@@ -167,6 +181,8 @@ def _check_series(document: dict[str, Any], spec: Spec, problems: Problems) -> N
         problems.add("the release before this one in the series is not the one that the specification names")
     if not _covers(budget_from_dict(said["composed"]), budget_from_dict(wanted["composed"])):
         problems.add(f"the series adds up to {wanted['words']}, more than the certificate says")
+    if budget_from_dict(said["composed"]).describe() not in said["words"]:
+        problems.add("the words about the series say something else than its numbers")
     if {**said, "composed": 0, "words": ""} != {**wanted, "composed": 0, "words": ""}:
         problems.add("the series of the certificate is not that of the specification")
 
@@ -323,6 +339,8 @@ def _check_approvals(path: Path, document: dict[str, Any], problems: Problems) -
     )
     for item in missing:
         problems.add(f"a required approval is missing: {item}")
+    for item in agreement_problems(spec, document):
+        problems.add(item)
 
 
 def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: Problems) -> None:

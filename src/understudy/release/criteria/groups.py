@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -252,6 +253,15 @@ def _coarse(column: Column, bins: AnyValue) -> list[list[int]]:
     return members
 
 
+_FEW_CELLS = 100_000
+
+
+@lru_cache(maxsize=128)
+def _read_loosely(text: str, columns: tuple[Column, ...]) -> Constraint:
+    """Return a rule over some columns with ``straddle: allow``; one instance, since it keeps the table of what it allows."""
+    return Constraint.parse(text, columns)
+
+
 def possible_codes(
     columns: Sequence[str], schema: Schema, cleaning: Sequence[Constraint]
 ) -> npt.NDArray[np.bool_] | None:
@@ -276,7 +286,9 @@ def possible_codes(
             continue
         if any(schema.column(name).out_of_domain != "refuse" for name in rule.columns):
             continue
-        loose = Constraint.parse(rule.text, schema)
+        about = tuple(schema.column(name) for name in rule.columns)
+        few = math.prod(column.size for column in about) <= _FEW_CELLS
+        loose = _read_loosely(rule.text, about) if few else Constraint.parse(rule.text, about)
         axes = sorted(range(len(loose.columns)), key=lambda axis: columns.index(loose.columns[axis]))
         sizes = [schema.domain.size(name) if name in loose.columns else 1 for name in columns]
         possible &= loose.allowed(schema.domain).transpose(axes).reshape(sizes)

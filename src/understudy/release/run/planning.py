@@ -270,7 +270,12 @@ def _try_judging() -> None:
 
 
 def plan_release(
-    spec: Spec, *, rows: int | None = None, smallest_count: int = SMALLEST_COUNT, example: Any = None
+    spec: Spec,
+    *,
+    rows: int | None = None,
+    smallest_count: int = SMALLEST_COUNT,
+    example: Any = None,
+    with_models: bool = True,
 ) -> ReleasePlan:
     """Plan a release from public facts alone. No private data is opened.
 
@@ -285,8 +290,11 @@ def plan_release(
     example
         A public table of the layout of the source, such as a simulated one. Group sizes of conditional means, rare values and
         regressions are then planned as if candidates looked like it. It must not be the private table.
+    with_models
+        Whether to plan the models too, which takes long on very many columns. Without them nothing is said about models, memory and time, whether
+        configurations can be used, nor in warnings.
     """
-    usable, refused = _tried(spec)
+    usable, refused = _tried(spec) if with_models else (list(spec.configurations), [])
     n = rows or spec.row_count.value or spec.expected_rows
     if n is None and spec.source.simulated is not None:
         n = spec.source.simulated.rows
@@ -294,9 +302,9 @@ def plan_release(
     schema = spec.schema_for(first)
     public = None if example is None or spec.form != "published" else _example(spec, schema, example)
     criteria = plan_criteria(spec, schema, n, smallest_count, public)
-    models = _models(spec, usable, n)
+    models = _models(spec, usable, n) if with_models else ()
     shares, selection = spec.shares, spec.shares.selection
-    warnings = _warnings(spec, criteria, usable, n)
+    warnings = _warnings(spec, criteria, usable, n) if with_models else ()
     test = slack_test(spec, schema)
     threshold = None
     if test is not None:
@@ -321,8 +329,8 @@ def plan_release(
         attempts=tuple(
             (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
         ),
-        memory_megabytes=_memory(spec, models, n),
-        seconds_per_attempt=_seconds(models, n),
+        memory_megabytes=_memory(spec, models, n) if with_models else None,
+        seconds_per_attempt=_seconds(models, n) if with_models else None,
         warnings=warnings,
     )
 

@@ -38,7 +38,7 @@ from understudy.privacy.facts import check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent, copy_invariants
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.noise.randomness import Randomness
-from understudy.release.approvals import require_approvals
+from understudy.release.agreement import Agreement, agreed
 from understudy.release.criteria.registry import packages_of
 from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
@@ -228,10 +228,12 @@ class Release(Work):
         ------
         ApprovalMissing
             If the specification requires an approval that is not among them; no ledger was made.
+        SignatureError
+            If it names the record of an agreement that is absent or was changed; no ledger was made.
         LedgerMismatch
             If the ledger belongs to another table or unit, or knows other facts and the owner did not agree. No record was read.
         """
-        approved = require_approvals(spec, approvals)
+        approved, agreement = agreed(spec, approvals)
         usable_configurations(spec)  # a specification without any is refused before a ledger is made
         place = ledger if isinstance(ledger, LedgerPlace) else LedgerPlace(Path(ledger).absolute())
         folder = State.folder_for(place.path, spec.name)
@@ -250,12 +252,13 @@ class Release(Work):
                 check_facts(opened, spec.facts, consent)
                 require_measured(opened, spec.every_column)
             release = cls(spec, opened, state, source=source, randomness=randomness, consent=consent)
-            release.approvals = approved.given
+            release.approvals, release.agreement = approved.given, agreement
             yield release
 
     # ------------------------------------------------------------------ the whole
 
     approvals: tuple[Statement, ...] = ()
+    agreement: Agreement | None = None
 
     @property
     def published(self) -> Path | None:
@@ -290,7 +293,9 @@ class Release(Work):
                     self._loop(data, configurations, progress)
         self._note_end()  # before anybody sees the outcome
         outcome = self._outcome(configurations)
-        return replace(outcome, approvals=self.approvals) if isinstance(outcome, ReleaseResult) else outcome
+        if not isinstance(outcome, ReleaseResult):
+            return outcome
+        return replace(outcome, approvals=self.approvals, agreement=self.agreement)
 
     @contextlib.contextmanager
     def _failure_is_an_outcome(self) -> Iterator[None]:

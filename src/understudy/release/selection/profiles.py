@@ -213,6 +213,11 @@ class Bound:
     epsilon: float
     budget: Budget
 
+    def __post_init__(self) -> None:
+        epsilon = self.epsilon
+        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
+            raise BudgetError("The epsilon of a bound must be a number that is not negative.")
+
     @property
     def profile(self) -> Profile:
         """The profile of the whole."""
@@ -229,8 +234,10 @@ class Bound:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Bound:
-        """Return the bound that :meth:`to_dict` described."""
-        return cls(float(values["epsilon"]), budget_from_dict(values["beside"]))
+        """Return the bound that :meth:`to_dict` described; anything else is refused."""
+        if not isinstance(values, Mapping) or set(values) != {"epsilon", "beside"}:
+            raise BudgetError("A bound has the fields epsilon and beside.")
+        return cls(values["epsilon"], budget_from_dict(values["beside"]))
 
 
 def best_profile(bounds: Iterable[Bound], *, steps: int = 1) -> BestProfile:

@@ -179,7 +179,7 @@ def plan_refresh(
         plain["source"]["database"] = {
             "url": source.url, "table": source.table, "immutable": source.immutable
         }  # fmt: skip
-    for part in ("ledger", "facts"):
+    for part in ("ledger", "facts", "agreement"):
         plain.pop(part, None)
     releases = _releases(old, certificate, folder)
     prior = use != "nothing" and _usable_prior(folder, wanted, plain, use, notes)
@@ -221,11 +221,20 @@ def require_previous(spec: Spec) -> None:
     Raises
     ------
     BundleError
-        If it is not there, does not verify, is another one, or has another schema or unit.
+        If it is not named or not there, does not verify, is another one, or has another schema or unit.
+
+    Privacy
+    -------
+    What a series adds up to is computed from what the specification says of earlier releases. Only their bundles show that it is true.
     """
     previous = spec.file.previous
-    if previous is None or previous.bundle is None:
+    if previous is None:
         return
+    if previous.bundle is None:
+        raise BundleError(
+            "The specification says what earlier releases of the series cost, and not where the bundle of the last one is, which proves it (previous.bundle). "
+            "Name the folder; or leave previous out, and say nothing of a series."
+        )
     folder = spec.where / previous.bundle
     certificate = verify_bundle(folder)
     again = "Make the specification anew: understudy refresh."

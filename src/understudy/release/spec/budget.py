@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from understudy.errors import BudgetError, UnderstudyError
@@ -416,10 +417,10 @@ def divide(
     facts |= {"attempts": attempts, "kinds": kinds}
     # a single attempt fits the one version that it drew
     shared = [epsilon for epsilon, versions in regressions for _ in range(1 if single else versions)]
-    outside, problems = _divide(**facts, baselines=tuple(shared))
+    outside, problems = _divided(**facts, baselines=tuple(shared))
     if single or not regressions:
         return outside, problems
-    inside, others = _divide(**facts, regressions=tuple(epsilon for epsilon, _ in regressions))
+    inside, others = _divided(**facts, regressions=tuple(epsilon for epsilon, _ in regressions))
     if inside is None:
         return outside, problems
     cheaper = outside is not None and outside.used <= inside.used * (1 + _ROUNDED)
@@ -428,6 +429,13 @@ def divide(
     return replace(inside, shared=None if problems else outside), others
 
 
+def _divided(**facts: Any) -> tuple[Shares | None, list[str]]:
+    """Put the parts together as :func:`_divide` does, once for the same parts: several attempts take long to price."""
+    shares, problems = _divide(**facts)
+    return shares, list(problems)
+
+
+@lru_cache(maxsize=64)
 def _divide(
     *,
     total: Budget,

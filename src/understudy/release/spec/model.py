@@ -357,6 +357,13 @@ class _ApprovalsPart(Part):
     )
 
 
+class _AgreementPart(Part):
+    """The record of who approved and said what when this very specification was signed; signing writes it."""
+
+    file: str | None = Field(None, description="The record, relative to this file.")
+    sha256: Sha256 = Field(description="SHA-256 of the record.")
+
+
 class _EarlierPart(Part):
     """An earlier release of a series, and what is known about its cost."""
 
@@ -421,6 +428,9 @@ class SpecPart(Part):
     approvals: _ApprovalsPart = Field(
         _ApprovalsPart(),  # type: ignore[call-arg]
         description="Who must have approved this very specification.",
+    )
+    agreement: _AgreementPart | None = Field(
+        None, description="The record of approvals and comments; signing writes it."
     )
     seed: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Seed of the public side (drawing rows, projection). Privacy noise takes none."

@@ -9,12 +9,13 @@ from typing import Any
 
 from understudy.curator import table_facts
 from understudy.data import Database, Preparation
-from understudy.errors import SchemaError, UnderstudyError
+from understudy.errors import BudgetError, SchemaError, UnderstudyError
 from understudy.privacy import Unit
 from understudy.privacy.facts import Facts
 from understudy.release.criteria.base import CriterionConfig, CriterionContext
 from understudy.release.run.judgement import private_regressions
 from understudy.release.selection.accounting import Attempts
+from understudy.release.selection.profiles import Bound
 from understudy.release.spec.budget import Shares, divide
 from understudy.release.spec.model import EpsilonPart
 from understudy.release.spec.source import rows_share
@@ -117,6 +118,7 @@ class _Reader(SpaceReader):
         self._projections(spec_schemas, None if rows is None else rows.value)
         shares = self._shares(unit, attempts, rows, transformations)
         self._approvals()
+        self._previous()
         raise_problems(HEADING, list(dict.fromkeys(self.problems)))
         if schema is None or unit is None or attempts is None or rows is None or shares is None:
             raise SchemaError("The specification cannot be used.")  # a part was refused without saying why
@@ -314,6 +316,17 @@ class _Reader(SpaceReader):
         for index, item in enumerate(self.file.show):
             for problem in filter(None, (item.problem(schema) for schema in schemas)):
                 self.note(f"show[{index}] {item.column!r}", problem)
+
+    def _previous(self) -> None:
+        """Check what is said of the cost of earlier releases."""
+        if not self.sound("previous") or self.file.previous is None:
+            return
+        for place, release in enumerate(self.file.previous.releases):
+            for bound in release.bounds:
+                try:
+                    Bound.from_dict(bound)
+                except BudgetError as error:
+                    self.note(f"previous.releases[{place}].bounds", error)
 
     def _approvals(self) -> None:
         if not self.sound("approvals"):

@@ -135,6 +135,8 @@ class Spec:
             plain["output"].pop("folder", None)
         if isinstance(plain.get("previous"), dict):
             plain["previous"].pop("bundle", None)
+        if isinstance(plain.get("agreement"), dict):
+            plain["agreement"].pop("file", None)
         return dict(plain)
 
     def fingerprint(self) -> str:
@@ -142,7 +144,7 @@ class Spec:
         content = self.to_dict() | {
             "row_count": [self.row_count.kind, self.row_count.value, self.row_count.epsilon]
         }
-        for key in ("title", "description", "license", "citation", "publisher", "show"):
+        for key in ("title", "description", "license", "citation", "publisher", "show", "agreement"):
             content.pop(key, None)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(b"understudy release\n" + text.encode("ascii")).hexdigest()
@@ -398,9 +400,13 @@ class Spec:
 
     def public_facts(self) -> dict[str, Any]:
         """Return what is treated as public knowledge, in words."""
+        domain = f"the {len(self.schema.names)} columns, their possible values and bins (the schema)"
+        measured = [column.name for column in self.every_column if column.measured_facts]
+        if measured:
+            domain += f", but for what was measured of {', '.join(dict.fromkeys(measured))} before, with noise, at the cost of the same ledger"
         return {
             "number of rows": self.row_count.words(),
-            "domain": f"the {len(self.schema.names)} columns, their possible values and bins (the schema)",
+            "domain": domain,
             "cleaning rules": [rule.text for rule in self.cleaning],
             "synthetic rules": [
                 rule if isinstance(rule, str) else str(rule.get("rule")) for rule in self.synthetic_rules

@@ -1,4 +1,4 @@
-/* Everything works without this file. With it, what follows from a design is shown while one types, and a rehearsal tells how far it is. */
+/* Everything works without this file. With it, what follows from a design is shown while one types, and what runs in the background tells how far it is. */
 (function () {
   "use strict";
   var alertBox = document.getElementById("alert");
@@ -21,19 +21,25 @@
   }
 
   var timer = null;
+  function look(place) {
+    return fetch(place.dataset.poll, { credentials: "same-origin" })
+      .then(function (answer) { return answer.text(); })
+      .then(function (text) {
+        var box = document.createElement("div");
+        box.innerHTML = text;
+        var running = box.querySelector("[data-poll]") !== null;
+        place.replaceWith.apply(place, Array.prototype.slice.call(box.childNodes));
+        return running;
+      });
+  }
   function poll() {
     clearTimeout(timer);
-    var place = document.querySelector("[data-poll]");
-    if (!place) { return; }
+    var places = Array.prototype.slice.call(document.querySelectorAll("[data-poll]"));
+    if (!places.length) { return; }
     timer = setTimeout(function () {
-      fetch(place.dataset.poll, { credentials: "same-origin" })
-        .then(function (answer) { return answer.text(); })
-        .then(function (text) {
-          var box = document.createElement("div");
-          box.innerHTML = text;
-          var running = box.querySelector("[data-poll]");
-          place.replaceWith.apply(place, Array.prototype.slice.call(box.childNodes));
-          if (running) { poll(); } else if (form && target) { preview(); } else { location.reload(); }
+      Promise.all(places.map(look))
+        .then(function (running) {
+          if (running.every(Boolean)) { poll(); } else if (form && target) { preview(); } else { location.reload(); }
         })
         .catch(function () { });
     }, 1000);

@@ -1,4 +1,4 @@
-"""The process of one rehearsal: ``python -m understudy.studio.worker PLACE``.
+"""The process of one job, a rehearsal or a plan: ``python -m understudy.studio.background.worker PLACE``.
 
 It reads ``job.json`` of its place, tells how far it is in ``progress.json`` and what it has found in ``result.json``, which grows by one budget at a time.
 The table is simulated, made up from the schema, or a file that its owner declared public; no other is opened.
@@ -6,11 +6,15 @@ The table is simulated, made up from the schema, or a file that its owner declar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +26,12 @@ from understudy.errors import UnderstudyError
 from understudy.progress import Phases, Progress
 from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.rehearsal.trial import mean_interval
+from understudy.release.run.planning import plan_release
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.studio.designs import with_total
-from understudy.studio.rehearsals import Table, watch
+from understudy.studio.background.jobs import watch
+from understudy.studio.background.rehearsals import Table
+from understudy.studio.designs.specification import with_total
 from understudy.workflow.rehearsing import expected_errors
 
 if TYPE_CHECKING:
@@ -142,19 +148,21 @@ def work(place: Path) -> None:
     """Do the work of a place."""
     tell = _Teller(place)
     try:
-        _rehearse(place, tell)
+        job = json.loads((place / "job.json").read_text(encoding="utf-8"))
+        _TASKS[job["task"]](place, job, tell)
     except UnderstudyError as error:
         tell.write("failed", str(error), 0.0)
     except MemoryError:
         tell.write("failed", "The memory ran out.", 0.0)
+    except TimeoutError as error:
+        tell.write("failed", str(error), 0.0)
     except Exception as error:
         tell.write("failed", f"An unexpected {type(error).__name__}: this is a fault of Understudy.", 0.0)
     else:
         tell.write("done", "done", 1.0)
 
 
-def _rehearse(place: Path, tell: _Teller) -> None:
-    job = json.loads((place / "job.json").read_text(encoding="utf-8"))
+def _rehearse(place: Path, job: Mapping[str, Any], tell: _Teller) -> None:
     where = Path(job["where"])
     spec = Spec.from_dict(job["spec"], where=where)
     table = Table(**job["table"])
@@ -187,6 +195,59 @@ def _rehearse(place: Path, tell: _Teller) -> None:
         plain = with_total(job["spec"], epsilon, where=where)
         rehearsed(Spec.from_dict(plain, where=where), f"epsilon {epsilon:g}")
 
+
+_PLAN_SECONDS = 600
+_PLAN_BYTES = 4 << 30
+_TOO_LARGE = "It needs more than {what} to be planned. Name fewer marginals (a workload such as all-2way), or a method that measures fewer, such as mst."
+
+
+def plan(spec: Spec) -> dict[str, Any]:
+    """Return what a plan says about models, as plain values; the rest of it is known at once."""
+    found = plan_release(spec)
+    return {
+        "configurations": found.configurations,
+        "left_out": [list(item) for item in found.left_out],
+        "models": [asdict(item) for item in found.models],
+        "memory_megabytes": found.memory_megabytes,
+        "seconds_per_attempt": found.seconds_per_attempt,
+        "warnings": list(found.warnings),
+    }
+
+
+def _plan(place: Path, job: Mapping[str, Any], tell: _Teller) -> None:
+    with limited(seconds=_PLAN_SECONDS, memory=_PLAN_BYTES):
+        found = plan(Spec.from_dict(job["spec"], where=Path(job["where"])))
+    _write(place / "result.json", found)
+
+
+@contextlib.contextmanager
+def limited(*, seconds: int, memory: int) -> Iterator[None]:
+    """End what takes too long or too much memory in an error; where the system knows no such limits there are none."""
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(_TOO_LARGE.format(what=f"{seconds / 60:g} minutes"))
+
+    try:
+        import resource
+    except ImportError:
+        yield
+        return
+    before, handler = resource.getrlimit(resource.RLIMIT_DATA), signal.signal(signal.SIGALRM, late)
+    try:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, before[1]))
+        signal.alarm(seconds)
+        yield
+    except MemoryError:
+        raise TimeoutError(_TOO_LARGE.format(what=f"{memory >> 30} GB of memory")) from None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+_TASKS = {"rehearsals": _rehearse, "plans": _plan}
 
 if __name__ == "__main__":
     watch(os.getppid())

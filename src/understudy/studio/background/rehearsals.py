@@ -6,26 +6,20 @@ kept one by one: a rehearsal that was cancelled goes on where it was.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from understudy.datasets import names
 from understudy.errors import UsageError
 from understudy.release.spec.spec import Spec
-from understudy.studio.designs import fit_key
+from understudy.studio.background.jobs import Jobs
+from understudy.studio.designs.specification import fit_key
 from understudy.studio.folder import Folder
 
-__all__ = ["Found", "Rehearsals", "State", "Table", "watch"]
+__all__ = ["Found", "Rehearsals", "Table"]
 
 _AT_ONCE = 2
 FACTORS = (0.25, 0.5, 2.0, 4.0)
@@ -77,15 +71,6 @@ class Table:
 
 
 @dataclass(frozen=True)
-class State:
-    """How a rehearsal stands: ``none``, ``running``, ``done``, ``cancelled`` or ``failed``, with words and a fraction."""
-
-    kind: str
-    text: str = ""
-    fraction: float = 0.0
-
-
-@dataclass(frozen=True)
 class Found:
     """What a rehearsal found; ``exact`` if it is of just this design, otherwise of one that differs in thresholds alone."""
 
@@ -94,17 +79,11 @@ class Found:
     exact: bool
 
 
-class Rehearsals:
+class Rehearsals(Jobs):
     """The rehearsals of a folder."""
 
     def __init__(self, folder: Folder) -> None:
-        self.folder = folder
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._guard = threading.Lock()
-
-    @property
-    def _root(self) -> Path:
-        return self.folder.hidden / "rehearsals"
+        super().__init__(folder, kind="rehearsals", at_once=_AT_ONCE)
 
     @staticmethod
     def key(spec: Spec, table: Table) -> str:
@@ -115,16 +94,9 @@ class Rehearsals:
     def start(self, spec: Spec, table: Table, *, trials: int, frontier: bool = True) -> str:
         """Begin a rehearsal, unless it is running, and return its name."""
         key = self.key(spec, table)
-        place = self._root / key
-        with self._guard:
-            self._tidy()
-            if key in self._running:
-                return key
-            if len(self._running) >= _AT_ONCE:
-                raise UsageError(
-                    f"{_AT_ONCE} rehearsals are running already. Wait for one, or cancel it; what it has done so far is kept."
-                )
-            job = {
+        begun = self.begin(
+            key,
+            {
                 "spec": spec.to_dict(),
                 "source": {} if spec.source.simulated is None else spec.source.simulated.model_dump(),
                 "table": {"kind": table.kind, "name": table.name, "rows": table.rows},
@@ -132,60 +104,13 @@ class Rehearsals:
                 "factors": list(FACTORS) if frontier else [],
                 "where": str(self.folder.designs),
                 "public": str(self.folder.public),
-            }
-            self.folder.write(place / "job.json", json.dumps(job, default=str))
-            self.folder.write(
-                place / "progress.json", json.dumps({"kind": "running", "text": "starting", "fraction": 0.0})
-            )
-            self._running[key] = subprocess.Popen(
-                [sys.executable, "-m", "understudy.studio.worker", str(place)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
+            },
+        )
+        if not begun:
+            raise UsageError(
+                f"{_AT_ONCE} rehearsals are running already. Wait for one, or cancel it; what it has done so far is kept."
             )
         return key
-
-    def state(self, key: str) -> State:
-        """Say how a rehearsal stands."""
-        with self._guard:
-            self._tidy()
-            alive = key in self._running
-        try:
-            told = json.loads((self._root / key / "progress.json").read_text(encoding="utf-8"))
-            found = State(str(told["kind"]), str(told["text"]), float(told["fraction"]))
-        except (OSError, ValueError, LookupError, TypeError):
-            return State("none")
-        if (
-            found.kind == "running" and not alive
-        ):  # its process ended without a word, or that of another studio
-            return State("cancelled", "It was interrupted; what it has done so far is kept.", found.fraction)
-        return found
-
-    def running(self) -> int:
-        """Return how many rehearsals are running."""
-        with self._guard:
-            self._tidy()
-            return len(self._running)
-
-    def cancel(self, key: str) -> None:
-        """End a rehearsal; its finished trials are kept."""
-        with self._guard:
-            process = self._running.pop(key, None)
-        if process is None:
-            return
-        _end(process)
-        self.folder.write(
-            self._root / key / "progress.json",
-            json.dumps(
-                {"kind": "cancelled", "text": "Cancelled; what it has done so far is kept.", "fraction": 0.0}
-            ),
-        )
-
-    def close(self) -> None:
-        """End every rehearsal."""
-        for key in list(self._running):
-            self.cancel(key)
 
     def find(self, spec: Spec, table: Table) -> Found | None:
         """Return what is known about a design: of itself, or else of one with other thresholds."""
@@ -200,40 +125,9 @@ class Rehearsals:
         return None
 
     def _result(self, key: str) -> Mapping[str, Any] | None:
-        try:
-            found = json.loads((self._root / key / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) and found.get("points") else None
-
-    def _tidy(self) -> None:
-        for key, process in list(self._running.items()):
-            if process.poll() is not None:
-                del self._running[key]
+        found = super()._result(key)
+        return found if found is not None and found.get("points") else None
 
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, sign)
-        try:
-            process.wait(timeout=3)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def watch(parent: int) -> None:
-    """End this process when the one that started it has gone, however that ended."""
-
-    def look() -> None:
-        pause = threading.Event()
-        while os.getppid() == parent:
-            pause.wait(1.0)
-        os._exit(1)
-
-    threading.Thread(target=look, daemon=True).start()

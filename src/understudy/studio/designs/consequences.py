@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -13,26 +13,26 @@ from understudy.release.approvals import specification_hash
 from understudy.release.bundle.documents import odds
 from understudy.release.bundle.reporting import between, trade_off_curve
 from understudy.release.rehearsal.trial import mean_interval
-from understudy.release.run.planning import (
-    SMALLEST_COUNT,
-    ReleasePlan,
-    plan_criteria,
-    plan_release,
-    slack_test,
-)
+from understudy.release.run.planning import ModelPlan, ReleasePlan, plan_release
 from understudy.release.selection.profiles import Bound, best_profile
-from understudy.release.spec.budget import short
 from understudy.release.spec.spec import Spec
 from understudy.report.pictures import Share, budget_bar, trade_off
-from understudy.studio.designs import MANY_COLUMNS
-from understudy.studio.rehearsals import Found, Rehearsals, State, Table
+from understudy.studio.background.jobs import State
+from understudy.studio.background.plans import Plans
+from understudy.studio.background.rehearsals import Found, Rehearsals, Table
+from understudy.studio.designs.specification import MANY_COLUMNS
+from understudy.workflow.choice import Facts
 
 __all__ = ["Acceptance", "Consequences", "consequences_of", "frontier", "table_for", "warm_up"]
 
 REGISTRY_MEDIAN = 2.64
 REGISTRY_STATED = 27
-"""Of the deployments in the registry that state an epsilon."""
-_REGISTRY = "Differential Privacy Deployments Registry, registry.opendp.org"
+"""How many of the entries below state an epsilon, and its median."""
+_REGISTRY_ENTRIES = 41
+_REGISTRY = (
+    "Differential Privacy Deployments Registry, registry.opendp.org; data of 15 July 2026, "
+    "github.com/opendp/deployments-registry-data, commit 3e9c812"
+)
 _USUAL_ROWS = 20_000
 _MOST_ROWS = 200_000
 
@@ -62,6 +62,9 @@ class Consequences:
     split: str
     criteria: Sequence[Mapping[str, str]]
     model: str
+    planning: State
+    plan_key: str
+    noise: Sequence[tuple[str, str]]
     rejection: Sequence[str]
     registry: str
     acceptance: Acceptance
@@ -110,16 +113,23 @@ def table_for(spec: Spec, chosen: str, rows: int | None, rehearsals: Rehearsals)
     return Table.parse(chosen, min(_MOST_ROWS, number), rehearsals.folder)
 
 
-def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: str | None) -> Consequences:
+def consequences_of(
+    spec: Spec, rehearsals: Rehearsals, plans: Plans, *, design: str, table: Table, link: str | None
+) -> Consequences:
     """Compute what follows from a specification.
 
     Parameters
     ----------
+    design
+        Name of the design, whose plan is made in the background where it has very many columns.
     link
-        Where a point of the frontier leads to, with ``{epsilon}`` in it; None for a picture without links.
+        Where a point of the frontier leads to, with ``{epsilon}`` in it; None for a page that stands alone: without links, and nothing is begun for it.
     """
     fixed = _fixed_of(spec)
-    plan = fixed.plan
+    plan, planning = fixed.plan, State("done")
+    if len(spec.schema.names) > MANY_COLUMNS:
+        models, planning = plans.planned(design, spec, begin=link is not None)
+        plan = plan if models is None else _with_models(plan, models)
     found = rehearsals.find(spec, table)
     thresholds = {item.name: item.threshold for item in spec.criteria}
     points = [] if found is None else [_judged(item, found, thresholds) for item in found.result["points"]]
@@ -152,7 +162,10 @@ def consequences_of(spec: Spec, rehearsals: Rehearsals, *, table: Table, link: s
         budget=_bar(spec),
         split=plan.budget,
         criteria=_criteria(plan, here),
-        model=_model(plan),
+        model=_model(plan, planning),
+        planning=planning,
+        plan_key=plans.key(spec),
+        noise=fixed.noise,
         rejection=_rejection(spec, acceptance),
         registry=_registry(own),
         acceptance=acceptance,
@@ -177,6 +190,7 @@ class _Fixed:
     plan: ReleasePlan
     odds: str
     curve: str
+    noise: Sequence[tuple[str, str]]
 
 
 _KNOWN: dict[str, _Fixed] = {}
@@ -192,12 +206,13 @@ def _fixed_of(spec: Spec) -> _Fixed:
     known = best_profile([Bound(0.0, promise), *spec.shares.trade_off], steps=steps)
     made = _Fixed(
         digest,
-        _planned(spec),
+        plan_release(spec, with_models=len(spec.schema.names) <= MANY_COLUMNS),
         odds(between(promise, steps), known),
         trade_off(
             trade_off_curve(known),
             label="Best possible attack: true positives against false positives, and a coin toss",
         ),
+        _noise(spec),
     )
     workloads = [str(item.options.get("workload", "")) for item in spec.configurations]
     if not any(text and len(text) < 200 and (spec.where / text).is_file() for text in set(workloads)):
@@ -207,39 +222,35 @@ def _fixed_of(spec: Spec) -> _Fixed:
     return made
 
 
-def _planned(spec: Spec) -> ReleasePlan:
-    """Return the plan of a release; for very many columns without that of its models, which takes longer than anybody waits for a page."""
-    if len(spec.schema.names) <= MANY_COLUMNS:
-        return plan_release(spec)
-    shares, n = spec.shares, spec.row_count.value or spec.expected_rows
-    test, threshold = slack_test(spec, spec.schema), None
-    said = "A noisy error is released for each criterion."
-    if test is not None:
-        threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
-        said = f"One test of all criteria for epsilon={shares.acceptance:g}."
-    return ReleasePlan(
-        name=spec.name,
-        guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
-        condition=spec.condition().text,
-        budget=f"{short(shares.promise)} of {short(shares.total)} = {shares.describe()}",
-        accounting=shares.accounting,
-        selection=shares.attempts.describe(),
-        argument="",
-        single=shares.single,
-        rows=n,
-        row_count=spec.row_count.words(),
-        acceptance=said,
-        slack_threshold=threshold,
-        configurations=len(spec.configurations),
-        left_out=spec.left_out,
-        criteria=plan_criteria(spec, spec.schema_for(spec.configurations[0]), n, SMALLEST_COUNT),
-        models=(),
-        attempts=(),
-        memory_megabytes=None,
-        seconds_per_attempt=None,
-        warnings=(
-            f"With more than {MANY_COLUMNS} columns the models are not planned on this page; understudy plan does it.",
-        ),
+def _noise(spec: Spec) -> list[tuple[str, str]]:
+    """Return how many rows noise would move, by public facts alone, if every marginal of a size were measured with the model's budget."""
+    schema = spec.schema_for(spec.configurations[0])
+    rows = spec.row_count.value or spec.expected_rows
+    if rows is None and spec.source.simulated is not None:
+        rows = spec.source.simulated.rows
+    facts = Facts.of(replace(schema, row_count=rows), unit=spec.unit, budget=spec.shares.model)
+    shares = (("columns", facts.column_noise), ("pairs", facts.pair_noise), ("triples", facts.triple_noise))
+    return [
+        (
+            kind,
+            f"{100 * share:.2g} % of {facts.rows:,} rows"
+            if share < 1
+            else f"all of {facts.rows:,} rows: nothing would be left",
+        )
+        for kind, share in shares
+    ]
+
+
+def _with_models(plan: ReleasePlan, found: Mapping[str, Any]) -> ReleasePlan:
+    """Return a plan with what was found about its models in the background."""
+    return replace(
+        plan,
+        configurations=found["configurations"],
+        left_out=tuple((name, why) for name, why in found["left_out"]),
+        models=tuple(ModelPlan(**item | {"notes": tuple(item["notes"])}) for item in found["models"]),
+        memory_megabytes=found["memory_megabytes"],
+        seconds_per_attempt=found["seconds_per_attempt"],
+        warnings=tuple(found["warnings"]),
     )
 
 
@@ -301,7 +312,10 @@ def _criteria(plan: ReleasePlan, here: Mapping[str, Any] | None) -> list[dict[st
         else:
             judged = ""
         if item.needs and item.form != "public":
-            judged += f"{'; ' if judged else ''}needs {item.needs}"
+            needs = f"needs {item.needs}"
+            if item.needs.startswith("depends"):
+                needs = "how many records it needs depends on the table: rehearse it"
+            judged += f"{'; ' if judged else ''}{needs}"
         noise = ""
         if item.noise_deviation is not None:
             noise = f"{item.noise_deviation:.3g}" + (
@@ -322,20 +336,37 @@ def _criteria(plan: ReleasePlan, here: Mapping[str, Any] | None) -> list[dict[st
     return rows
 
 
-def _model(plan: ReleasePlan) -> str:
-    if not plan.models and not plan.left_out:
-        return "Not planned here."
+def method_in_words(model: ModelPlan) -> str:
+    """Return a method with its options, or only its name where they are a page of their own."""
+    name, _, options = model.name.partition(" ")
+    return model.name if len(options) <= _SHORT else f"{name}, with the options that the file has"
+
+
+_SHORT = 60
+
+
+def _digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+def _model(plan: ReleasePlan, planning: State) -> str:
+    if planning.kind in ("running", "waiting"):
+        return f"The model is being planned in the background: with more than {MANY_COLUMNS} columns it takes a while. {planning.text if planning.kind == 'waiting' else ''}".strip()
+    if planning.kind == "failed":
+        return f"The model cannot be planned. {planning.text}"
+    if planning.kind != "done":
+        return "The model is not planned yet: open the design in the studio."
     if not plan.models:
         return "No configuration can be used: " + "; ".join(dict.fromkeys(why for _, why in plan.left_out))
     model = plan.models[0]
-    parts = [f"{model.name}: {model.marginals:,} marginals with {model.cells:,} cells"]
+    parts = [f"{method_in_words(model)}: {model.marginals:,} marginals with {model.cells:,} cells"]
     if model.smallest_deviation is not None and model.largest_deviation is not None:
         parts.append(
-            f"each count carries noise with a standard deviation of {model.smallest_deviation:.3g}"
+            f"each count carries noise with a standard deviation of {_digits(model.smallest_deviation)}"
             + (
                 ""
                 if math.isclose(model.smallest_deviation, model.largest_deviation)
-                else f" to {model.largest_deviation:.3g}"
+                else f" to {_digits(model.largest_deviation)}"
             )
             + " rows"
         )
@@ -349,6 +380,10 @@ def _model(plan: ReleasePlan) -> str:
     return ", ".join(parts) + "." + more
 
 
+_HARDLY = 0.005
+"""An acceptance that is shown as 0 %."""
+
+
 def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
     """Say what a rejection costs, in sentences."""
     spent = spec.shares.promise.describe().partition(" (")[0]
@@ -356,7 +391,7 @@ def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
         f"A rejection publishes nothing and costs the same: {spent} of the table's budget is spent whether or not a candidate is accepted."
     ]
     attempts = spec.shares.attempts
-    if acceptance.kind != "none" and acceptance.probability > 0:
+    if acceptance.kind != "none" and acceptance.probability >= _HARDLY:
         chance = acceptance.probability
         if spec.shares.single:
             said.append(
@@ -369,14 +404,17 @@ def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
                 f"a chance of {attempts.success(chance):.0%}."
             )
     elif acceptance.kind != "none":
-        said.append("No rehearsed candidate was accepted: as it stands the whole budget would be lost.")
+        said.append(
+            "Hardly any rehearsed candidate would be accepted: as it stands the budget would be spent, and nothing published."
+        )
     return said
 
 
 def _registry(epsilon: float | None) -> str:
     begin = (
-        f"Of the deployments in the public registry, {REGISTRY_STATED} state an epsilon; their median is {REGISTRY_MEDIAN} ({_REGISTRY}). "
-        "Units and periods differ, so it is a landmark and no rule."
+        f"How others chose: {REGISTRY_STATED} of {_REGISTRY_ENTRIES} entries in the public registry state an epsilon, from 0.01 to 34.9, with a median of "
+        f"{REGISTRY_MEDIAN} ({_REGISTRY}). These are figures as stated by or about those who deployed, all of them drafts or pending review; they were not "
+        "checked, and units, periods and deltas differ. So it is a landmark and no rule."
     )
     if epsilon is None:
         return begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,24 +19,18 @@ from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.problems import problems_of
-from understudy.studio.consequences import Consequences, consequences_of, table_for
-from understudy.studio.designs import (
-    Complaints,
-    Controls,
-    apply,
-    built,
-    complain,
-    kind_names,
-    method_names,
-    new_design,
-    settled,
-    skeleton,
-    spec_text,
-    with_total,
+from understudy.studio.complaints import Complaints
+from understudy.studio.designs.consequences import (
+    Consequences,
+    consequences_of,
+    method_in_words,
+    table_for,
 )
+from understudy.studio.designs.controls import Controls, apply, complain, kind_names, method_names, skeleton
+from understudy.studio.designs.notes import Notes
+from understudy.studio.designs.specification import built, new_design, settled, spec_text, with_total
 from understudy.studio.desk import Desk, Form, Stale
 from understudy.studio.folder import text_version
-from understudy.studio.notes import Notes
 
 __all__ = [
     "Saved",
@@ -113,7 +108,7 @@ def follow(desk: Desk, name: str, spec: Spec, notes: Notes, *, links: bool = Tru
     """Return what follows from a specification of a design."""
     table = table_for(spec, notes.table, notes.rows, desk.rehearsals)
     link = f"/designs/{name}?epsilon={{epsilon}}" if links else None
-    return consequences_of(spec, desk.rehearsals, table=table, link=link)
+    return consequences_of(spec, desk.rehearsals, desk.plans, design=name, table=table, link=link)
 
 
 # ---------------------------------------------------------------------- pages
@@ -256,7 +251,7 @@ def _given(form: Form) -> dict[str, str]:
 def _typed(given: Mapping[str, str], plain: Mapping[str, Any]) -> Controls:
     """Return the controls as they were typed, whether or not they can be read."""
     before = Controls.of(plain)
-    values = {key: given.get(key, "") for key in before.values}
+    values = {key: given.get(key, "") for key in (*before.values, "rehearsal_rows", "rehearsal_trials")}
     rows = []
     places = sorted(
         {
@@ -355,6 +350,19 @@ def rehearsal(desk: Desk, request: Request) -> Response:
     return desk.render(template, here="design", name=saved.name, follows=follows)
 
 
+def plan(desk: Desk, request: Request) -> Response:
+    """Say how a plan in the background stands."""
+    key = request.query_params.get("key", "")
+    if not re.fullmatch(r"[0-9a-f]{40}", key):
+        raise UsageError("There is no such plan.")
+    return desk.render(
+        "plan.html",
+        name=desk.folder.checked(request.path_params["name"]),
+        key=key,
+        state=desk.plans.state(key),
+    )
+
+
 def cancel(desk: Desk, request: Request, form: Form) -> Response:
     """Cancel a rehearsal."""
     saved = Saved(desk, request.path_params["name"])
@@ -419,7 +427,7 @@ def _beside(left: Consequences, right: Consequences) -> list[tuple[str, str, str
             "guarantee": item.guarantee,
             "budget": item.split,
             "for data subjects": item.odds,
-            "method": "; ".join(model.name for model in item.plan.models[:3]),
+            "method": "; ".join(map(method_in_words, item.plan.models[:3])),
             "attempts": item.plan.selection,
             "number of rows": item.plan.row_count,
             "acceptance": "not rehearsed"
@@ -435,7 +443,11 @@ def _beside(left: Consequences, right: Consequences) -> list[tuple[str, str, str
         return found
 
     one, two = facts(left), facts(right)
+
+    def shown(side: Mapping[str, str], name: str) -> str:
+        return side.get(name, "not rehearsed" if name.startswith("error of") else "not asked")
+
     return [
-        (name, one.get(name, "not asked"), two.get(name, "not asked"), one.get(name) != two.get(name))
+        (name, shown(one, name), shown(two, name), one.get(name) != two.get(name))
         for name in dict.fromkeys([*one, *two])
     ]

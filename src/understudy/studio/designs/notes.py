@@ -7,23 +7,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from understudy.errors import UsageError
+from understudy.release.agreement import Comment
 from understudy.studio.folder import Folder
 
-__all__ = ["Comment", "Notes"]
+__all__ = ["Notes"]
 
 _LONGEST = 5_000
 _MOST = 1_000
-
-
-@dataclass(frozen=True)
-class Comment:
-    """What somebody said, about which version of the design (the beginning of its hash)."""
-
-    role: str
-    name: str
-    text: str
-    time: str
-    version: str
 
 
 @dataclass
@@ -63,7 +53,7 @@ class Notes:
                 Comment(**{key: str(item[key]) for key in ("role", "name", "text", "time", "version")})
                 for item in plain.get("comments", ())
             ]
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             return cls(auto=False)
         return made
 

@@ -1,314 +1,28 @@
-"""A design: a specification that is still being discussed, as controls that hang together.
-
-A design *is* a specification file (``designs/NAME.yaml``), so that what is decided here runs unchanged. Of its budget people decide the total and what
-judging a candidate may cost; the model gets the most that then fits (:func:`settled`).
-"""
+"""The controls of a design: what its form shows, what comes back, and which control each problem stands beside."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from decimal import ROUND_FLOOR, Context
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic_core import PydanticUndefined
 
-from understudy.errors import BudgetError, SchemaError, UnderstudyError
+from understudy.errors import SchemaError, UnderstudyError
 from understudy.mechanisms import methods
-from understudy.privacy import ApproxDP, Budget, PureDP
-from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
-from understudy.privacy.accounting.conversions import gdp_to_approx
-from understudy.privacy.events import PureEvent
 from understudy.release.criteria.registry import criterion_kind, criterion_kinds
-from understudy.release.run.judgement import private_regressions
-from understudy.release.spec.budget import divide
-from understudy.release.spec.spec import Spec
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.problems import problems_of
-from understudy.workflow.choice import AUTO, choose
+from understudy.studio.complaints import Complaints
+from understudy.studio.designs.specification import built, settled, total_of, with_method
+from understudy.workflow.choice import AUTO
 
-__all__ = [
-    "Complaints",
-    "Controls",
-    "apply",
-    "built",
-    "fit_key",
-    "new_design",
-    "settled",
-    "skeleton",
-    "spec_text",
-    "with_method",
-    "with_total",
-]
-
-MANY_COLUMNS = 100
-"""With more columns than this no model is planned and no method is chosen while somebody waits for a page."""
-_DIGITS = 6
-_STEPS = 60
-_BEYOND_EPSILON = (
-    "The total is written as {symbol} in the file; the controls are for an epsilon. Change it in the file."
-)
-
-
-@dataclass
-class Complaints:
-    """What is wrong, by the name of the field that it stands beside; what belongs to no field stands on top."""
-
-    by_field: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, name: str, text: str) -> None:
-        """Note one problem."""
-        self.by_field.setdefault(name, []).append(text)
-
-    def of(self, name: str) -> list[str]:
-        """Return the problems of one field."""
-        return self.by_field.get(name, [])
-
-    @property
-    def on_top(self) -> list[str]:
-        """Problems that belong to no field."""
-        return self.by_field.get("", [])
-
-    def __bool__(self) -> bool:
-        return bool(self.by_field)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.by_field.values()))
-
-
-# ---------------------------------------------------------------------- files
-
-
-def spec_text(plain: Mapping[str, Any], head: str = "") -> str:
-    """Return a specification as the text of its file."""
-    body: str = yaml.safe_dump(dict(plain), sort_keys=False, allow_unicode=True, width=110)
-    return head + body
-
-
-def built(plain: Mapping[str, Any], *, where: Path) -> Spec:
-    """Return the specification of a design; built once for the checks and the page of one request."""
-    try:
-        beside = (where.parent / "schema.yaml").stat()
-        stamp = (beside.st_mtime_ns, beside.st_size, beside.st_ino)
-    except OSError:
-        stamp = (0, 0, 0)
-    if "facts" in plain or plain.get("schema") != "../schema.yaml":
-        return Spec.from_dict(plain, where=where)
-    return _built(json.dumps(plain), where, stamp)
-
-
-@lru_cache(maxsize=32)
-def _built(text: str, where: Path, stamp: tuple[int, int, int]) -> Spec:
-    return Spec.from_dict(json.loads(text), where=where)
-
-
-def new_design(
-    name: str, *, columns: int = 2, simulated: str = "", rows: int | None = None
-) -> dict[str, Any]:
-    """Return a first design: two-way tables within 2 % of the rows, judged by one test, published or not."""
-    most = 1 if columns > MANY_COLUMNS else min(2, columns)
-    method: dict[str, Any] = {"method": "gaussian", "options": {"workload": f"all-{most}way"}}
-    if columns > MANY_COLUMNS:
-        method = {"method": "mst"}
-    source: dict[str, Any] = {"table": name}
-    if simulated:
-        source = {"simulate": {"table": simulated, "rows": rows or 20_000, "seed": 1}}
-    return {
-        "version": 1,
-        "name": name,
-        "title": "",
-        "description": "",
-        "source": source,
-        "schema": "../schema.yaml",
-        "unit": "add-remove",
-        "public": {"row_count": "measured"} | ({"expected_rows": rows} if rows else {}),
-        "cleaning": [],
-        "constraints": [],
-        "synthesizers": [method],
-        "acceptance": {
-            "form": "pass-only",
-            "epsilon": 0.15,
-            "false_accept": 0.05,
-            "criteria": [
-                {
-                    "name": f"absolute {most}-way",
-                    "kind": "max-marginal-error",
-                    "threshold": 0.02,
-                    "orders": [1, 2][:most],
-                },
-            ],
-        },
-        "selection": {"rule": "single"},
-        "budget": {"total": {"epsilon": 1.0}, "model": {"epsilon": 0.83}},
-        "output": {"formats": ["csv"]},
-    }
-
-
-def fit_key(spec: Spec) -> str:
-    """Return a digest of everything that decides the errors of a candidate: all of a specification but its thresholds."""
-    content = copy.deepcopy(spec.to_dict())
-    for item in content["acceptance"]["criteria"]:
-        item.pop("threshold", None)
-    content["acceptance"].pop("false_accept", None)
-    for key in ("title", "description", "license", "citation", "output"):
-        content.pop(key, None)
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:24]
-
-
-# ---------------------------------------------------------------------- budget
-
-
-def _total(plain: Mapping[str, Any]) -> tuple[float, float | None] | None:
-    """Return epsilon and delta of the total; None where it is written otherwise."""
-    given = plain.get("budget", {}).get("total", {})
-    epsilon = given.get("epsilon") if isinstance(given, Mapping) else None
-    if not isinstance(epsilon, int | float) or isinstance(epsilon, bool):
-        return None
-    return float(epsilon), given.get("delta")
-
-
-def with_total(plain: Mapping[str, Any], epsilon: float, *, where: Path) -> dict[str, Any]:
-    """Return a specification with another total, every other part in the same proportion and the model with what then is left."""
-    made: dict[str, Any] = copy.deepcopy(dict(plain))
-    known = _total(made)
-    if known is None:
-        raise BudgetError(_BEYOND_EPSILON.format(symbol="rho or mu"))
-    factor = epsilon / known[0]
-    made["budget"]["total"]["epsilon"] = epsilon
-    acceptance = made["acceptance"]
-    for holder in (acceptance, *acceptance["criteria"], (made.get("public") or {}).get("row_count")):
-        if isinstance(holder, dict) and isinstance(holder.get("epsilon"), int | float):
-            holder["epsilon"] = _rounded(factor * holder["epsilon"])
-    return settled(made, where=where)
-
-
-def settled(plain: Mapping[str, Any], *, where: Path) -> dict[str, Any]:
-    """Return a specification whose model gets the most that fits the total beside the other parts.
-
-    Raises
-    ------
-    SchemaError
-        If something else is wrong with it, or nothing is left for a model.
-    """
-    made: dict[str, Any] = copy.deepcopy(dict(plain))
-    known = _total(made)
-    if known is None:
-        return made
-    epsilon, delta = known
-    model = made["budget"].get("model")
-    if not isinstance(model, Mapping) or "epsilon" not in model:
-        model = {"epsilon": epsilon}
-    if delta is None:
-        model = {"epsilon": 0.0}
-    elif "delta" in model:
-        model = {"epsilon": 0.0, "delta": delta}
-    probe = copy.deepcopy(made)
-    probe["budget"]["model"] = dict(model) | {"epsilon": epsilon / 1000}
-    spec = built(probe, where=where)
-
-    def budget(size: float) -> Budget:
-        return ApproxDP(size, model["delta"]) if "delta" in model else PureDP(size)
-
-    def fits(size: float) -> bool:
-        acceptance = spec.file.acceptance
-        regressions = (
-            private_regressions(acceptance.criteria, spec.transformations) if acceptance.published else ()
-        )
-        shares, problems = divide(
-            total=spec.total,
-            unit=spec.unit,
-            model=budget(size),
-            acceptance=acceptance.cost,
-            attempts=spec.attempts,
-            rows=spec.row_count.epsilon,
-            regressions=[(item.epsilon, item.versions) for item in regressions],
-            kinds=spec.shares.kinds,
-        )
-        return shares is not None and not problems
-
-    low, high = epsilon / 1000, epsilon
-    direct = [size for size in _by_addition(spec, epsilon, model.get("delta")) if size > 0 and fits(size)]
-    if direct:
-        low = direct[0]
-    else:
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-            if high - low < 1e-7 * epsilon:
-                break
-        low = _nice(low, epsilon, fits)
-    made["budget"]["model"] = dict(model) | {"epsilon": low}
-    return made
-
-
-def _by_addition(spec: Spec, epsilon: float, delta: float | None) -> list[float]:
-    """Return what a single attempt leaves for its model, the largest first: by the Gaussian curve, and by adding up epsilons."""
-    shares = spec.shares
-    if not shares.single:
-        return []
-    others = [part for part in (shares.judging, shares.rows, *shares.baselines) if part > 0]
-    found = [_rounded(epsilon - math.fsum(others))]
-    if delta is not None:
-        parts = spec.unit.parts_touched
-        costs = [GDP_ACCOUNTING.exact_cost(PureEvent(part), parts=parts) for part in others]
-        left = GDP_ACCOUNTING.total(spec.total) - math.fsum(float(cost) for cost in costs if cost is not None)
-        if left > 0:
-            mu = math.sqrt(left) * (1 - 1e-9)
-            size = Context(prec=_DIGITS - 1, rounding=ROUND_FLOOR).create_decimal(gdp_to_approx(mu, delta))
-            found.append(float(size))
-    return sorted(found, reverse=True)
-
-
-def _rounded(number: float) -> float:
-    return float(f"{number:.12g}")
-
-
-def _nice(low: float, total: float, fits: Callable[[float], bool]) -> float:
-    """Return a number with few digits that fits and is next to the largest that does."""
-    for digits in range(2, _DIGITS):
-        found = float(f"{low:.{digits}g}")
-        if abs(found - low) < 1e-6 * total and fits(found):
-            return found
-    return float(Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low))
-
-
-def with_method(
-    plain: Mapping[str, Any], method: str, workload: str, *, where: Path
-) -> tuple[dict[str, Any], str]:
-    """Return a specification with one method, and why, where it was chosen by itself."""
-    made: dict[str, Any] = copy.deepcopy(dict(plain))
-    why = ""
-    options: dict[str, Any] = {"workload": workload} if workload else {}
-    if method == AUTO:
-        if len(Spec.from_dict(made, where=where).schema.names) > MANY_COLUMNS:
-            raise SchemaError(
-                f"synthesizers: with more than {MANY_COLUMNS} columns the choice takes longer than a page may; name a method, such as mst."
-            )
-        made["synthesizers"] = [{"method": "gaussian", "options": {"workload": workload or "all-1way"}}]
-        spec = Spec.from_dict(settled(made, where=where), where=where)
-        schema, rows = spec.schema_for(spec.configurations[0]), spec.row_count.value or spec.expected_rows
-        chosen = choose(replace(schema, row_count=rows), unit=spec.unit, budget=spec.shares.model)
-        method, why = chosen.method, chosen.why.replace("rows (declared)", "rows (expected)")
-        if not workload:
-            options = {
-                key: [value] if isinstance(value, list) else value
-                for key, value in json.loads(json.dumps(dict(chosen.options), default=str)).items()
-            }
-    made["synthesizers"] = [{"method": method} | ({"options": options} if options else {})]
-    return made, why
-
-
-# ---------------------------------------------------------------------- controls
-
+__all__ = ["Controls", "apply", "complain", "field_of", "kind_names", "method_names", "skeleton"]
 
 _PLACES = {
     "name": "",
@@ -352,6 +66,8 @@ def field_of(problem: str) -> tuple[str, str]:
     ('criterion-1-more', "no column named 'x'")
     >>> field_of("cleaning[3]: No column named 'foo'.")
     ('cleaning', "line 4: No column named 'foo'.")
+    >>> field_of("synthesizers[0].options: independent has no option 'workload'. Known:")
+    ('workload', 'independent takes none: leave it empty.')
     >>> field_of("something else")
     ('', 'something else')
     """
@@ -366,6 +82,8 @@ def field_of(problem: str) -> tuple[str, str]:
         if name == "more" and text.startswith("no kind"):
             name = "kind"
         return f"criterion-{found.group(1)}-{name}", text
+    if place.startswith("synthesizers") and "has no option 'workload'" in text:
+        return "workload", f"{text.split()[0]} takes none: leave it empty."
     line = re.match(r"(cleaning|constraints)\[(\d+)\]", place)
     if line is not None:
         return line.group(1), f"line {int(line.group(2)) + 1}: {text}"
@@ -589,7 +307,7 @@ def apply(
     _apply_selection(made, read, complaints)
     epsilon = read.number("total_epsilon", above=0.0)
     delta = read.number("total_delta", above=0.0, below=1.0)
-    old = _total(plain)
+    old = total_of(plain)
     if epsilon is None and old is not None and not complaints.of("total_epsilon"):
         complaints.add("total_epsilon", "is needed: how much the whole release may cost.")
     if epsilon is not None:
