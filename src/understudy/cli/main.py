@@ -91,6 +91,7 @@ def register(app: typer.Typer) -> None:
     )
     from understudy.cli.commands import bundle as report
     from understudy.cli.commands import bundle as verify
+    from understudy.cli.commands.operations import warm
     from understudy.cli.commands.series import compare, refresh
     from understudy.cli.commands.signing import keys, sign
 
@@ -117,6 +118,7 @@ def register(app: typer.Typer) -> None:
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")
+    app.command("warm")(warm.warm)
     app.add_typer(studio.app, name="studio")
 
 

@@ -69,7 +69,7 @@ def say(message: str) -> None:
     errors.print(message, markup=False, soft_wrap=True)
 
 
-COMPILES = "The first run compiles its kernels, which takes about a minute; later runs do not."
+COMPILES = "The first run compiles its kernels, which takes about a quarter of a minute; later runs do not."
 
 
 def compiles_first() -> bool:
