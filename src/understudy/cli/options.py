@@ -162,6 +162,15 @@ WorkloadText = Annotated[
     str | None,
     typer.Option("--workload", help="Marginals that matter: all-3way, target:COLUMN, skewed, or a file."),
 ]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        help="About how long the rounds of the fit may take. Turned into a number of rounds before a record is read, by public facts: "
+        "no clock stops the fit, and the whole budget is used.",
+    ),
+]
 OptionWords = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="Option of the method as name=value; may be repeated."),
@@ -397,6 +406,7 @@ def parse_method(
     unit: Unit | None = None,
     budget: Budget | None = None,
     entity: Entity | None = None,
+    time_limit: float | None = None,
 ) -> Synthesizer:
     """Build the method with its options and, where it takes one, its workload.
 
@@ -415,4 +425,5 @@ def parse_method(
         workload_name="--workload",
         error=UsageError,
         entity=entity,
+        time_limit=time_limit,
     )

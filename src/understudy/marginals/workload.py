@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +81,17 @@ class Workload:
         return cls._merged(domain, ((domain.canonical(clique), 1.0) for clique in cliques))
 
     @classmethod
+    def _every(cls, domain: Domain, k: int) -> Workload:
+        """Build the workload of all marginals over ``k`` columns, without looking at each: there may be millions."""
+        cliques: tuple[Clique, ...] = tuple(combinations(domain.names, k))
+        if not cliques:
+            raise WorkloadError("A workload needs at least one marginal.")
+        made = object.__new__(cls)
+        for name, value in (("domain", domain), ("cliques", cliques), ("weights", (1.0,) * len(cliques))):
+            object.__setattr__(made, name, value)
+        return made
+
+    @classmethod
     def _merged(cls, domain: Domain, queries: Iterable[tuple[Clique, float]]) -> Workload:
         """Keep each query of a list once, so that the error stays that of the list."""
         total: dict[Clique, float] = {}
@@ -114,14 +125,47 @@ class Workload:
 
     def closure(self) -> tuple[Clique, ...]:
         """Return every non-empty subset of a workload marginal, small ones first."""
-        return self._closure
+        return tuple(clique for group in self.closure_by_size() for clique in group)
+
+    def closure_by_size(self) -> Iterator[Iterable[Clique]]:
+        """Yield the closure by the number of columns, smallest first; what is not asked for is not made.
+
+        The pairs of three hundred columns are few, their triples are millions.
+
+        Examples
+        --------
+        >>> domain = Domain(("a", "b", "c"), (2, 3, 4))
+        >>> [len(list(group)) for group in all_kway(domain, 2).closure_by_size()]
+        [3, 3]
+        """
+        if self._is_every:
+            for size in range(1, len(self.cliques[0]) + 1):
+                yield combinations(self.domain.names, size)
+            return
+        for _, group in groupby(self._closure, key=len):
+            yield tuple(group)
+
+    @property
+    def closure_size(self) -> int:
+        """Number of marginals in the closure."""
+        if self._is_every:
+            return sum(math.comb(len(self.domain), size) for size in range(1, len(self.cliques[0]) + 1))
+        return len(self._closure)
+
+    @cached_property
+    def _is_every(self) -> bool:
+        """Whether this asks for all marginals over some number of columns, so that its closure need not be searched for."""
+        size = len(self.cliques[0])
+        return len(self.cliques) == math.comb(len(self.domain), size) and all(
+            len(clique) == size for clique in self.cliques
+        )
 
     @cached_property
     def _closure(self) -> tuple[Clique, ...]:
         return downward_closure(self.domain, self.cliques)
 
-    def closure_weights(self) -> dict[Clique, float]:
-        """Return the AIM weight of every marginal in the closure: w_r = sum over s of c_s |r ∩ s|.
+    def closure_weights(self, cliques: Iterable[Clique] | None = None) -> dict[Clique, float]:
+        """Return the AIM weight of every marginal in the closure, or of some of them: w_r = sum over s of c_s |r ∩ s|.
 
         Counting column by column, ``w_r`` is the sum over the columns of ``r`` of the weight of all
         workload marginals that contain the column.
@@ -130,7 +174,8 @@ class Workload:
         for clique, weight in self:
             for name in clique:
                 attraction[name] += weight
-        return {candidate: sum(attraction[name] for name in candidate) for candidate in self.closure()}
+        asked = self.closure() if cliques is None else cliques
+        return {candidate: sum(attraction[name] for name in candidate) for candidate in asked}
 
 
 def downward_closure(domain: Domain, cliques: Iterable[Clique]) -> tuple[Clique, ...]:
@@ -147,7 +192,7 @@ def all_kway(domain: Domain, k: int) -> Workload:
     """Return all marginals over ``k`` columns (over all columns when there are fewer than ``k``)."""
     if k < 1:
         raise WorkloadError(f"all_kway needs k of at least 1, not {k}.")
-    return Workload.uniform(domain, combinations(domain.names, min(k, len(domain))))
+    return Workload._every(domain, min(k, len(domain)))
 
 
 def target(domain: Domain, column: str, *, k: int = 3) -> Workload:

@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, practice_curator
 from understudy.engine import Distribution, GraphicalModel, try_answering
-from understudy.errors import BudgetExceeded, DomainTooLarge, NoSuchGuarantee, UnderstudyError, UnusableMethod
+from understudy.errors import (
+    BudgetExceeded,
+    DomainTooLarge,
+    NoSuchGuarantee,
+    UnderstudyError,
+    UnusableMethod,
+    UsageError,
+)
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.levels import (
@@ -168,7 +175,7 @@ def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
         return False
     reserve = trial.reserve(made_up, budget)
     curator = practice_curator(made_up, rows=_ROWS, unit=unit, budget=budget, approximate_delta=reserve)
-    model = trial._fit_model(curator, budget, trial._allowance(curator, budget))
+    model = trial._fit_model(curator, budget, trial._limited(curator, budget))
     model.sample(_ROWS, seed=0)
     if isinstance(model.distribution, GraphicalModel):
         try_answering()
@@ -404,7 +411,7 @@ class Synthesizer(ABC):
         returns is a function of what that curator released.
         """
         plan = self.prepare(curator.schema, unit=curator.unit, budget=budget)
-        limited = self._allowance(curator, budget)
+        limited = self._limited(curator, budget)
         if (
             limited.accounting.name != plan.accounting
         ):  # the ledger pays in another one than the plan could foresee
@@ -436,6 +443,19 @@ class Synthesizer(ABC):
         _require_memory(plan)
         try_out(self, schema, budget, plan.accounting)
         return plan
+
+    def limited_to(self, seconds: float, schema: Schema) -> Synthesizer:
+        """Return this mechanism with less work, such that its rounds take about so many seconds; refuse where it has none to leave out.
+
+        Privacy
+        -------
+        How much work is left out follows from the schema and a cost model in the source, before a record is read. A clock that stops a fit
+        would make the number of rounds depend on how long they took, and that depends on the records.
+        """
+        raise UsageError(
+            f"{self.name} has no rounds that could be left out, so it takes no time limit (--time-limit). Nothing was charged. Use aim, a smaller workload or "
+            "coarser bins; interrupted work goes on with the same command and pays for nothing twice."
+        )
 
     def trial(self) -> Synthesizer | None:
         """Return the mechanism to try on made-up records before a fit: this one with its usual options.
@@ -484,7 +504,7 @@ class Synthesizer(ABC):
             statistics=tuple(fitted.statistics),
         )
 
-    def _allowance(self, curator: Curator, budget: Budget) -> Curator:
+    def _limited(self, curator: Curator, budget: Budget) -> Curator:
         """Return a curator limited to the budget, in the best accounting that its ledger can pay.
 
         A ledger with an approximate budget pays by its main accounting or, for all its charges together, as a pure one

@@ -42,6 +42,7 @@ from understudy.cli.options import (
     Separator,
     TableInDatabase,
     TableName,
+    TimeLimit,
     Unfinished,
     UnitName,
     WorkloadText,
@@ -99,6 +100,7 @@ def synth(
     workload: WorkloadText = None,
     for_column: ForColumn = None,
     option: OptionWords = None,
+    time_limit: TimeLimit = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -194,7 +196,7 @@ def synth(
     asked: dict[str, Any] = {"target": for_column, "unit": planned_with, "budget": budget, "entity": entity}
 
     def mechanism(described: Schema) -> Synthesizer:
-        return parse_method(method, described, workload, option, **asked)
+        return parse_method(method, described, workload, option, time_limit=time_limit, **asked)
 
     described, steps = described_by(
         source,
