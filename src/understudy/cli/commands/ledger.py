@@ -65,9 +65,13 @@ def show(file: LedgerPath, json: Json = False) -> None:
         tell(f"Table: {ledger.table}")
         tell(f"Protects: {ledger.unit.describe()}")
         tell(f"Total budget: {ledger.budget.describe()} ({ledger.accounting.name} accounting)")
+        named = any("operator" in item or "host" in item for item in entries)
         print_table(
             "Entries",
-            ("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
+            (
+                *("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
+                *(("by",) if named else ()),
+            ),
             [
                 (
                     item["sequence"],
@@ -76,6 +80,11 @@ def show(file: LedgerPath, json: Json = False) -> None:
                     item["scope"],
                     item["purpose"],
                     _cost(item, ledger.accounting.name),
+                    *(
+                        (" on ".join(filter(None, (item.get("operator"), item.get("host")))),)
+                        if named
+                        else ()
+                    ),
                 )
                 for item in entries
             ],
