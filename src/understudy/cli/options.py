@@ -63,6 +63,14 @@ def parse_source(given: str, table: str | None, immutable: bool) -> tuple[Path |
 # ----------------------------------------------------------------------------------------
 # Summing a ledger up for programs; options about ledgers that commands share.
 
+Against = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--against",
+        help="Something that carries an anchor of a ledger: a file of `ledger anchor`, a bundle (folder or zip), a "
+        "certificate, a model. May be repeated.",
+    ),
+]
 AnotherLedger = Annotated[
     bool,
     typer.Option(

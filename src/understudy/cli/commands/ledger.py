@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import (
+    Against,
     By,
     ColumnNames,
     Delta,
@@ -144,14 +145,7 @@ def _cost(entry: dict[str, object], accounting: str) -> str:
 @app.command("verify")
 def verify(
     file: LedgerPath,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--against",
-            help="Something that carries an anchor of this ledger: a file of `ledger anchor`, a bundle (folder or zip), a "
-            "certificate, a model. May be repeated.",
-        ),
-    ] = None,
+    against: Against = None,
     json: Json = False,
 ) -> None:
     """Recompute every hash and cost; fail if anything was changed.

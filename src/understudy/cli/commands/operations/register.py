@@ -10,21 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.options import Json
+from understudy.cli.options import Against, Json
 from understudy.errors import LedgerError, UsageError
 
 PLACES = Annotated[
     list[Path] | None,
     typer.Argument(
         help="Ledgers, and folders that hold some (*.ledger, at any depth); default: this folder."
-    ),
-]
-AGAINST = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--against",
-        help="Anchors of these ledgers that were kept elsewhere (files of `ledger anchor`, bundles, models), or folders of *.anchor files: an older copy "
-        "that was put back is found. May be repeated.",
     ),
 ]
 OUT_CSV = Annotated[
@@ -39,11 +31,12 @@ COLUMNS = (
 
 
 def register(
-    places: PLACES = None, against: AGAINST = None, csv_out: OUT_CSV = None, json: Json = False
+    places: PLACES = None, against: Against = None, csv_out: OUT_CSV = None, json: Json = False
 ) -> None:
-    """Show the ledgers of several tables: budgets, what was spent on which release or fit, heads.
+    """Show the ledgers of several tables side by side.
 
-    Every ledger is verified. One that cannot be trusted is shown with what is wrong, and the command then ends with exit code 5.
+    Budgets, what was spent on which release or fit, and heads. Every ledger is verified, and with --against compared with the anchors of its own (a folder
+    stands for the *.anchor files in it). One that cannot be trusted is shown with what is wrong, and the command then ends with exit code 5.
     """
     from understudy.cli.output import print_json, print_table, tell
     from understudy.data.output import require_writable, write_text

@@ -17,7 +17,7 @@ NAMES = Annotated[
 
 
 def warm(methods: NAMES = None, quiet: Quiet = False, json: Json = False) -> None:
-    """Compile the kernels of methods in advance and say where they are kept.
+    """Compile methods in advance and say where that is kept.
 
     Later processes read them instead of compiling, as long as Understudy, Python, Numba and the kind of processor stay the same. In an
     image set NUMBA_CACHE_DIR to a folder of the image while this runs and when the image is used: it is read there even if it cannot
